@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin front of meson and the scripts in tools/: each target is a few commands that can also be
+# typed by hand.
+BUILD ?= build
+PREFIX ?= /usr/local
+DESTDIR ?=
+FUZZ_SECONDS ?= 60
+PYTHON := /usr/bin/python3
+
+.DEFAULT_GOAL := build
+.PHONY: help up build test bench lint asan fuzz format install clean
+
+help: ## this list
+	@echo "husk $$(cat VERSION): runs code that nobody trusts. Targets (make alone builds):"
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
+
+up: ## install what is missing, build, check this host, run a demo
+	@tools/install-deps build runtime
+	@$(MAKE) --no-print-directory build
+	@echo "==> Checking this host"
+	@$(BUILD)/bin/husk doctor
+	@tools/demo $(BUILD)
+
+build: $(BUILD)/build.ninja ## compile; programs land in build/bin
+	@echo "==> Building in $(BUILD)/"
+	@ninja -C $(BUILD)
+	@tools/stage $(BUILD)
+
+$(BUILD)/build.ninja:
+	@echo "==> Configuring $(BUILD)/"
+	@meson setup $(BUILD)
+
+test: ## install what tests need, build, run every suite
+	@tools/install-deps build runtime test
+	@tools/install-deps --optional science
+	@$(MAKE) --no-print-directory build
+	@echo "==> Testing"
+	@T_MUST_WORK=1 $(PYTHON) tools/test_summary.py $(BUILD)
+
+bench: build ## measure start times and throughput
+	@bench/run $(BUILD)
+
+lint: ## every static check
+	@tools/install-deps build lint
+	@tools/static-checks
+
+asan: ## the C tests under the address, leak and undefined-behaviour sanitizers
+	@tools/install-deps build runtime test sanitize
+	@tools/sanitized-build build-asan
+	@echo "==> Testing"
+	@$(PYTHON) tools/test_summary.py build-asan --c-only unit corpus box
+
+fuzz: ## each fuzz target for FUZZ_SECONDS (60)
+	@tools/install-deps build sanitize
+	@tools/fuzz $(FUZZ_SECONDS)
+
+format: ## lay out C and Python as the linter wants them
+	@tools/install-deps lint
+	@tools/static-checks --format
+
+install: build ## copy to PREFIX (/usr/local), below DESTDIR
+	@echo "==> Installing to $(DESTDIR)$(PREFIX)"
+	@tools/stage $(BUILD) --install $(DESTDIR)$(PREFIX)
+
+clean: ## remove the build folders
+	@echo "==> Removing $(BUILD)/ build-asan/ build-fuzz/ build-clang/ build-analyzer/"
+	@rm -rf $(BUILD) build-asan build-fuzz build-clang build-analyzer

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libhusk: a spec in, a contained process out.
+ *
+ * An engine owns one husk-launcher process, the templates opened so far and a pool of parked boxes.
+ * husk_run() takes a box (parked, or made now), runs one program in it and returns what happened.
+ * A session keeps one box for many cells.
+ *
+ * Single-threaded: one engine belongs to one thread. Nothing here prints, logs or exits. Structs that
+ * the caller fills are zero-initialised first; zero means the default everywhere. Strings in a spec are
+ * borrowed for the duration of the call; everything in a result is owned by the result.
+ *
+ * Functions return 0, or -1 with *e filled in. What the boxed program did is never an error: it is
+ * in the result.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct husk_engine;
+struct husk_session;
+
+struct husk_error {
+    const char *type;  /* "invalid_argument", "isolation_missing", ...: see docs/errors.md */
+    int http;          /* the status that an HTTP front end answers with */
+    char message[400]; /* one line that says what to do, never a secret */
+};
+
+/* ---- engine ---- */
+
+enum husk_isolation {
+    HUSK_ISOLATION_FULL = 0, /* every layer, or refuse */
+    HUSK_ISOLATION_USERNS,   /* private ids, cgroup limits and Landlock may be missing; the receipt says which are */
+};
+
+struct husk_options {
+    const char *launcher;     /* path of husk-launcher; default: beside the running program */
+    const char *template_dir; /* more templates; default: $HUSK_TEMPLATE_DIR, else the user's and the system's */
+    enum husk_isolation min_isolation;
+};
+
+int husk_open(const struct husk_options *options, struct husk_engine **ret, struct husk_error *e);
+void husk_close(struct husk_engine *engine); /* kills every box; NULL is fine */
+
+/* ---- one run ---- */
+
+enum husk_kind {
+    HUSK_SCRIPT = 0, /* run as a program; exit code as the language defines it */
+    HUSK_CELL,       /* like a notebook cell: the value of a last expression is reported */
+    HUSK_HANDLER,    /* define handler(event[, context]), call it, report what it returns (python) */
+};
+
+struct husk_limits {
+    uint64_t memory_bytes; /* default 1 GiB */
+    uint64_t disk_bytes;   /* default 256 MiB, or less when memory is small */
+    uint64_t timeout_ms;   /* default 30 s */
+    uint64_t output_bytes; /* per stream, default 64 MiB: more ends the run with cause output_limit */
+    uint32_t cpu_milli;    /* default 1000: one core */
+    uint32_t pids;         /* default 128 */
+    uint32_t inodes;       /* default 65536 */
+    uint32_t open_files;   /* default 1024 */
+};
+
+struct husk_mount {
+    const char *host; /* existing file or directory */
+    const char *box;  /* absolute path inside; must not hide the runtime */
+    bool read_only;
+};
+
+struct husk_file {
+    const char *name; /* relative to the workspace, no ".." */
+    const void *data;
+    size_t len;
+};
+
+enum husk_stream { HUSK_STDOUT = 1, HUSK_STDERR = 2 };
+
+struct husk_spec {
+    const char *template_name; /* "python" (default), "shell", "node", "python-datascience", a user's own */
+    enum husk_kind kind;
+    const char *code; /* at most 1 MiB */
+    size_t code_len;
+    const char *name; /* shown in tracebacks; default "<cell>" */
+
+    const char *const *args; /* NULL-terminated or NULL: sys.argv[1:], $1 ... */
+    const char *const *env;  /* NULL-terminated "NAME=value", or NULL */
+    const void *stdin_data;  /* given whole; NULL with stdin_fd < 1 means an empty stdin */
+    size_t stdin_len;
+    int stdin_fd;            /* > 0: read from here instead (0 is not possible: dup() it first) */
+    const struct husk_file *files; /* written to the workspace before the program starts */
+    size_t n_files;
+    const char *const *outputs; /* NULL-terminated workspace paths to bring back, or NULL */
+    const struct husk_mount *mounts; /* a run with mounts never uses the pool */
+    size_t n_mounts;
+    const char *event;   /* HUSK_HANDLER: JSON text, default "{}" */
+    const char *context; /* HUSK_HANDLER: JSON object of context fields, default "{}" */
+
+    struct husk_limits limits;
+    uint64_t keep_bytes; /* per stream: how much output the result keeps; default 1 MiB */
+    bool no_pool;        /* make a fresh box, and no template preload: for one-shot programs */
+    int cancel_fd;       /* > 0: when it becomes readable, the run is cancelled */
+
+    /* Called with output as it arrives, also beyond keep_bytes. */
+    void (*on_output)(void *user, enum husk_stream stream, const char *data, size_t n);
+    void *user;
+};
+
+enum husk_status {
+    HUSK_COMPLETED, /* exit code 0 */
+    HUSK_FAILED,    /* exit code not 0, an exception, disk full, too much output */
+    HUSK_TIMEOUT,
+    HUSK_MEMORY_EXCEEDED,
+    HUSK_CANCELLED,
+    HUSK_CRASHED, /* a signal, a forbidden system call, or the box broke */
+};
+
+enum husk_cause {
+    HUSK_CAUSE_EXIT,
+    HUSK_CAUSE_TIMEOUT,
+    HUSK_CAUSE_OOM,
+    HUSK_CAUSE_SIGNAL,
+    HUSK_CAUSE_SECCOMP,
+    HUSK_CAUSE_DISK,
+    HUSK_CAUSE_OUTPUT_LIMIT,
+    HUSK_CAUSE_INTERNAL,
+};
+
+struct husk_metrics {
+    double duration_ms; /* from handing over the code to its result */
+    double queue_ms;    /* waiting for a box */
+    double cpu_time_ms;
+    double peak_memory_mb;
+    uint64_t io_read_bytes;
+    uint64_t io_write_bytes;
+    uint32_t processes; /* most processes and threads at once; 0 where the kernel does not count them */
+};
+
+/* What is actually enforced around the run. */
+struct husk_receipt {
+    char backend[16];        /* "native" */
+    char isolation[16];      /* "full" or "userns": the level that was reached */
+    char missing[256];       /* layers not enforced, comma-separated; empty at full */
+    char namespaces[64];     /* "user,mount,pid,net,ipc,uts,cgroup" */
+    char seccomp[96];        /* profile and the digest of its program: "default:1f2e..." */
+    char cgroup[16];         /* "v1", "v2", "hybrid", "none" */
+    int landlock_abi;        /* 0: absent */
+    uint64_t id_block_start; /* first host id of the box's private block */
+    uint64_t id_block_size;
+    char network[16]; /* "none" */
+    bool warm;        /* the box came from the pool */
+    struct husk_limits limits;
+};
+
+struct husk_output_file {
+    char *name;
+    char *data; /* NULL when it could not be brought */
+    size_t len;
+    char *error; /* NULL when it was */
+};
+
+struct husk_result {
+    enum husk_status status;
+    int exit_code; /* as a shell reports it: 128+signal after a signal, 124 timeout, 137 out of memory */
+    char *out;     /* stdout, NUL-terminated, may hold any bytes */
+    size_t out_len;
+    bool out_truncated;
+    char *err; /* stderr */
+    size_t err_len;
+    bool err_truncated;
+    char *value;      /* text of the last expression or of the handler's answer; NULL: none */
+    char *value_json; /* the same as JSON when it can be said in JSON; NULL otherwise */
+    struct {
+        char *type; /* NULL: no exception. "NameError" */
+        char *message;
+        char *traceback; /* starts at the user's first line */
+    } error;
+    struct {
+        enum husk_cause cause;
+        char detail[160];
+        char limit[64]; /* the limit that ended the run: "memory 64 MiB"; empty: none */
+    } termination;
+    struct husk_metrics metrics;
+    struct husk_receipt receipt;
+    struct husk_output_file *files;
+    size_t n_files;
+};
+
+int husk_run(struct husk_engine *engine, const struct husk_spec *spec, struct husk_result **ret,
+             struct husk_error *e);
+void husk_result_free(struct husk_result *result); /* NULL is fine */
+
+const char *husk_status_name(enum husk_status status); /* "completed", ... */
+const char *husk_cause_name(enum husk_cause cause);    /* "exit", ... */
+
+/* The whole result as one JSON object, owned by the caller. NULL when memory is gone. */
+char *husk_result_json(const struct husk_result *result);
+
+/* ---- pool ---- */
+
+struct husk_pool_stats {
+    uint32_t parked;
+    uint32_t starting;
+    uint64_t hits;   /* runs that found a parked box */
+    uint64_t misses; /* runs that had to wait for one */
+    uint64_t dead;   /* parked boxes found dead and replaced */
+};
+
+/* Keeps between min and max boxes of a template parked, made with these limits; refilled as they are taken. */
+int husk_pool_set(struct husk_engine *engine, const char *template_name,
+                  const struct husk_limits *limits, uint32_t min, uint32_t max,
+                  struct husk_error *e);
+int husk_pool_wait(struct husk_engine *engine, const char *template_name, uint32_t parked,
+                   struct husk_error *e); /* returns when that many are parked */
+int husk_pool_stats(struct husk_engine *engine, const char *template_name,
+                    struct husk_pool_stats *ret, struct husk_error *e);
+
+/* ---- sessions: many cells in one interpreter (python) ---- */
+
+int husk_session_open(struct husk_engine *engine, const struct husk_spec *spec,
+                      struct husk_session **ret, struct husk_error *e);
+void husk_session_close(struct husk_session *session);
+
+/*
+ * Runs a cell in a context. 0 is the first context. Variables live on. At spec->limits.timeout_ms the
+ * cell is interrupted (SIGINT, state survives); if it does not stop within two seconds, the context
+ * is killed and made anew.
+ */
+int husk_session_run(struct husk_session *session, uint32_t context, const struct husk_spec *spec,
+                     struct husk_result **ret, struct husk_error *e);
+int husk_session_reset(struct husk_session *session, uint32_t context, struct husk_error *e);
+
+/* A checkpoint is a parked copy of a context; restore goes back to it, any number of times. */
+int husk_session_checkpoint(struct husk_session *session, uint32_t context, uint32_t *ret,
+                            struct husk_error *e);
+int husk_session_restore(struct husk_session *session, uint32_t context, uint32_t checkpoint,
+                         struct husk_error *e);
+/* A new context with a copy of all variables of this one. */
+int husk_session_branch(struct husk_session *session, uint32_t context, uint32_t *ret,
+                        struct husk_error *e);
+
+/* ---- templates ---- */
+
+enum husk_language { HUSK_PYTHON, HUSK_SHELL, HUSK_JAVASCRIPT };
+
+struct husk_template_info {
+    char name[64];
+    enum husk_language language;
+    char runtime[256]; /* path of the interpreter inside the box */
+    char origin[512];  /* "built in", or the file it was read from */
+    char about[160];
+    char preload[1024]; /* module names, space-separated */
+    char missing[256];  /* why it cannot run here; empty: it can */
+    struct husk_limits limits;
+};
+
+/* All templates, sorted by name; dir NULL: the default one. Works without an engine. Owned by the caller, free(). */
+int husk_template_list(const char *dir, struct husk_template_info **ret, size_t *n,
+                       struct husk_error *e);
+
+/* Writes a template file for a virtual environment or a Python prefix. The path is an interpreter or its directory. */
+int husk_template_add(const char *name, const char *python, const char *const *preload,
+                      char *ret_path, size_t path_size, struct husk_error *e);
+
+/* ---- what the host offers ---- */
+
+struct husk_layer {
+    const char *name; /* "user namespace", "seccomp", ... */
+    bool mandatory;   /* at HUSK_ISOLATION_FULL */
+    bool present;
+    char fact[160];   /* what was found: "Landlock ABI 7" */
+    const char *why;  /* what it protects from */
+    const char *fix;  /* how to get it */
+};
+
+/* Fills up to max rows, returns how many there are. Works without an engine. */
+size_t husk_doctor(struct husk_layer *rows, size_t max);
+
+const char *husk_version(void);

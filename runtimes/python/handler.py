@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls a Lambda-style handler: handler(event) or handler(event, context), decided by its signature."""
+
+import inspect
+import json
+import os
+import time
+from typing import Any, Callable
+
+_DEFAULTS: dict[str, Any] = {
+    "function_name": "unknown-function",
+    "function_version": "$LATEST",
+    "log_group_name": "/lambda-sandbox/logs",
+    "memory_limit_in_mb": 256,
+    "invoked_function_arn": None,
+}
+
+
+class Context:
+    """The second argument of a handler. Its remaining time counts down."""
+
+    def __init__(self, fields: dict[str, Any], timeout_ms: int) -> None:
+        unknown = set(fields) - set(_DEFAULTS) - {
+            "request_id",
+            "aws_request_id",
+            "log_stream_name",
+            "remaining_time_in_millis",
+        }
+        if unknown:
+            raise ValueError(f"unknown context field: {', '.join(sorted(unknown))}")
+        random_id = os.urandom(16).hex()
+        values = {**_DEFAULTS, "request_id": random_id, "log_stream_name": random_id, **fields}
+        given = values.pop("remaining_time_in_millis", None)
+        self.__dict__.update(values)
+        self.aws_request_id = values.get("aws_request_id", values["request_id"])
+        allowed = timeout_ms if given is None else min(int(given), timeout_ms or int(given))
+        self._deadline = time.monotonic() + allowed / 1000
+
+    def get_remaining_time_in_millis(self) -> int:
+        return max(0, int((self._deadline - time.monotonic()) * 1000))
+
+    @property
+    def remaining_time_in_millis(self) -> int:
+        return self.get_remaining_time_in_millis()
+
+
+def _wants_context(function: Callable[..., Any]) -> bool:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return True
+    positional = 0
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            return True
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            positional += 1
+    return positional >= 2
+
+
+def call(function: Callable[..., Any], event: bytes, context: bytes, timeout_ms: int) -> Any:
+    parsed = json.loads(event)
+    made = Context(json.loads(context), timeout_ms)
+    answer = function(parsed, made) if _wants_context(function) else function(parsed)
+    if inspect.iscoroutine(answer):
+        import asyncio
+
+        answer = asyncio.run(answer)
+    return answer
+
+
+def encode(answer: Any) -> bytes:
+    """The answer as JSON. What JSON cannot say is the handler's mistake: TypeError or ValueError."""
+    try:
+        return json.dumps(answer, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, UnicodeEncodeError) as error:
+        raise type(error)(f"the handler's answer cannot be said in JSON: {error}") from None

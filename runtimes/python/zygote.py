@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start of a Python template: import what boxes will need, freeze, then fork boxes on demand.
+
+Run by husk-launcher inside the template's root as `python -I -B zygote.py MODULE...`. Never sees user
+code: `_husk.zygote()` returns only in a new, isolated box.
+"""
+
+import sys
+
+HUSK_DIR = "/husk"
+sys.path.insert(0, HUSK_DIR)
+sys.path.insert(0, HUSK_DIR + "/runtimes/python")
+
+import _husk  # noqa: E402
+
+# Nobody reads this process's stderr: whatever goes wrong is told to the launcher.
+sys.excepthook = lambda kind, error, _: _husk.broken(f"{kind.__name__}: {error}")
+
+import gc  # noqa: E402
+import threading  # noqa: E402
+
+import reseed  # noqa: E402
+import runner  # noqa: E402
+
+# A user's own handler.py or runner.py must be found, not ours.
+del sys.path[0:2]
+for name in ("_husk", "handler", "reseed", "runner"):
+    del sys.modules[name]
+
+
+def preload(names: list[str]) -> None:
+    """Imports the template's modules; the first that fails ends the zygote with its name."""
+    gc.disable()
+    for name in names:
+        try:
+            __import__(name)
+        except BaseException as error:
+            _husk.broken(f"preload of module {name!r} failed: {type(error).__name__}: {error}")
+    if threading.active_count() != 1:
+        running = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
+        _husk.broken(f"preloads started threads, which no fork can copy: {', '.join(running)}")
+
+
+def main() -> None:
+    names = [name for name in sys.argv[1:] if not name.startswith("--")]
+    preload(names)
+    reseed.prepare()
+    runner.rehearse()
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+    if "--plain-fork" not in sys.argv:
+        _husk.freeze()
+    sys.excepthook = sys.__excepthook__
+    mode, warm = _husk.zygote()
+    runner.serve(mode, bool(warm))
+
+
+main()

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The connection to husk-launcher; see native.h. */
+#include "backend/native.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+#define LAUNCHER_FD 3
+#define CLOSE_PATIENCE_MS 5000 /* a launcher that does not clean up by then is killed */
+#define EVENTS_MAX 8192        /* events kept aside: at most a few per box */
+
+extern char **environ;
+
+struct native {
+    int socket;
+    pid_t pid;
+    uint32_t seq;
+    struct launcher_facts facts;
+    struct launcher_rep *events; /* ring of those that native_call() kept aside */
+    size_t first;
+    size_t count;
+    size_t cap;
+};
+
+static int gone(struct err *e)
+{
+    return err_set(e, ERR_LAUNCHER, "husk-launcher is gone, and every box with it");
+}
+
+/* Runs in its own session, so that a terminal's Ctrl-C reaches only us and we decide. */
+static int spawn_launcher(const char *path, int socket, pid_t *ret, struct err *e)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    char *argv[] = {(char *)path, NULL};
+    sigset_t none;
+
+    if (access(path, X_OK) < 0) {
+        return err_set(e, ERR_LAUNCHER, "there is no husk-launcher at %s: run `make build`", path);
+    }
+    sigemptyset(&none);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attr);
+    posix_spawn_file_actions_adddup2(&actions, socket, LAUNCHER_FD);
+    posix_spawn_file_actions_addclosefrom_np(&actions, LAUNCHER_FD + 1);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
+    int r = posix_spawn(ret, path, &actions, &attr, argv, environ);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&actions);
+    if (r != 0) {
+        return err_sys(e, r, "start %s", path);
+    }
+    return 0;
+}
+
+static int keep(struct native *n, const struct launcher_rep *rep, struct err *e)
+{
+    if (n->count == n->cap) {
+        size_t cap = n->cap == 0 ? 16 : n->cap * 2;
+        struct launcher_rep *events = cap <= EVENTS_MAX ? calloc(cap, sizeof(*events)) : NULL;
+        if (events == NULL) {
+            return err_sys(e, ENOMEM, "launcher events");
+        }
+        for (size_t i = 0; i < n->count; i++) {
+            events[i] = n->events[(n->first + i) % n->cap];
+        }
+        free(n->events);
+        n->events = events;
+        n->cap = cap;
+        n->first = 0;
+    }
+    n->events[(n->first + n->count++) % n->cap] = *rep;
+    return 0;
+}
+
+/* 1 with *ret, 0 when nothing is there, -1. */
+static int receive(struct native *n, struct launcher_rep *ret, struct err *e)
+{
+    ssize_t got = fd_recv(n->socket, ret, sizeof(*ret), NULL, MSG_DONTWAIT);
+
+    if (got == -EAGAIN) {
+        return 0;
+    }
+    if (got <= 0) {
+        return gone(e);
+    }
+    if (!launcher_rep_check(ret, (size_t)got)) {
+        return err_set(e, ERR_PROTOCOL, "husk-launcher sent a malformed answer");
+    }
+    return 1;
+}
+
+int native_send(struct native *n, struct launcher_req *req, const int *fds, size_t nfds,
+                struct err *e)
+{
+    struct launcher_rep rep;
+
+    req->seq = ++n->seq == 0 ? ++n->seq : n->seq;
+    for (;;) {
+        ssize_t sent = fd_send(n->socket, req, sizeof(*req), fds, nfds, MSG_DONTWAIT);
+        if (sent == (ssize_t)sizeof(*req)) {
+            return 0;
+        }
+        if (sent != -EAGAIN) {
+            return gone(e);
+        }
+        struct pollfd p = {.fd = n->socket, .events = POLLIN | POLLOUT};
+        (void)poll(&p, 1, -1);
+        int r = (p.revents & POLLIN) != 0 ? receive(n, &rep, e) : 0;
+        if (r < 0 || (r > 0 && keep(n, &rep, e) < 0)) {
+            return -1;
+        }
+    }
+}
+
+int native_call(struct native *n, struct launcher_req *req, const int *fds, size_t nfds,
+                struct launcher_rep *ret, struct err *e)
+{
+    struct launcher_rep rep;
+
+    if (native_send(n, req, fds, nfds, e) < 0) {
+        return -1;
+    }
+    for (;;) {
+        int r = receive(n, &rep, e);
+        if (r < 0) {
+            return -1;
+        }
+        if (r == 0) {
+            struct pollfd p = {.fd = n->socket, .events = POLLIN};
+            (void)poll(&p, 1, -1);
+            continue;
+        }
+        if (rep.seq != req->seq) {
+            if (rep.event == LAUNCHER_EV_ERROR && rep.seq == 0 && !n->facts.cgroup[0]) {
+                *e = rep.err; /* it could not even start */
+                return -1;
+            }
+            if (keep(n, &rep, e) < 0) {
+                return -1;
+            }
+            continue;
+        }
+        if (rep.event == LAUNCHER_EV_ERROR) {
+            *e = rep.err;
+            return -1;
+        }
+        *ret = rep;
+        return 0;
+    }
+}
+
+int native_next(struct native *n, struct launcher_rep *ret, struct err *e)
+{
+    if (n->count > 0) {
+        *ret = n->events[n->first];
+        n->first = (n->first + 1) % n->cap;
+        n->count--;
+        return 1;
+    }
+    return receive(n, ret, e);
+}
+
+bool native_has_event(const struct native *n)
+{
+    return n->count > 0;
+}
+
+int native_fd(const struct native *n)
+{
+    return n->socket;
+}
+
+const struct launcher_facts *native_facts(const struct native *n)
+{
+    return &n->facts;
+}
+
+int native_open(const char *path, enum launcher_isolation least, struct native **ret,
+                struct err *e)
+{
+    struct launcher_req hello = {
+        .op = LAUNCHER_HELLO,
+        .hello = {.protocol = LAUNCHER_PROTOCOL, .isolation = least},
+    };
+    struct launcher_rep rep;
+    int sockets[2];
+
+    struct native *n = calloc(1, sizeof(*n));
+    if (n == NULL) {
+        return err_sys(e, ENOMEM, "open the native back end");
+    }
+    n->socket = -1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0) {
+        err_sys(e, errno, "socketpair");
+        goto fail;
+    }
+    n->socket = sockets[0];
+    int spawned = spawn_launcher(path, sockets[1], &n->pid, e);
+    close(sockets[1]);
+    if (spawned < 0 || native_call(n, &hello, NULL, 0, &rep, e) < 0) {
+        goto fail;
+    }
+    n->facts = rep.facts;
+    *ret = n;
+    return 0;
+
+fail:
+    native_close(n);
+    return -1;
+}
+
+/* The launcher ends by itself when its socket closes; a stuck one is killed, and its guard cleans up. */
+static void wait_for_launcher(pid_t pid)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+
+    for (int waited = 0; waited < CLOSE_PATIENCE_MS; waited++) {
+        if (waitpid(pid, NULL, WNOHANG) != 0) {
+            return;
+        }
+        nanosleep(&pause, NULL);
+    }
+    kill(pid, SIGKILL); /* our own child, not yet waited for */
+    (void)waitpid(pid, NULL, 0);
+}
+
+void native_close(struct native *n)
+{
+    if (n == NULL) {
+        return;
+    }
+    fd_close(&n->socket);
+    if (n->pid > 0) {
+        wait_for_launcher(n->pid);
+    }
+    free(n->events);
+    free(n);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The native back end: one husk-launcher process and the connection to it.
+ *
+ * Requests are answered in any order; events come in between. native_call() waits for one answer and
+ * keeps whatever else arrives for native_next(). Never blocks in a send while answers pile up unread.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/err.h"
+#include "wire/launcher_msg.h"
+
+struct native;
+
+/* Starts the launcher at path and greets it. ERR_ISOLATION when the host offers less than asked. */
+int native_open(const char *path, enum launcher_isolation least, struct native **ret,
+                struct err *e);
+void native_close(struct native *n); /* ends the launcher and with it every box; NULL is fine */
+
+int native_fd(const struct native *n); /* readable when native_next() may have something */
+bool native_has_event(const struct native *n); /* something was kept aside: no need to poll */
+const struct launcher_facts *native_facts(const struct native *n);
+
+/* Sends without waiting. Descriptors are borrowed. req->seq is set. */
+int native_send(struct native *n, struct launcher_req *req, const int *fds, size_t nfds,
+                struct err *e);
+
+/* Sends and waits for the answer; an ERROR answer becomes *e. */
+int native_call(struct native *n, struct launcher_req *req, const int *fds, size_t nfds,
+                struct launcher_rep *ret, struct err *e);
+
+/* The next event: 1; nothing there: 0; -1 when the launcher is gone. Does not wait. */
+int native_next(struct native *n, struct launcher_rep *ret, struct err *e);

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Time that only moves forward. Limits are never measured by the wall clock. */
+#pragma once
+
+#include <stdint.h>
+
+uint64_t clock_ns(void); /* CLOCK_MONOTONIC */
+uint64_t clock_ms(void);

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Limits of one box; see limits.h. */
+#include "base/limits.h"
+
+#include <inttypes.h>
+
+#define MIB ((uint64_t)1 << 20)
+#define GIB ((uint64_t)1 << 30)
+
+struct limits limits_default(void)
+{
+    return (struct limits){
+        .memory_bytes = GIB,
+        .disk_bytes = 256 * MIB,
+        .timeout_ms = 30000,
+        .output_bytes = 64 * MIB,
+        .cpu_milli = 1000,
+        .pids = 128,
+        .inodes = 65536,
+        .open_files = 1024,
+    };
+}
+
+uint64_t limits_disk_max(uint64_t memory_bytes)
+{
+    return memory_bytes / 4 * 3;
+}
+
+int limits_check(const struct limits *l, struct err *e)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+        uint64_t min;
+        uint64_t max;
+    } rows[] = {
+        {"memory", l->memory_bytes, 16 * MIB, 1024 * GIB},
+        {"disk", l->disk_bytes, MIB / 4, 1024 * GIB},
+        {"timeout (ms)", l->timeout_ms, 1, (uint64_t)7 * 24 * 3600 * 1000},
+        {"output", l->output_bytes, 1024, 64 * GIB},
+        {"cpus (thousandths)", l->cpu_milli, 10, 1024000},
+        {"pids", l->pids, 1, 32768},
+        {"inodes", l->inodes, 16, 100000000},
+        {"open files", l->open_files, 16, 1048576},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        if (rows[i].value < rows[i].min || rows[i].value > rows[i].max) {
+            return err_set(e, ERR_INVALID,
+                           "%s is %" PRIu64 ", must be between %" PRIu64 " and %" PRIu64,
+                           rows[i].name, rows[i].value, rows[i].min, rows[i].max);
+        }
+    }
+    if (l->disk_bytes > limits_disk_max(l->memory_bytes)) {
+        return err_set(e, ERR_INVALID,
+                       "disk (%" PRIu64 " MiB) is kept in memory and must be at most three quarters "
+                       "of it (%" PRIu64 " MiB): raise memory or lower disk",
+                       l->disk_bytes / MIB, limits_disk_max(l->memory_bytes) / MIB);
+    }
+    return 0;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What one box may use. A plain value that crosses process borders inside fixed-size frames, so
+ * whoever receives one checks it again with limits_check().
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct limits {
+    uint64_t memory_bytes; /* RAM of the whole box, swap excluded */
+    uint64_t disk_bytes;   /* everything writable in the box together; lives in memory_bytes */
+    uint64_t timeout_ms;   /* wall-clock time of one run */
+    uint64_t output_bytes; /* per stream: more ends the run */
+    uint32_t cpu_milli;    /* 1000 is one core */
+    uint32_t pids;         /* processes and threads */
+    uint32_t inodes;       /* files and directories in everything writable */
+    uint32_t open_files;   /* descriptors per process */
+};
+
+/* 1 GiB memory, 1 core, 128 pids, 30 s, 256 MiB disk. */
+struct limits limits_default(void);
+
+/* ERR_INVALID naming the field and its range when a value is outside it. */
+int limits_check(const struct limits *l, struct err *e);
+
+/* The largest disk that fits below a memory limit: beyond it, "disk full" would be an OOM kill. */
+uint64_t limits_disk_max(uint64_t memory_bytes);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Control groups for boxes, on v2, v1 and hybrid hosts alike.
+ *
+ * A cgroup_host is our own parent directory in every hierarchy that we use; a cgroup is one box's
+ * directory in each of them. On a hybrid host limits live in the v1 hierarchies and whole-tree kill in
+ * a twin directory of the unified tree. Privileged code: every path below is ours and is reached from held
+ * directory descriptors. No allocation after cgroup_new(). Single-threaded.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/limits.h"
+
+#define CGROUP_PROCS_MAX 6 /* hierarchies a process has to join at most */
+
+enum cgroup_kind { CGROUP_NONE, CGROUP_V1, CGROUP_V2, CGROUP_HYBRID };
+
+/* What this host lets us control. */
+struct cgroup_facts {
+    enum cgroup_kind kind;
+    bool memory, cpu, pids, io, kill; /* io: counted, not limited */
+    char why_not[200];                /* when memory, cpu or pids is missing: the reason */
+};
+
+struct cgroup_usage {
+    uint64_t cpu_ns;
+    uint64_t memory_peak; /* bytes */
+    uint64_t memory_now;
+    uint64_t oom_kills;
+    uint64_t pids_peak;    /* 0: this kernel does not count it */
+    uint64_t pids_refused; /* forks refused by the pids limit */
+    uint64_t io_read;
+    uint64_t io_write;
+};
+
+struct cgroup_host;
+struct cgroup;
+
+/* Looks only; makes nothing. */
+void cgroup_probe(struct cgroup_facts *ret);
+
+/*
+ * Makes husk/<instance> in each hierarchy. ERR_ISOLATION when memory, cpu or pids cannot be had and
+ * need_limits is set; without need_limits such a host gives a cgroup_host whose cgroups limit nothing.
+ */
+int cgroup_host_open(const char *instance, bool need_limits, struct cgroup_host **ret,
+                     struct err *e);
+const struct cgroup_facts *cgroup_host_facts(const struct cgroup_host *host);
+void cgroup_host_close(struct cgroup_host *host); /* kills and removes whatever is left below; NULL is fine */
+
+/* Removes what instances left behind whose launcher is gone. Returns how many. */
+size_t cgroup_sweep(void);
+
+int cgroup_new(struct cgroup_host *host, const char *name, struct cgroup **ret, struct err *e);
+void cgroup_free(struct cgroup *cg); /* kills, removes the directories; NULL is fine */
+
+int cgroup_set_limits(struct cgroup *cg, const struct limits *l, struct err *e);
+
+/*
+ * Open descriptors of cgroup.procs, one per hierarchy: whoever writes "0" to each joins. They carry
+ * the opener's rights, so they can be handed to a process that has none. Borrowed from cg.
+ */
+size_t cgroup_procs_fds(const struct cgroup *cg, int fds[CGROUP_PROCS_MAX]);
+
+/* Use since cgroup_new() or the last cgroup_recycle(). A counter that the kernel lacks stays 0. */
+void cgroup_usage(const struct cgroup *cg, struct cgroup_usage *ret);
+
+int cgroup_kill(struct cgroup *cg);           /* every process in it; 0 or -errno */
+bool cgroup_is_empty(const struct cgroup *cg); /* no process left */
+
+/*
+ * Makes an empty cgroup ready for the next box: counters start again. 0, or -EBUSY while it is populated or too
+ * much memory is still charged to it; then free it instead.
+ */
+int cgroup_recycle(struct cgroup *cg);

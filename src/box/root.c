@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Building a template's root and entering it (child side of the launcher's clone); see root.h.
+ *
+ * The tree is a fresh tmpfs that no sandboxed code has ever written, so none of the paths used here can be
+ * rearranged by anyone. The old root stays visible until the new /proc is mounted: the kernel grants a new
+ * proc only where an unmasked one can be seen.
+ */
+#include "box/root.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "box/root_etc.h"
+#include "box/setup.h"
+#include "box/sys.h"
+
+/* A directory that every host has; the new root is put together on top of it. */
+#define STAGE "/tmp"
+
+static int prepare_process(const struct root_entry *entry, struct err *e)
+{
+    for (size_t i = 0; i < entry->n_procs; i++) {
+        if (write(entry->procs[i], "0", 1) != 1) {
+            return err_sys(e, errno, "join cgroup hierarchy %zu", i);
+        }
+    }
+    if (!entry->single_id && syscall(SYS_setgroups, 0, NULL) < 0) {
+        return err_sys(e, errno, "drop supplementary groups");
+    }
+    if (syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0) {
+        return err_sys(e, errno, "become root of the namespace");
+    }
+    if (unshare(CLONE_NEWCGROUP) < 0) {
+        return err_sys(e, errno, "new cgroup namespace");
+    }
+    if (setsid() < 0 || sethostname("husk", 4) < 0) {
+        return err_sys(e, errno, "new session and host name");
+    }
+    return 0;
+}
+
+static int mount_stage(struct err *e)
+{
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+        return err_sys(e, errno, "make mounts private");
+    }
+    if (mount("tmpfs", STAGE, "tmpfs", MS_NOSUID | MS_NODEV, "size=4m,nr_inodes=4096,mode=0755") <
+        0) {
+        return err_sys(e, errno, "mount the new root");
+    }
+    if (chdir(STAGE) < 0) {
+        return err_sys(e, errno, "enter the new root");
+    }
+    umask(022);
+    return 0;
+}
+
+/* Makes every directory above the last component. In a mounted directory that fails, as it should. */
+static int make_parents(const char *path, struct err *e)
+{
+    char part[ROOT_PATH_MAX];
+
+    for (size_t i = 1; path[i] != '\0'; i++) {
+        if (path[i] != '/') {
+            continue;
+        }
+        (void)str_format(part, sizeof(part), "%.*s", (int)(i - 1), path + 1);
+        if (mkdir(part, 0755) < 0 && errno != EEXIST) {
+            return err_sys(e, errno, "make directory /%s", part);
+        }
+    }
+    return 0;
+}
+
+static int make_mount_point(const struct root_place *place, struct err *e)
+{
+    const char *path = place->path + 1;
+
+    if (place->is_dir) {
+        if (mkdir(path, 0755) < 0 && errno != EEXIST) {
+            return err_sys(e, errno, "make mount point %s", place->path);
+        }
+        return 0;
+    }
+    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0444);
+    if (fd < 0) {
+        return err_sys(e, errno, "make mount point %s", place->path);
+    }
+    return 0;
+}
+
+/* Links in a template's own tree (usr -> ...) must not lead a mount elsewhere. */
+static int open_mount_point(const char *path)
+{
+    struct open_how how = {
+        .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+    };
+
+    return sys_openat2(AT_FDCWD, path + 1, &how);
+}
+
+static int put_place(const struct root_place *place, struct err *e)
+{
+    if (make_parents(place->path, e) < 0) {
+        return -1;
+    }
+    if (place->link[0] != '\0') {
+        if (symlink(place->link, place->path + 1) < 0) {
+            return err_sys(e, errno, "make link %s", place->path);
+        }
+        return 0;
+    }
+    if (make_mount_point(place, e) < 0) {
+        return -1;
+    }
+    AUTO_CLOSE int at = open_mount_point(place->path);
+    if (at < 0) {
+        return err_sys(e, -at, "open mount point %s", place->path);
+    }
+    if (move_mount(place->tree, "", at, "",
+                   MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0) {
+        return err_sys(e, errno, "mount at %s", place->path);
+    }
+    return 0;
+}
+
+/* The few devices that programs need, bound from the host: a user namespace cannot make nodes. */
+static int make_dev(struct err *e)
+{
+    static const char *const nodes[] = {"null", "zero", "full", "random", "urandom", "tty"};
+    static const struct {
+        const char *path, *text;
+    } links[] = {
+        {"dev/fd", "/proc/self/fd"},         {"dev/stdin", "/proc/self/fd/0"},
+        {"dev/stdout", "/proc/self/fd/1"},   {"dev/stderr", "/proc/self/fd/2"},
+        {"dev/ptmx", "pts/ptmx"},            {"dev/shm", "/tmp"},
+    };
+    char from[64];
+
+    if (mkdir("dev", 0755) < 0 || mkdir("dev/pts", 0755) < 0) {
+        return err_sys(e, errno, "make /dev");
+    }
+    for (size_t i = 0; i < ARRAY_LEN(nodes); i++) {
+        (void)str_format(from, sizeof(from), "/dev/%s", nodes[i]);
+        AUTO_CLOSE int fd = open(from + 1, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 || mount(from, from + 1, NULL, MS_BIND, NULL) < 0) {
+            return err_sys(e, errno, "make %s", from);
+        }
+    }
+    for (size_t i = 0; i < ARRAY_LEN(links); i++) {
+        if (symlink(links[i].text, links[i].path) < 0) {
+            return err_sys(e, errno, "make /%s", links[i].path);
+        }
+    }
+    return 0;
+}
+
+static int make_skeleton(struct err *e)
+{
+    static const char *const dirs[] = {"proc", "tmp", "workspace", "run", "run/box", "run/empty", "var", "home"};
+
+    for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
+        if (mkdir(dirs[i], 0755) < 0 && errno != EEXIST) {
+            return err_sys(e, errno, "make /%s", dirs[i]);
+        }
+    }
+    if (symlink("/tmp", "var/tmp") < 0 && errno != EEXIST) {
+        return err_sys(e, errno, "make /var/tmp");
+    }
+    /* Imports of some libraries want scratch space; boxes never see this one. */
+    if (mount("tmpfs", "tmp", "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,nr_inodes=4096,mode=1777") <
+        0) {
+        return err_sys(e, errno, "mount the zygote's /tmp");
+    }
+    if (mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
+        return err_sys(e, errno, "mount proc (inside a container, its /proc must not be masked)");
+    }
+    return 0;
+}
+
+static int pivot(struct err *e)
+{
+    if (syscall(SYS_pivot_root, ".", ".") < 0) {
+        return err_sys(e, errno, "pivot_root");
+    }
+    if (umount2(".", MNT_DETACH) < 0) {
+        return err_sys(e, errno, "detach the old root");
+    }
+    if (chdir("/") < 0) {
+        return err_sys(e, errno, "enter the new root");
+    }
+    if (mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0) {
+        return err_sys(e, errno, "make the root read-only");
+    }
+    return 0;
+}
+
+static int place_descriptors(const struct root_entry *entry, struct err *e)
+{
+    int sock = fcntl(entry->socket, F_DUPFD_CLOEXEC, 16);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (sock < 0 || null < 0) {
+        return err_sys(e, errno, "open descriptors of the zygote");
+    }
+    for (int i = 0; i < ZYGOTE_FD; i++) {
+        if (dup3(null, i, 0) < 0) {
+            return err_sys(e, errno, "place descriptor %d", i);
+        }
+    }
+    if (dup3(sock, ZYGOTE_FD, 0) < 0 || sys_close_range(ZYGOTE_FD + 1, ~0U) < 0) {
+        return err_sys(e, errno, "place the zygote's socket");
+    }
+    return 0;
+}
+
+int root_enter(const struct root_entry *entry, struct err *e)
+{
+    const struct root_plan *plan = entry->plan;
+
+    if (prepare_process(entry, e) < 0 || mount_stage(e) < 0 || make_dev(e) < 0) {
+        return -1;
+    }
+    bool own_etc = true;
+    for (size_t i = 0; i < plan->n_places; i++) {
+        if (put_place(&plan->places[i], e) < 0) {
+            return -1;
+        }
+        own_etc = own_etc && !str_eq(plan->places[i].path, "/etc");
+    }
+    if (make_skeleton(e) < 0 || (own_etc && root_etc_write(e) < 0) || pivot(e) < 0) {
+        return -1;
+    }
+    /* Set after the last change of credentials, which would clear it. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) {
+        return err_sys(e, errno, "tie to the launcher's life");
+    }
+    if (place_descriptors(entry, e) < 0) {
+        return -1;
+    }
+    execve(plan->args[0], plan->args, plan->env);
+    return err_sys(e, errno, "start %s", plan->args[0]);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A template's root and the zygote that lives in it: builds the mount tree from descriptors that
+ * somebody else opened, then becomes the zygote's program.
+ *
+ * root_plan_* run in the launcher before the clone (they need its rights over the host's mounts);
+ * root_enter() runs in the cloned child and never returns on success.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "box/cgroup.h"
+
+#define ROOT_PLACES_MAX 96
+#define ROOT_PATH_MAX 256
+#define ROOT_ARGS_MAX 160
+#define ROOT_ENV_MAX 64
+#define ZYGOTE_FD 3 /* the zygote's socket to the launcher */
+
+struct root_place {
+    char path[ROOT_PATH_MAX];
+    char link[ROOT_PATH_MAX]; /* not empty: a symbolic link with this text */
+    int tree;                 /* detached mount, or -1 for a link */
+    bool is_dir;
+    bool writable;
+};
+
+struct root_plan {
+    struct root_place places[ROOT_PLACES_MAX];
+    size_t n_places;
+    char *args[ROOT_ARGS_MAX + 1]; /* owned strings, NULL-terminated */
+    size_t n_args;
+    char *env[ROOT_ENV_MAX + 1];
+    size_t n_env;
+};
+
+/* Whose ids a writable mount is shown as: the file system's owner becomes the box's user. */
+struct root_owner {
+    bool map;      /* give the mount an id map at all */
+    uint32_t uid;  /* owner on the host */
+    uint32_t gid;
+    uint64_t box_uid; /* host id of the box's user */
+};
+
+void root_plan_release(struct root_plan *plan);
+
+/*
+ * Adds what fd shows at path. The mount is cloned here (fd is borrowed), recursively nosuid and nodev,
+ * read-only unless writable.
+ */
+int root_plan_mount(struct root_plan *plan, int fd, const char *path, bool writable,
+                    const struct root_owner *owner, struct err *e);
+int root_plan_link(struct root_plan *plan, const char *path, const char *text, struct err *e);
+int root_plan_arg(struct root_plan *plan, const char *text, struct err *e);
+int root_plan_env(struct root_plan *plan, const char *text, struct err *e);
+
+struct root_entry {
+    const struct root_plan *plan;
+    int socket;                  /* becomes ZYGOTE_FD */
+    int procs[CGROUP_PROCS_MAX]; /* joined first */
+    size_t n_procs;
+    bool single_id;
+};
+
+/* Child side: id maps are written. Builds the root, pivots into it, execs. Returns only on failure. */
+int root_enter(const struct root_entry *entry, struct err *e);

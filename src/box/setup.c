@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a box is set up (child side).
+ *
+ * The zygote lives in the template's root; its child starts with copies of that root's mounts, all
+ * of them locked, in a user namespace of its own. The child walks `steps` from top to bottom. Each
+ * step may rely on those above it, so the order is the security argument: what takes privilege
+ * away comes after the last step that needs it.
+ *
+ * Must not: allocate, log, or return to the caller as if nothing had happened after a failure.
+ */
+#include "box/setup.h"
+
+#include "base/attr.h"
+#include "box/steps.h"
+
+static const struct step {
+    const char *name;
+    int (*run)(struct box_setup *s, struct err *e);
+} steps[] = {
+    {"cgroup", step_cgroup},           /* first: everything below is charged to the box */
+    {"inner root", step_inner_root},   /* an id that is mapped, or files could not be made */
+    {"identity", step_identity},       /* new session and host name; needs CAP_SYS_ADMIN inside */
+    {"disk", step_disk},               /* the one writable file system, sized */
+    {"proc", step_proc},               /* of the new pid namespace; read-only, masked */
+    {"devpts", step_devpts},           /* terminals of its own; last mount */
+    {"rlimits", step_rlimits},         /* before ids: inherited hard limits can only sink */
+    {"bounding set", step_bounding},   /* needs CAP_SETPCAP, so before the ids go */
+    {"ids", step_ids},                 /* last use of CAP_SETUID and CAP_SETGID */
+    {"capabilities", step_caps},       /* nothing below may need one; sets no_new_privs */
+    {"landlock", step_landlock},       /* needs no_new_privs; opens paths, so before seccomp */
+    {"descriptors", step_descriptors}, /* what the steps above held open goes away */
+    {"seccomp", step_seccomp},         /* last: the filter forbids the calls above */
+};
+
+int box_setup(struct box_setup *s, struct err *e)
+{
+    for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+        if (steps[i].run(s, e) < 0) {
+            return err_wrap(e, "isolation step \"%s\"", steps[i].name);
+        }
+    }
+    return 0;
+}
+
+const char *const *box_setup_steps(void)
+{
+    static const char *names[ARRAY_LEN(steps) + 1];
+
+    for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+        names[i] = steps[i].name;
+    }
+    return names;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Turns a freshly cloned child of a zygote into a box: everything between clone3() and the first
+ * byte of user code. Runs in the child, inside its new user, mount, pid, ipc and uts namespaces and
+ * an emptied network namespace, after its id maps were written.
+ *
+ * Async-signal-safe throughout: no allocation, no stdio, no locks.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/limits.h"
+#include "box/cgroup.h"
+#include "box/seccomp.h"
+
+#define BOX_UID 1000          /* user code inside the box; never host id 0 outside */
+#define BOX_CONTROL_FD 3      /* where the control socket ends up */
+#define BOX_DIR "/husk"       /* our own read-only files inside the box */
+#define BOX_WORKSPACE "/workspace"
+#define BOX_WRITABLE_MAX 16   /* further writable mounts of a template */
+
+struct box_setup {
+    struct limits limits;
+    const struct seccomp_program *seccomp;
+    int stdio[3];
+    int control; /* moves to BOX_CONTROL_FD; still the place for a failure report afterwards */
+    int procs[CGROUP_PROCS_MAX];
+    size_t n_procs;
+    int landlock_abi;
+    bool single_id; /* only BOX_UID is mapped: no root inside, no groups to drop */
+    const char *const *writable; /* mounts that user code may write, besides workspace, tmp and dev */
+    size_t n_writable;
+    /* Called once the box's file system exists, with a descriptor of its root (borrowed). */
+    int (*on_disk)(void *user, int disk_fd);
+    void *user;
+};
+
+/* Walks all steps; the first failure stops it and names the step. The caller must then _exit(). */
+int box_setup(struct box_setup *s, struct err *e);
+
+/* Names of the steps in order, for `husk doctor` and the documentation; NULL-terminated. */
+const char *const *box_setup_steps(void);

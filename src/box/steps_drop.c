@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps that take rights away: cgroup, limits, ids, capabilities, descriptors, system calls. */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/securebits.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "box/landlock.h"
+#include "box/steps.h"
+#include "box/sys.h"
+
+#define LAST_CAP_TRIED 63 /* the kernel answers EINVAL above the last one that it knows */
+
+int step_cgroup(struct box_setup *s, struct err *e)
+{
+    for (size_t i = 0; i < s->n_procs; i++) {
+        if (write(s->procs[i], "0", 1) != 1) {
+            return err_sys(e, errno, "join hierarchy %zu", i);
+        }
+    }
+    /* After joining, so that the box sees its own cgroup as the root of all. */
+    if (unshare(CLONE_NEWCGROUP) < 0) {
+        return err_sys(e, errno, "new cgroup namespace");
+    }
+    return 0;
+}
+
+static int become(unsigned id, struct err *e)
+{
+    if (syscall(SYS_setresgid, id, id, id) < 0 || syscall(SYS_setresuid, id, id, id) < 0) {
+        return err_sys(e, errno, "change to id %u", id);
+    }
+    return 0;
+}
+
+int step_inner_root(struct box_setup *s, struct err *e)
+{
+    if (!s->single_id && syscall(SYS_setgroups, 0, NULL) < 0) {
+        return err_sys(e, errno, "drop supplementary groups");
+    }
+    return become(s->single_id ? BOX_UID : 0, e);
+}
+
+int step_identity(struct box_setup *s, struct err *e)
+{
+    static const char name[] = "husk";
+
+    (void)s;
+    if (setsid() < 0) {
+        return err_sys(e, errno, "new session");
+    }
+    if (sethostname(name, sizeof(name) - 1) < 0) {
+        return err_sys(e, errno, "set host name");
+    }
+    umask(077);
+    return 0;
+}
+
+int step_rlimits(struct box_setup *s, struct err *e)
+{
+    const struct {
+        int resource;
+        rlim_t value;
+    } rows[] = {
+        {RLIMIT_CORE, 1}, /* not 0: a piped core handler of the host runs even then, but not at 1 */
+        {RLIMIT_NOFILE, s->limits.open_files},
+        {RLIMIT_NPROC, s->limits.pids},
+        {RLIMIT_FSIZE, s->limits.disk_bytes},
+        {RLIMIT_MEMLOCK, 64 * 1024},
+        {RLIMIT_MSGQUEUE, 819200},
+        {RLIMIT_SIGPENDING, 4096},
+        {RLIMIT_STACK, 8 * 1024 * 1024},
+        {RLIMIT_RTPRIO, 0},
+        {RLIMIT_NICE, 0},
+        /* Where no cgroup limits memory, at least each process is limited. */
+        {RLIMIT_DATA, s->n_procs > 0 ? RLIM_INFINITY : s->limits.memory_bytes},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct rlimit now;
+        if (getrlimit(rows[i].resource, &now) < 0) {
+            return err_sys(e, errno, "read rlimit %d", rows[i].resource);
+        }
+        /* Raising a hard limit takes a right in the initial namespace that nobody here has. */
+        rlim_t value = MIN(rows[i].value, now.rlim_max);
+        struct rlimit want = {.rlim_cur = value, .rlim_max = value};
+        if (setrlimit(rows[i].resource, &want) < 0) {
+            return err_sys(e, errno, "set rlimit %d", rows[i].resource);
+        }
+    }
+    return 0;
+}
+
+int step_bounding(struct box_setup *s, struct err *e)
+{
+    const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP_LOCKED |
+                               SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
+                               SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+
+    (void)s;
+    for (int cap = 0; cap <= LAST_CAP_TRIED; cap++) {
+        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
+            if (errno == EINVAL && cap > CAP_AUDIT_READ) {
+                break;
+            }
+            return err_sys(e, errno, "drop capability %d", cap);
+        }
+    }
+    if (prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) < 0) {
+        return err_sys(e, errno, "lock secure bits");
+    }
+    return 0;
+}
+
+int step_ids(struct box_setup *s, struct err *e)
+{
+    (void)s;
+    return become(BOX_UID, e);
+}
+
+int step_caps(struct box_setup *s, struct err *e)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {{0}};
+
+    (void)s;
+    if (syscall(SYS_capset, &head, none) < 0) {
+        return err_sys(e, errno, "clear capabilities");
+    }
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
+        return err_sys(e, errno, "no_new_privs");
+    }
+    return 0;
+}
+
+int step_landlock(struct box_setup *s, struct err *e)
+{
+    const char *writable[BOX_WRITABLE_MAX + 3] = {BOX_WORKSPACE, "/tmp", "/dev"};
+    size_t n = 3;
+
+    for (size_t i = 0; i < s->n_writable && n < ARRAY_LEN(writable); i++) {
+        writable[n++] = s->writable[i];
+    }
+    return landlock_confine(s->landlock_abi, writable, n, e);
+}
+
+int step_descriptors(struct box_setup *s, struct err *e)
+{
+    /* Upwards first: a source that lies in 0..3 must not be overwritten before its turn. */
+    int source[4] = {s->stdio[0], s->stdio[1], s->stdio[2], s->control};
+
+    for (int i = 0; i < 4; i++) {
+        source[i] = fcntl(source[i], F_DUPFD_CLOEXEC, 16);
+        if (source[i] < 0) {
+            return err_sys(e, errno, "move descriptor %d", i);
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        /* The control socket must not reach programs that user code starts. */
+        if (dup3(source[i], i, i == BOX_CONTROL_FD ? O_CLOEXEC : 0) < 0) {
+            return err_sys(e, errno, "place descriptor %d", i);
+        }
+    }
+    s->control = BOX_CONTROL_FD;
+    int r = sys_close_range(BOX_CONTROL_FD + 1, ~0U);
+    if (r < 0) {
+        return err_sys(e, -r, "close all other descriptors");
+    }
+    if (chdir(BOX_WORKSPACE) < 0) {
+        return err_sys(e, errno, "enter %s", BOX_WORKSPACE);
+    }
+    return 0;
+}
+
+int step_seccomp(struct box_setup *s, struct err *e)
+{
+    int r = seccomp_load(s->seccomp);
+
+    if (r < 0) {
+        return err_sys(e, -r, "load filter %s", s->seccomp->name);
+    }
+    return 0;
+}

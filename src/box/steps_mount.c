@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Steps that build the box's own part of the mount tree: disk, proc, devpts.
+ *
+ * Everything else was mounted read-only by the template (box/root.c) and is locked. No user code
+ * has run in this mount namespace yet, so the paths here are ours.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "box/steps.h"
+
+#define DISK_DIR "/run/box"
+
+static int bind(const char *from, const char *to, struct err *e)
+{
+    if (mount(from, to, NULL, MS_BIND, NULL) < 0) {
+        return err_sys(e, errno, "bind %s to %s", from, to);
+    }
+    return 0;
+}
+
+static int make_dir(const char *path, mode_t mode, struct err *e)
+{
+    if (mkdir(path, 0700) < 0 || chown(path, BOX_UID, BOX_UID) < 0 || chmod(path, mode) < 0) {
+        return err_sys(e, errno, "make %s", path);
+    }
+    return 0;
+}
+
+/*
+ * One tmpfs for all that can be written, so that one number limits it. Without size= and nr_inodes= a full
+ * disk would be an out-of-memory kill instead of ENOSPC.
+ */
+int step_disk(struct box_setup *s, struct err *e)
+{
+    AUTO_CLOSE int root = -1;
+    char options[128];
+    unsigned owner = s->single_id ? BOX_UID : 0;
+
+    if (str_format(options, sizeof(options),
+                   "size=%" PRIu64 ",nr_inodes=%" PRIu32 ",mode=0711,uid=%u,gid=%u",
+                   s->limits.disk_bytes, s->limits.inodes, owner, owner) < 0) {
+        return err_set(e, ERR_SYSTEM, "tmpfs options do not fit");
+    }
+    if (mount("tmpfs", DISK_DIR, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0) {
+        return err_sys(e, errno, "mount tmpfs");
+    }
+    if (make_dir(DISK_DIR "/workspace", 0700, e) < 0 || make_dir(DISK_DIR "/tmp", 01777, e) < 0 ||
+        bind(DISK_DIR "/workspace", BOX_WORKSPACE, e) < 0 || bind(DISK_DIR "/tmp", "/tmp", e) < 0) {
+        return -1;
+    }
+
+    root = open(DISK_DIR, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0) {
+        return err_sys(e, errno, "open %s", DISK_DIR);
+    }
+    if (s->on_disk != NULL && s->on_disk(s->user, root) < 0) {
+        return err_set(e, ERR_PROTOCOL, "cannot report the file system");
+    }
+    return 0;
+}
+
+/* What tells about the host and not about the box. A missing one needs no mask. */
+static int mask_proc(struct err *e)
+{
+    static const char *const files[] = {
+        "cmdline", "config.gz", "interrupts", "kallsyms",   "kcore",      "keys",
+        "key-users", "latency_stats", "modules", "sched_debug", "timer_list", "timer_stats",
+    };
+    static const char *const dirs[] = {"acpi", "asound", "bus", "driver", "fs", "irq", "scsi"};
+    char path[64];
+
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        (void)str_format(path, sizeof(path), "/proc/%s", files[i]);
+        if (mount("/dev/null", path, NULL, MS_BIND, NULL) < 0 && errno != ENOENT) {
+            return err_sys(e, errno, "mask %s", path);
+        }
+    }
+    for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
+        (void)str_format(path, sizeof(path), "/proc/%s", dirs[i]);
+        if (mount("/run/empty", path, NULL, MS_BIND, NULL) < 0 && errno != ENOENT) {
+            return err_sys(e, errno, "mask %s", path);
+        }
+    }
+    return 0;
+}
+
+/*
+ * Read-only as a whole: that covers /proc/sys, sysrq-trigger and all other switches at once, and takes
+ * /proc/self/mem and oom_score_adj away with them.
+ */
+int step_proc(struct box_setup *s, struct err *e)
+{
+    (void)s;
+    if (mount("proc", "/proc", "proc", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
+        return err_sys(e, errno, "mount proc");
+    }
+    return mask_proc(e);
+}
+
+int step_devpts(struct box_setup *s, struct err *e)
+{
+    (void)s;
+    if (mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
+              "newinstance,ptmxmode=0666,mode=0620,max=64") < 0) {
+        return err_sys(e, errno, "mount devpts");
+    }
+    return 0;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Raw system calls; see sys.h. */
+#include "box/sys.h"
+
+#include <errno.h>
+#include <linux/landlock.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int result(long r)
+{
+    return r < 0 ? -errno : (int)r;
+}
+
+int sys_openat2(int dirfd, const char *path, const struct open_how *how)
+{
+    return result(syscall(SYS_openat2, dirfd, path, how, sizeof(*how)));
+}
+
+int sys_pidfd_signal(int pidfd, int sig)
+{
+    return result(syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0));
+}
+
+int sys_close_range(unsigned first, unsigned last)
+{
+    return result(syscall(SYS_close_range, first, last, 0));
+}
+
+int sys_landlock_abi(void)
+{
+    return result(
+        syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION));
+}
+
+int sys_landlock_create(const struct landlock_ruleset *attr, size_t size)
+{
+    return result(syscall(SYS_landlock_create_ruleset, attr, size, 0));
+}
+
+int sys_landlock_allow(int ruleset, uint64_t access, int parent_fd)
+{
+    struct landlock_path_beneath_attr rule = {.allowed_access = access, .parent_fd = parent_fd};
+
+    return result(syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0));
+}
+
+int sys_landlock_restrict(int ruleset)
+{
+    return result(syscall(SYS_landlock_restrict_self, ruleset, 0));
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The commands of husk. Each takes its own argv (argv[0] is the command's name) and returns the exit
+ * code of the program. Exit codes are documented in docs/exit-codes.md.
+ */
+#pragma once
+
+#include <husk/husk.h>
+#include <jansson.h>
+
+#include "base/err.h"
+#include "cli/options.h"
+
+#define PROGRAM "husk"
+
+enum {
+    EXIT_INCOMPLETE = 1, /* doctor: a mandatory layer is missing */
+    EXIT_TIMEOUT = 124,
+    EXIT_HUSK = 125, /* husk itself failed, or was asked for something impossible */
+    EXIT_MEMORY = 137,
+    EXIT_BROKEN_PIPE = 141,
+};
+
+struct command {
+    const char *name;
+    const char *about; /* one line */
+    const struct option_table *options;
+    int (*run)(int argc, char **argv);
+};
+
+extern const struct option_table run_table, doctor_table, template_table, version_table;
+
+int cmd_run(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
+int cmd_template(int argc, char **argv);
+int cmd_version(int argc, char **argv);
+
+/* One line about what cannot be done, with where to look if an option is wrong; returns EXIT_HUSK. */
+int usage_error(const char *command, const struct err *e);
+
+/* One line about a failure of the engine; returns EXIT_HUSK. */
+int engine_error(const struct husk_error *e);
+
+/* Prints a JSON value with a newline and drops the reference; returns 0 or EXIT_HUSK. */
+int print_json(json_t *value);

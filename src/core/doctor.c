@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* husk_doctor(): what this host offers, layer by layer, and what to do about what it does not. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "box/cgroup.h"
+#include "box/landlock.h"
+#include "box/seccomp.h"
+#include "husk/husk.h"
+
+#define FACT(row, ...) (void)str_format((row)->fact, sizeof((row)->fact), __VA_ARGS__)
+
+/* Runs probe in a child: what it does to itself is gone with it. Its exit code is an errno, 0 for success. */
+static int in_child(int (*probe)(void))
+{
+    int status;
+
+    pid_t pid = fork();
+    if (pid < 0) {
+        return errno;
+    }
+    if (pid == 0) {
+        _exit(probe());
+    }
+    if (waitpid(pid, &status, 0) < 0 || !WIFEXITED(status)) {
+        return EIO;
+    }
+    return WEXITSTATUS(status);
+}
+
+static int try_namespaces(void)
+{
+    return unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
+                   CLONE_NEWUTS | CLONE_NEWCGROUP) < 0
+               ? errno
+               : 0;
+}
+
+static int try_seccomp(void)
+{
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
+        return errno;
+    }
+    return -seccomp_load(seccomp_find("default"));
+}
+
+static int try_mount_api(void)
+{
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0) {
+        return errno;
+    }
+    int fd = open_tree(AT_FDCWD, "/usr", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+    return fd < 0 || mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ? errno : 0;
+}
+
+static void say(struct husk_layer *row, int err, const char *fine)
+{
+    row->present = err == 0;
+    FACT(row, "%s", err == 0 ? fine : strerrordesc_np(err));
+}
+
+static void probe_kernel(struct husk_layer *row)
+{
+    struct utsname u;
+
+    row->present = uname(&u) == 0;
+    FACT(row, "Linux %.100s %.20s", u.release, u.machine);
+}
+
+static void probe_namespaces(struct husk_layer *row)
+{
+    say(row, in_child(try_namespaces), "user, mount, pid, net, ipc, uts, cgroup");
+}
+
+static void probe_mounts(struct husk_layer *row)
+{
+    say(row, in_child(try_mount_api), "open_tree, move_mount, mount_setattr");
+}
+
+static void probe_seccomp(struct husk_layer *row)
+{
+    char fine[80];
+
+    (void)str_format(fine, sizeof(fine), "profile default, digest %s", seccomp_find("default")->digest);
+    say(row, in_child(try_seccomp), fine);
+}
+
+static void probe_landlock(struct husk_layer *row)
+{
+    int abi = landlock_abi();
+
+    row->present = abi > 0;
+    FACT(row, abi > 0 ? "ABI %d" : "absent (%d)", abi);
+}
+
+static void probe_ids(struct husk_layer *row)
+{
+    row->present = geteuid() == 0;
+    FACT(row, row->present ? "a block of 65536 host ids per box" : "not root: boxes share your own id");
+}
+
+static void probe_cgroup(struct husk_layer *row)
+{
+    static const char *const kinds[] = {"no cgroups", "v1", "v2", "hybrid: limits in v1, kill in v2"};
+    struct cgroup_facts f;
+
+    cgroup_probe(&f);
+    row->present = f.memory && f.cpu && f.pids;
+    if (row->present) {
+        FACT(row, "%s; memory, cpu, pids%s", kinds[f.kind], f.kill ? ", kill" : "");
+    } else {
+        FACT(row, "%s: %.120s", kinds[f.kind], f.why_not);
+    }
+}
+
+static void probe_core(struct husk_layer *row)
+{
+    struct rlimit core;
+    char pattern[64] = "";
+
+    (void)fd_read_file(AT_FDCWD, "/proc/sys/kernel/core_pattern", pattern, sizeof(pattern));
+    pattern[strcspn(pattern, "\n")] = '\0';
+    bool piped = pattern[0] == '|';
+    row->present = !piped || (getrlimit(RLIMIT_CORE, &core) == 0 && core.rlim_max >= 1);
+    FACT(row, "core_pattern %.50s", piped ? "is a pipe, limit 1 keeps it out" : pattern);
+}
+
+static const struct {
+    struct husk_layer row;
+    void (*probe)(struct husk_layer *row);
+} layers[] = {
+    {{.name = "kernel", .mandatory = true, .why = "every layer below is the kernel's",
+      .fix = "Linux 5.12 or newer; 5.14 for cgroup.kill"},
+     probe_kernel},
+    {{.name = "namespaces", .mandatory = true,
+      .why = "a box sees its own processes, mounts, network and names only",
+      .fix = "sysctl user.max_user_namespaces=15000; in a container, allow unshare(2)"},
+     probe_namespaces},
+    {{.name = "mount API", .mandatory = true, .why = "read-only roots are built from descriptors, not paths",
+      .fix = "Linux 5.12 or newer"},
+     probe_mounts},
+    {{.name = "seccomp", .mandatory = true, .why = "most of the kernel's system calls are out of reach",
+      .fix = "a kernel with CONFIG_SECCOMP_FILTER"},
+     probe_seccomp},
+    {{.name = "landlock", .mandatory = true, .why = "a second opinion on what may be written",
+      .fix = "Linux 5.13 or newer with landlock in the lsm= boot parameter"},
+     probe_landlock},
+    {{.name = "private ids", .mandatory = true, .why = "no id of a box means anything on the host",
+      .fix = "run husk as root (sudo)"},
+     probe_ids},
+    {{.name = "cgroup limits", .mandatory = true,
+      .why = "memory, CPU and process limits hold for the whole box",
+      .fix = "run husk as root (sudo), or in a delegated cgroup v2 subtree"},
+     probe_cgroup},
+    {{.name = "core dumps", .mandatory = true, .why = "a crash inside must not start the host's core handler",
+      .fix = "raise the hard limit of core dumps to 1 (ulimit -Hc) or use a plain core_pattern"},
+     probe_core},
+};
+
+size_t husk_doctor(struct husk_layer *rows, size_t max)
+{
+    for (size_t i = 0; i < ARRAY_LEN(layers) && i < max; i++) {
+        rows[i] = layers[i].row;
+        layers[i].probe(&rows[i]);
+    }
+    return ARRAY_LEN(layers);
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Our end of a box: its control socket and pipes; see engine.h.
+ *
+ * Everything read here comes from hostile code. Descriptors are never accepted, frames are bounded, and a
+ * box that breaks the rules is given up.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "core/engine.h"
+
+#define READ_CHUNK 65536
+
+struct ends {
+    int ours[4]; /* control, stdin, stdout, stderr */
+    int theirs[4];
+};
+
+static void close_all(int fds[4])
+{
+    for (int i = 0; i < 4; i++) {
+        fd_close(&fds[i]);
+    }
+}
+
+static int make_ends(struct ends *ends, struct err *e)
+{
+    int pair[2];
+
+    for (int i = 0; i < 4; i++) {
+        ends->ours[i] = ends->theirs[i] = -1;
+    }
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+        return err_sys(e, errno, "control socket");
+    }
+    ends->ours[0] = pair[0];
+    ends->theirs[0] = pair[1];
+    for (int i = 1; i < 4; i++) {
+        if (pipe2(pair, O_CLOEXEC) < 0) {
+            return err_sys(e, errno, "pipe");
+        }
+        ends->ours[i] = i == 1 ? pair[1] : pair[0];
+        ends->theirs[i] = i == 1 ? pair[0] : pair[1];
+        /* Only our side: the flag sits on the pipe end, and programs expect theirs to block. */
+        int r = fd_set_nonblock(ends->ours[i], true);
+        if (r < 0) {
+            return err_sys(e, -r, "pipe");
+        }
+    }
+    return 0;
+}
+
+static struct guest *register_guest(struct husk_engine *engine, struct live_template *live,
+                                    const struct launcher_rep *rep, struct ends *ends,
+                                    struct err *e)
+{
+    struct guest *g = calloc(1, sizeof(*g));
+    struct epoll_event in = {.events = EPOLLIN, .data.ptr = g};
+
+    if (g == NULL) {
+        err_sys(e, ENOMEM, "box");
+        return NULL;
+    }
+    g->live = live;
+    g->box_id = rep->box_id;
+    g->facts = rep->facts;
+    g->inbox = BUF_INIT(FRAME_FROM_BOX_MAX + sizeof(struct frame_head) + READ_CHUNK);
+    g->control = take_fd(&ends->ours[0]);
+    g->in = take_fd(&ends->ours[1]);
+    g->out = take_fd(&ends->ours[2]);
+    g->err = take_fd(&ends->ours[3]);
+    engine->guests[g->box_id % ENGINE_BOXES_MAX] = g;
+    if (epoll_ctl(engine->epoll, EPOLL_CTL_ADD, g->control, &in) < 0) {
+        err_sys(e, errno, "epoll");
+        guest_free(engine, g);
+        return NULL;
+    }
+    return g;
+}
+
+struct guest *guest_new(struct husk_engine *engine, struct live_template *live,
+                        const struct guest_options *options, struct err *e)
+{
+    struct launcher_req req = {
+        .op = LAUNCHER_BOX,
+        .template_id = live->id,
+        .box = {.limits = options->limits,
+                .deadline_ms = options->deadline_ms,
+                .mode = options->mode,
+                .warm = options->warm},
+    };
+    struct launcher_rep rep;
+    struct ends ends;
+    struct guest *g = NULL;
+
+    if (make_ends(&ends, e) == 0 &&
+        native_call(engine->native, &req, ends.theirs, LAUNCHER_BOX_FDS, &rep, e) == 0) {
+        g = register_guest(engine, live, &rep, &ends, e);
+    }
+    close_all(ends.theirs);
+    close_all(ends.ours);
+    if (g != NULL) {
+        g->limits = options->limits;
+    }
+    return g;
+}
+
+void guest_free(struct husk_engine *engine, struct guest *g)
+{
+    struct launcher_req kill = {.op = LAUNCHER_KILL};
+    struct err ignored;
+
+    if (g == NULL) {
+        return;
+    }
+    if (engine->guests[g->box_id % ENGINE_BOXES_MAX] == g) {
+        engine->guests[g->box_id % ENGINE_BOXES_MAX] = NULL;
+        kill.box_id = g->box_id;
+        (void)native_send(engine->native, &kill, NULL, 0, &ignored); /* gone is as good */
+    }
+    fd_close(&g->control); /* leaves the epoll set with it */
+    fd_close(&g->in);
+    fd_close(&g->out);
+    fd_close(&g->err);
+    buf_release(&g->inbox);
+    free(g);
+}
+
+/* Reads what is there. 0, or -errno; -ENODATA at end of file. */
+static int fill_inbox(struct guest *g)
+{
+    int r = buf_reserve(&g->inbox, READ_CHUNK);
+
+    if (r < 0) {
+        return r;
+    }
+    ssize_t n = fd_recv(g->control, g->inbox.data + g->inbox.len, READ_CHUNK, NULL, MSG_DONTWAIT);
+    if (n <= 0) {
+        return n == 0 ? -ENODATA : n == -EAGAIN ? 0 : (int)n;
+    }
+    g->inbox.len += (size_t)n;
+    return 0;
+}
+
+/* 1 when a whole frame lies at the front of the inbox. */
+static int peek_frame(struct guest *g, struct frame_head *head, const char **body)
+{
+    int r = frame_parse_head(g->inbox.data, g->inbox.len, FRAME_FROM_BOX_MAX, head);
+
+    if (r <= 0) {
+        return r;
+    }
+    if (g->inbox.len - sizeof(*head) < head->len) {
+        return 0;
+    }
+    *body = g->inbox.data + sizeof(*head);
+    return 1;
+}
+
+int guest_frame(struct guest *g, struct frame_head *head, const char **body)
+{
+    int r = peek_frame(g, head, body);
+
+    if (r != 0) {
+        return r < 0 ? -1 : 1;
+    }
+    int filled = fill_inbox(g);
+    r = peek_frame(g, head, body);
+    if (r != 0) {
+        return r < 0 ? -1 : 1;
+    }
+    return filled < 0 ? -1 : 0;
+}
+
+void guest_drop_frame(struct guest *g, const struct frame_head *head)
+{
+    buf_consume(&g->inbox, sizeof(*head) + head->len);
+}
+
+static void note_failure(struct guest *g, const char *body, size_t len)
+{
+    struct frame_field f;
+
+    g->state = GUEST_BROKEN;
+    (void)str_copy(g->failure, sizeof(g->failure), "the box could not be set up");
+    for (size_t at = 0; frame_next(body, len, &at, &f) > 0;) {
+        if (f.key == KEY_ERROR_MESSAGE) {
+            str_printable(g->failure, sizeof(g->failure), f.data, f.len);
+        }
+    }
+}
+
+static void note_ready(struct guest *g, const char *body, size_t len)
+{
+    struct frame_field f;
+
+    g->state = GUEST_READY;
+    for (size_t at = 0; frame_next(body, len, &at, &f) > 0;) {
+        if (f.key == KEY_PID) {
+            (void)frame_field_u32(&f, &g->first_pid);
+        }
+    }
+}
+
+void guest_serve_start(struct guest *g)
+{
+    struct frame_head head;
+    const char *body;
+
+    if (g->state != GUEST_STARTING) {
+        return;
+    }
+    int r = guest_frame(g, &head, &body);
+    if (r == 0) {
+        return;
+    }
+    if (r < 0) {
+        g->state = GUEST_BROKEN;
+        (void)str_copy(g->failure, sizeof(g->failure), "the box ended before it was ready");
+        return;
+    }
+    if (head.type == FRAME_READY) {
+        note_ready(g, body, head.len);
+    } else {
+        note_failure(g, body, head.type == FRAME_FAILED ? head.len : 0);
+    }
+    guest_drop_frame(g, &head);
+}
+
+int guest_send(struct guest *g, const struct buf *frame, const int *fds, size_t nfds, struct err *e)
+{
+    size_t done = 0;
+
+    while (done < frame->len) {
+        /* Blocking: the runner reads a request whole before it runs anything. Ended boxes give EPIPE. */
+        ssize_t n = fd_send(g->control, frame->data + done, frame->len - done, fds,
+                            done == 0 ? nfds : 0, 0);
+        if (n < 0) {
+            return err_sys(e, (int)-n, "hand over the code");
+        }
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+int guest_finish(struct husk_engine *engine, struct guest *g, struct err *e)
+{
+    struct launcher_req req = {.op = LAUNCHER_FINISH, .box_id = g->box_id};
+    struct launcher_rep rep;
+
+    if (native_call(engine->native, &req, NULL, 0, &rep, e) == 0) {
+        g->usage = rep.box.usage;
+        engine->guests[g->box_id % ENGINE_BOXES_MAX] = NULL;
+        return 0;
+    }
+    if (e->code != ERR_NOT_FOUND) {
+        return -1;
+    }
+    /* It ended by itself in the meantime: the EXIT event is already here. */
+    return engine_dispatch(engine, e);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* husk_run(): one program in one single-use box. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/rand.h"
+#include "core/run.h"
+
+#define START_PATIENCE_MS 30000
+#define FRAME_SLACK 65536
+
+/* A parked box if there is one that fits, else a new one that starts with its deadline armed. */
+static struct guest *get_guest(struct husk_engine *engine, struct live_template *live,
+                               const struct limits *limits, bool *warm, struct err *e)
+{
+    struct guest_options options = {.limits = *limits, .deadline_ms = limits->timeout_ms};
+
+    struct guest *g = pool_take(engine, live, limits);
+    *warm = g != NULL;
+    if (g != NULL) {
+        return g;
+    }
+    if (!live->open && live_start(engine, live, NULL, 0, e) < 0) {
+        return NULL;
+    }
+    return guest_new(engine, live, &options, e);
+}
+
+static int start_run(struct run *run, bool warm, struct err *e)
+{
+    AUTO_BUF struct buf frame = BUF_INIT(FRAME_TO_BOX_MAX + FRAME_SLACK);
+    struct launcher_req arm = {
+        .op = LAUNCHER_RUN,
+        .box_id = run->guest->box_id,
+        .run.deadline_ms = run->limits.timeout_ms,
+    };
+
+    rand_bytes(run->token, sizeof(run->token));
+    if (run_frame(run->spec, &run->limits, run->token, &frame, e) < 0) {
+        return -1;
+    }
+    run->started_ns = clock_ns();
+    /* A new box reads this as soon as it is ready: no need to wait for that. */
+    if (guest_send(run->guest, &frame, NULL, 0, e) < 0) {
+        return -1;
+    }
+    return warm ? native_send(run->engine->native, &arm, NULL, 0, e) : 0;
+}
+
+static void take_ends(struct run *run)
+{
+    run->control = run->guest->control;
+    run->in = take_fd(&run->guest->in);
+    run->out = run->guest->out;
+    run->err = run->guest->err;
+}
+
+/* The box is made, the code is handed over, the answer is gathered. */
+static int run_in(struct run *run, double queue_ms, bool warm, struct err *e)
+{
+    take_ends(run);
+    int r = start_run(run, warm, e);
+    if (r < 0 && e->sys_errno == EPIPE) {
+        /* It ended before it could take the code; what the launcher says about that is the result. */
+        r = 0;
+    }
+    if (r == 0) {
+        r = run_drive(run, -1, e);
+    }
+    fd_close(&run->in);
+    if (r < 0) {
+        return -1;
+    }
+    if (run->failure[0] != '\0') {
+        return err_set(e, ERR_ISOLATION, "%s", run->failure);
+    }
+    if (!run->guest->exited && guest_finish(run->engine, run->guest, e) < 0) {
+        return -1;
+    }
+    if (run->guest->exited && run->guest->end == LAUNCHER_END_ZYGOTE &&
+        run->engine->refusal.code != ERR_NONE) {
+        *e = run->engine->refusal; /* never born: that is our failure, not the program's */
+        run->engine->refusal.code = ERR_NONE;
+        return -1;
+    }
+    run_conclude(run, queue_ms, warm);
+    return 0;
+}
+
+static int run_spec(struct husk_engine *engine, const struct husk_spec *spec,
+                    struct husk_result **ret, struct err *e)
+{
+    const char *name = spec->template_name != NULL ? spec->template_name : "python";
+    struct run run = {.engine = engine, .spec = spec, .in = -1};
+    struct live_template *live;
+    uint64_t asked = clock_ns();
+    bool warm = false;
+    int r = -1;
+
+    if (run_check(spec, e) < 0) {
+        return -1;
+    }
+    live = spec->n_mounts > 0
+               ? live_one_off(engine, name, !spec->no_pool, spec->mounts, spec->n_mounts, e)
+               : live_get(engine, name, !spec->no_pool, e);
+    if (live == NULL) {
+        return -1;
+    }
+    if (engine_limits(&spec->limits, &live->def.info.limits, &run.limits, e) == 0 &&
+        run_init(&run, e) == 0) {
+        run.guest = get_guest(engine, live, &run.limits, &warm, e);
+    }
+    if (run.guest != NULL) {
+        r = run_in(&run, (double)(clock_ns() - asked) / 1e6, warm, e);
+    }
+    if (r == 0) {
+        *ret = TAKE_PTR(run.result);
+    }
+    guest_free(engine, run.guest);
+    run_release(&run);
+    if (live->one_off) {
+        live_close(engine, live);
+    } else if (live->pooled && r == 0) {
+        /* The answer is ready; a refill that fails shows when the next box is asked for. */
+        struct err later = {0};
+        (void)pool_refill(engine, live, &later);
+    }
+    return r;
+}
+
+int husk_run(struct husk_engine *engine, const struct husk_spec *spec, struct husk_result **ret,
+             struct husk_error *error)
+{
+    struct err e = {0};
+
+    if (run_spec(engine, spec, ret, &e) < 0) {
+        engine_error_export(&e, error);
+        return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where husk's own files are: found from the running program, so that a build tree and an install both work. */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+/* <prefix>/lib/husk/<name>, or below $HUSK_LIB_DIR. name "" is the directory itself. */
+int paths_lib(const char *name, char *ret, size_t size, struct err *e);
+
+/* husk-launcher: beside the running program, or $HUSK_LAUNCHER. */
+int paths_launcher(char *ret, size_t size, struct err *e);

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Driving one run; see run.h. */
+#include "core/run.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "core/run_frames.h"
+
+#define READ_CHUNK 65536
+#define KEEP_DEFAULT ((uint64_t)1 << 20)
+
+enum { P_CONTROL, P_OUT, P_ERR, P_IN, P_STDIN, P_CANCEL, P_ENGINE, P_COUNT };
+
+int run_init(struct run *run, struct err *e)
+{
+    uint64_t keep = run->spec->keep_bytes != 0 ? run->spec->keep_bytes : KEEP_DEFAULT;
+
+    run->out_kept = BUF_INIT(keep);
+    run->err_kept = BUF_INIT(keep);
+    run->result = calloc(1, sizeof(*run->result));
+    if (run->result == NULL) {
+        return err_sys(e, ENOMEM, "result");
+    }
+    return 0;
+}
+
+void run_release(struct run *run)
+{
+    buf_release(&run->out_kept);
+    buf_release(&run->err_kept);
+    husk_result_free(run->result);
+    run->result = NULL;
+}
+
+/* Keeps what fits and hands everything on. False at end of file. */
+static bool take_output(struct run *run, int fd, enum husk_stream stream, struct buf *kept,
+                        uint64_t *total)
+{
+    char chunk[READ_CHUNK];
+
+    ssize_t n = read(fd, chunk, sizeof(chunk));
+    if (n <= 0) {
+        return n < 0 && (errno == EAGAIN || errno == EINTR);
+    }
+    *total += (uint64_t)n;
+    (void)buf_add(kept, chunk, MIN((size_t)n, kept->max - kept->len));
+    if (run->spec->on_output != NULL) {
+        run->spec->on_output(run->spec->user, stream, chunk, (size_t)n);
+    }
+    run->flooded = run->flooded || *total > run->limits.output_bytes;
+    return true;
+}
+
+/* A box that has closed its stdin must not kill us with SIGPIPE. */
+static ssize_t write_quietly(int fd, const void *data, size_t n)
+{
+    const struct timespec now = {0};
+    sigset_t pipe_set;
+    sigset_t old;
+
+    sigemptyset(&pipe_set);
+    sigaddset(&pipe_set, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_set, &old);
+    ssize_t w = write(fd, data, n);
+    int saved = errno;
+    if (w < 0 && saved == EPIPE) {
+        (void)sigtimedwait(&pipe_set, NULL, &now);
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    errno = saved;
+    return w;
+}
+
+static void feed_data(struct run *run)
+{
+    const struct husk_spec *spec = run->spec;
+
+    while (run->in >= 0) {
+        size_t left = spec->stdin_data != NULL ? spec->stdin_len - run->in_done : 0;
+        if (left == 0) {
+            fd_close(&run->in);
+            return;
+        }
+        ssize_t w = write_quietly(run->in, (const char *)spec->stdin_data + run->in_done, left);
+        if (w < 0) {
+            if (errno != EAGAIN) {
+                fd_close(&run->in); /* nobody reads it: that is the program's business */
+            }
+            return;
+        }
+        run->in_done += (size_t)w;
+    }
+}
+
+/* From the caller's stdin to the box's: only called when both are ready. */
+static void feed_fd(struct run *run)
+{
+    char chunk[4096]; /* PIPE_BUF: a pipe that polls writable takes it whole */
+
+    ssize_t n = read(run->spec->stdin_fd, chunk, sizeof(chunk));
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    if (n <= 0 || write_quietly(run->in, chunk, (size_t)n) < 0) {
+        fd_close(&run->in);
+    }
+}
+
+static void take_frames(struct run *run)
+{
+    struct frame_head head;
+    const char *body;
+    int r = 0;
+
+    while (!run->done && run->failure[0] == '\0' &&
+           (r = guest_frame(run->guest, &head, &body)) > 0) {
+        if (!run_take_frame(run, &head, body)) {
+            run->broke_protocol = true;
+            return;
+        }
+        guest_drop_frame(run->guest, &head);
+    }
+    if (r < 0 && !run->done) {
+        run->control = -1; /* closed, or garbage: how the box ends will tell */
+    }
+    if (run->done && run->ended_ns == 0) {
+        run->ended_ns = clock_ns();
+    }
+}
+
+static void watch(struct run *run, struct pollfd p[P_COUNT], bool stdin_ready)
+{
+    const struct husk_spec *spec = run->spec;
+    bool from_fd = spec->stdin_fd > 0 && run->in >= 0;
+
+    for (int i = 0; i < P_COUNT; i++) {
+        p[i] = (struct pollfd){.fd = -1};
+    }
+    p[P_CONTROL] = (struct pollfd){.fd = run->control, .events = POLLIN};
+    p[P_OUT] = (struct pollfd){.fd = run->out, .events = POLLIN};
+    p[P_ERR] = (struct pollfd){.fd = run->err, .events = POLLIN};
+    /* One of the two at a time, or a ready one would spin while the other is not. */
+    if (run->in >= 0 && (!from_fd || stdin_ready)) {
+        p[P_IN] = (struct pollfd){.fd = run->in, .events = POLLOUT};
+    }
+    if (from_fd && !stdin_ready) {
+        p[P_STDIN] = (struct pollfd){.fd = spec->stdin_fd, .events = POLLIN};
+    }
+    p[P_CANCEL] = (struct pollfd){.fd = spec->cancel_fd > 0 ? spec->cancel_fd : -1, .events = POLLIN};
+    p[P_ENGINE] = (struct pollfd){.fd = run->engine->epoll, .events = POLLIN};
+}
+
+static bool is_over(const struct run *run)
+{
+    return run->done || run->cancelled || run->flooded || run->broke_protocol ||
+           run->failure[0] != '\0' || run->guest->exited;
+}
+
+/* What is still in the pipes. Bounded: a background process may write for ever. */
+static void drain(struct run *run)
+{
+    struct {
+        int *fd;
+        enum husk_stream stream;
+        struct buf *kept;
+        uint64_t *total;
+    } streams[] = {{&run->out, HUSK_STDOUT, &run->out_kept, &run->out_total},
+                   {&run->err, HUSK_STDERR, &run->err_kept, &run->err_total}};
+
+    for (size_t i = 0; i < ARRAY_LEN(streams); i++) {
+        for (int reads = 0; *streams[i].fd >= 0 && reads < 64 && !run->flooded; reads++) {
+            uint64_t before = *streams[i].total;
+            if (!take_output(run, *streams[i].fd, streams[i].stream, streams[i].kept,
+                             streams[i].total)) {
+                *streams[i].fd = -1;
+            } else if (*streams[i].total == before) {
+                break;
+            }
+        }
+    }
+}
+
+static void serve(struct run *run, struct pollfd p[P_COUNT], bool *stdin_ready)
+{
+    if (p[P_OUT].revents != 0 &&
+        !take_output(run, run->out, HUSK_STDOUT, &run->out_kept, &run->out_total)) {
+        run->out = -1;
+    }
+    if (p[P_ERR].revents != 0 &&
+        !take_output(run, run->err, HUSK_STDERR, &run->err_kept, &run->err_total)) {
+        run->err = -1;
+    }
+    if (p[P_CONTROL].revents != 0) {
+        take_frames(run);
+    }
+    if (p[P_STDIN].revents != 0) {
+        *stdin_ready = true;
+    }
+    if (p[P_IN].revents != 0) {
+        if (run->spec->stdin_fd > 0) {
+            feed_fd(run);
+            *stdin_ready = false;
+        } else {
+            feed_data(run);
+        }
+    }
+    run->cancelled = run->cancelled || p[P_CANCEL].revents != 0;
+}
+
+int run_drive(struct run *run, int64_t wait_ms, struct err *e)
+{
+    struct pollfd p[P_COUNT];
+    bool stdin_ready = false;
+    uint64_t until = wait_ms >= 0 ? clock_ms() + (uint64_t)wait_ms : UINT64_MAX;
+
+    while (!is_over(run)) {
+        uint64_t now = wait_ms >= 0 ? clock_ms() : 0;
+        if (now >= until) {
+            return 0;
+        }
+        watch(run, p, stdin_ready);
+        int timeout = wait_ms < 0 ? -1 : (int)MIN(until - now, (uint64_t)1000000);
+        if (native_has_event(run->engine->native)) {
+            timeout = 0;
+        }
+        if (poll(p, P_COUNT, timeout) < 0 && errno != EINTR) {
+            return err_sys(e, errno, "poll");
+        }
+        serve(run, p, &stdin_ready);
+        if ((p[P_ENGINE].revents != 0 || native_has_event(run->engine->native)) &&
+            engine_wait(run->engine, 0, e) < 0) {
+            return -1;
+        }
+    }
+    if (run->ended_ns == 0) {
+        run->ended_ns = clock_ns();
+    }
+    if (!run->done) {
+        take_frames(run); /* its last word may have come together with its end */
+    }
+    drain(run);
+    return 1;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One run in one box: hands over the code, gathers output and result, decides what happened.
+ * Used by husk_run() for single-use boxes and by sessions for each cell.
+ */
+#pragma once
+
+#include "core/engine.h"
+
+struct run {
+    struct husk_engine *engine;
+    const struct husk_spec *spec;
+    struct guest *guest;
+    struct limits limits;
+    int control; /* the box's control socket or a context's */
+    struct buf *inbox;
+    int in;
+    int out;
+    int err;
+    uint8_t token[FRAME_TOKEN_SIZE];
+    uint64_t started_ns;
+    uint64_t ended_ns;
+
+    /* what came back */
+    struct buf out_kept;
+    struct buf err_kept;
+    uint64_t out_total;
+    uint64_t err_total;
+    size_t in_done;
+    struct husk_result *result; /* value, error and files are filled as frames come in */
+    bool done;
+    bool cancelled;
+    bool flooded; /* more output than allowed */
+    bool broke_protocol;
+    char failure[400]; /* the runner could not start the program */
+    uint32_t exit_code;
+    uint32_t signal;
+};
+
+/* Builds the RUN frame for a spec. */
+int run_frame(const struct husk_spec *spec, const struct limits *limits,
+              const uint8_t token[FRAME_TOKEN_SIZE], struct buf *frame, struct err *e);
+
+/* Checks what can be checked before anything is started. */
+int run_check(const struct husk_spec *spec, struct err *e);
+
+/* Makes an empty result and the buffers. */
+int run_init(struct run *run, struct err *e);
+void run_release(struct run *run); /* frees what was not handed over */
+
+/*
+ * Drives the run until it is done, the box ended, or wait_ms passed (negative: no limit). 1: over, 0: time
+ * is up, -1: the launcher is gone.
+ */
+int run_drive(struct run *run, int64_t wait_ms, struct err *e);
+
+/* Turns what is known into run->result: status, cause, output. Takes the buffers. */
+void run_conclude(struct run *run, double queue_ms, bool warm);

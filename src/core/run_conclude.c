@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What happened: decides status, exit code and cause of a run from facts and claims.
+ *
+ * Facts are the launcher's: how the box ended, what it used. Claims are the box's: exit code, error. Facts are asked first,
+ * and a claim never overrides one.
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/str.h"
+#include "core/run.h"
+
+#define MIB ((double)(1 << 20))
+#define DISK_FULL_BELOW 4096 /* less than a page: nothing more can be written */
+
+enum { EXIT_TIMEOUT = 124, EXIT_INTERNAL = 125, EXIT_CANCELLED = 130, EXIT_OOM = 137, EXIT_FLOOD = 153 };
+
+static void end(struct husk_result *r, enum husk_status status, enum husk_cause cause, int code)
+{
+    r->status = status;
+    r->termination.cause = cause;
+    r->exit_code = code;
+}
+
+#define DETAIL(r, ...)                                                                             \
+    (void)str_format((r)->termination.detail, sizeof((r)->termination.detail), __VA_ARGS__)
+#define LIMIT(r, ...)                                                                              \
+    (void)str_format((r)->termination.limit, sizeof((r)->termination.limit), __VA_ARGS__)
+
+static void end_by_signal(const struct run *run, int sig)
+{
+    struct husk_result *r = run->result;
+    const char *name = sigabbrev_np(sig);
+
+    end(r, HUSK_CRASHED, HUSK_CAUSE_SIGNAL, 128 + sig);
+    DETAIL(r, "killed by SIG%s", name != NULL ? name : "?");
+    if (sig == SIGSYS) {
+        r->termination.cause = HUSK_CAUSE_SECCOMP;
+        DETAIL(r, "made a system call that no program in a box may make");
+    } else if (sig == SIGXFSZ) {
+        r->termination.cause = HUSK_CAUSE_DISK;
+        r->status = HUSK_FAILED;
+        LIMIT(r, "disk %.0f MiB", (double)run->limits.disk_bytes / MIB);
+    }
+}
+
+static bool is_disk_full(const struct launcher_usage *u)
+{
+    return u->disk_free < DISK_FULL_BELOW || u->inodes_free == 0;
+}
+
+static void end_by_exit(const struct run *run, int code)
+{
+    struct husk_result *r = run->result;
+
+    end(r, code == 0 ? HUSK_COMPLETED : HUSK_FAILED, HUSK_CAUSE_EXIT, code);
+    if (code == 0) {
+        return;
+    }
+    DETAIL(r, "exit code %d", code);
+    if (is_disk_full(&run->guest->usage)) {
+        r->termination.cause = HUSK_CAUSE_DISK;
+        DETAIL(r, "exit code %d with %s", code,
+               run->guest->usage.inodes_free == 0 ? "no file left to create" : "the disk full");
+        LIMIT(r, "disk %.0f MiB, %" PRIu32 " files", (double)run->limits.disk_bytes / MIB,
+              run->limits.inodes);
+    }
+}
+
+static void end_by_memory(const struct run *run, const char *who)
+{
+    struct husk_result *r = run->result;
+
+    end(r, HUSK_MEMORY_EXCEEDED, HUSK_CAUSE_OOM, EXIT_OOM);
+    DETAIL(r, "%s", who);
+    LIMIT(r, "memory %.0f MiB", (double)run->limits.memory_bytes / MIB);
+}
+
+/* The box is gone without a DONE frame: only the kernel's word counts. */
+static void end_by_facts(const struct run *run)
+{
+    const struct guest *g = run->guest;
+    struct husk_result *r = run->result;
+
+    if (g->end == LAUNCHER_END_TIMEOUT) {
+        end(r, HUSK_TIMEOUT, HUSK_CAUSE_TIMEOUT, EXIT_TIMEOUT);
+        DETAIL(r, "still running when its time was up");
+        LIMIT(r, "timeout %" PRIu64 " ms", run->limits.timeout_ms);
+    } else if (g->end == LAUNCHER_END_OOM) {
+        end_by_memory(run, "the kernel killed it for its memory");
+    } else if (g->end == LAUNCHER_END_ZYGOTE) {
+        end(r, HUSK_CRASHED, HUSK_CAUSE_INTERNAL, EXIT_INTERNAL);
+        DETAIL(r, "the template's zygote died");
+    } else if (WIFSIGNALED(g->wait_status)) {
+        end_by_signal(run, WTERMSIG(g->wait_status));
+    } else {
+        end_by_exit(run, WEXITSTATUS(g->wait_status));
+    }
+}
+
+static void decide(const struct run *run)
+{
+    struct husk_result *r = run->result;
+    const struct launcher_usage *u = &run->guest->usage;
+
+    if (run->cancelled) {
+        end(r, HUSK_CANCELLED, HUSK_CAUSE_SIGNAL, EXIT_CANCELLED);
+        DETAIL(r, "cancelled by the caller");
+    } else if (run->flooded) {
+        end(r, HUSK_FAILED, HUSK_CAUSE_OUTPUT_LIMIT, EXIT_FLOOD);
+        DETAIL(r, "wrote more than it may");
+        LIMIT(r, "output %.0f MiB", (double)run->limits.output_bytes / MIB);
+    } else if (run->broke_protocol) {
+        end(r, HUSK_CRASHED, HUSK_CAUSE_INTERNAL, EXIT_INTERNAL);
+        DETAIL(r, "the box broke the protocol of its control socket");
+    } else if (!run->done) {
+        end_by_facts(run);
+    } else if (run->signal != 0) {
+        end_by_signal(run, (int)run->signal);
+    } else {
+        end_by_exit(run, (int)run->exit_code);
+    }
+    /* A killed helper process, or Python noticing first, is the same shortage. */
+    bool bad_end = r->status == HUSK_FAILED || r->status == HUSK_CRASHED;
+    if (bad_end && !run->flooded && u->oom_kills > 0) {
+        end_by_memory(run, "the kernel killed a process for its memory");
+    } else if (bad_end && r->error.type != NULL && str_eq(r->error.type, "MemoryError")) {
+        end_by_memory(run, "MemoryError");
+    }
+}
+
+static void take_streams(struct run *run)
+{
+    struct husk_result *r = run->result;
+
+    r->out_truncated = run->out_total > run->out_kept.len;
+    r->err_truncated = run->err_total > run->err_kept.len;
+    r->out_len = run->out_kept.len;
+    r->err_len = run->err_kept.len;
+    r->out = run->out_kept.data != NULL ? TAKE_PTR(run->out_kept.data) : calloc(1, 1);
+    r->err = run->err_kept.data != NULL ? TAKE_PTR(run->err_kept.data) : calloc(1, 1);
+}
+
+static void fill_receipt(const struct run *run, bool warm)
+{
+    const struct launcher_facts *f = &run->guest->facts;
+    const struct limits *l = &run->limits;
+    struct husk_receipt *c = &run->result->receipt;
+
+    (void)str_copy(c->backend, sizeof(c->backend), "native");
+    (void)str_copy(c->isolation, sizeof(c->isolation),
+                   f->isolation == LAUNCHER_FULL ? "full" : "userns");
+    (void)str_copy(c->missing, sizeof(c->missing), f->missing);
+    (void)str_copy(c->namespaces, sizeof(c->namespaces), "user,mount,pid,net,ipc,uts,cgroup");
+    (void)str_copy(c->seccomp, sizeof(c->seccomp), f->seccomp);
+    (void)str_copy(c->cgroup, sizeof(c->cgroup), f->cgroup);
+    (void)str_copy(c->network, sizeof(c->network), "none");
+    c->landlock_abi = f->landlock_abi;
+    c->id_block_start = f->id_start;
+    c->id_block_size = f->id_count;
+    c->warm = warm;
+    c->limits = (struct husk_limits){
+        .memory_bytes = l->memory_bytes,
+        .disk_bytes = l->disk_bytes,
+        .timeout_ms = l->timeout_ms,
+        .output_bytes = l->output_bytes,
+        .cpu_milli = l->cpu_milli,
+        .pids = l->pids,
+        .inodes = l->inodes,
+        .open_files = l->open_files,
+    };
+}
+
+void run_conclude(struct run *run, double queue_ms, bool warm)
+{
+    const struct launcher_usage *u = &run->guest->usage;
+
+    decide(run);
+    take_streams(run);
+    fill_receipt(run, warm);
+    run->result->metrics = (struct husk_metrics){
+        .duration_ms = (double)(run->ended_ns - run->started_ns) / 1e6,
+        .queue_ms = queue_ms,
+        .cpu_time_ms = (double)u->cpu_ns / 1e6,
+        .peak_memory_mb = (double)u->memory_peak / MIB,
+        .io_read_bytes = u->io_read,
+        .io_write_bytes = u->io_write,
+        .processes = (uint32_t)u->pids_peak,
+    };
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The RUN frame that goes into a box, and the frames that come out; see run.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "core/run.h"
+#include "core/run_frames.h"
+
+#define FILES_MAX 256
+
+static bool is_relative_plain(const char *name)
+{
+    char path[1100];
+
+    return name[0] != '/' && str_format(path, sizeof(path), "/%s", name) == 0 &&
+           launcher_path_check(path);
+}
+
+int run_check(const struct husk_spec *spec, struct err *e)
+{
+    if (spec->code == NULL) {
+        return err_set(e, ERR_INVALID, "there is no code to run");
+    }
+    if (spec->code_len > FRAME_CODE_MAX) {
+        return err_set(e, ERR_INVALID, "the code is %zu bytes long, at most 1 MiB is possible",
+                       spec->code_len);
+    }
+    for (size_t i = 0; i < spec->n_files; i++) {
+        if (!is_relative_plain(spec->files[i].name)) {
+            return err_set(e, ERR_INVALID, "file name \"%.200s\" must be relative and without ..",
+                           spec->files[i].name);
+        }
+    }
+    for (size_t i = 0; spec->outputs != NULL && spec->outputs[i] != NULL; i++) {
+        if (!is_relative_plain(spec->outputs[i]) || i >= FILES_MAX) {
+            return err_set(e, ERR_INVALID, "output \"%.200s\" must be relative and without ..",
+                           spec->outputs[i]);
+        }
+    }
+    for (size_t i = 0; spec->env != NULL && spec->env[i] != NULL; i++) {
+        if (strchr(spec->env[i], '=') == NULL || spec->env[i][0] == '=') {
+            return err_set(e, ERR_INVALID, "variable \"%.100s\" must be NAME=value", spec->env[i]);
+        }
+    }
+    return 0;
+}
+
+static int add_all(struct buf *b, enum frame_key key, const char *const *list)
+{
+    for (size_t i = 0; list != NULL && list[i] != NULL; i++) {
+        int r = frame_add_str(b, key, list[i]);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+static int add_files(struct buf *b, const struct husk_spec *spec)
+{
+    for (size_t i = 0; i < spec->n_files; i++) {
+        const struct husk_file *f = &spec->files[i];
+        size_t name = strlen(f->name) + 1;
+        uint32_t head[2] = {KEY_PUT, (uint32_t)(name + f->len)};
+
+        if (f->len > FRAME_TO_BOX_MAX || buf_add(b, head, sizeof(head)) < 0 ||
+            buf_add(b, f->name, name) < 0 || buf_add(b, f->data, f->len) < 0) {
+            return -EMSGSIZE;
+        }
+    }
+    return 0;
+}
+
+int run_frame(const struct husk_spec *spec, const struct limits *limits,
+              const uint8_t token[FRAME_TOKEN_SIZE], struct buf *b, struct err *e)
+{
+    const uint8_t kind = (uint8_t)spec->kind;
+
+    if (frame_begin(b, FRAME_RUN, token) < 0 || frame_add(b, KEY_KIND, &kind, 1) < 0 ||
+        frame_add_str(b, KEY_NAME, spec->name != NULL ? spec->name : "<cell>") < 0 ||
+        frame_add(b, KEY_CODE, spec->code, spec->code_len) < 0 ||
+        add_all(b, KEY_ARG, spec->args) < 0 || add_all(b, KEY_ENV, spec->env) < 0 ||
+        add_all(b, KEY_GET, spec->outputs) < 0 || add_files(b, spec) < 0) {
+        return err_set(e, ERR_INVALID, "code, arguments and files are too large together");
+    }
+    if (spec->kind == HUSK_HANDLER &&
+        (frame_add_str(b, KEY_EVENT, spec->event != NULL ? spec->event : "{}") < 0 ||
+         frame_add_str(b, KEY_CONTEXT, spec->context != NULL ? spec->context : "{}") < 0 ||
+         frame_add_u64(b, KEY_TIMEOUT_MS, limits->timeout_ms) < 0)) {
+        return err_set(e, ERR_INVALID, "event and context are too large");
+    }
+    return frame_end(b) < 0 ? err_set(e, ERR_INVALID, "the request is too large") : 0;
+}
+
+/* A copy as a string. Text from a box: whoever shows it makes it printable. */
+static char *copy(const struct frame_field *f)
+{
+    char *s = malloc((size_t)f->len + 1);
+
+    if (s != NULL) {
+        memcpy(s, f->data, f->len);
+        s[f->len] = '\0';
+    }
+    return s;
+}
+
+static void set(char **to, const struct frame_field *f)
+{
+    free(*to);
+    *to = copy(f);
+}
+
+/* False: not what a runner says. */
+static bool take_done(struct run *run, const char *body, size_t len)
+{
+    struct husk_result *r = run->result;
+    struct frame_field f;
+    size_t at = 0;
+    int more;
+
+    while ((more = frame_next(body, len, &at, &f)) > 0) {
+        switch (f.key) {
+        case KEY_EXIT:
+            if (frame_field_u32(&f, &run->exit_code) < 0 || run->exit_code > 255) {
+                return false;
+            }
+            break;
+        case KEY_SIGNAL:
+            if (frame_field_u32(&f, &run->signal) < 0 || run->signal > 64) {
+                return false;
+            }
+            break;
+        case KEY_VALUE:
+            set(&r->value, &f);
+            break;
+        case KEY_VALUE_JSON:
+            set(&r->value_json, &f);
+            break;
+        case KEY_ERROR_TYPE:
+            set(&r->error.type, &f);
+            break;
+        case KEY_ERROR_MESSAGE:
+            set(&r->error.message, &f);
+            break;
+        case KEY_TRACEBACK:
+            set(&r->error.traceback, &f);
+            break;
+        default:
+            break;
+        }
+    }
+    run->done = more == 0;
+    return run->done;
+}
+
+static bool was_asked_for(const struct husk_spec *spec, const char *name)
+{
+    for (size_t i = 0; spec->outputs != NULL && spec->outputs[i] != NULL; i++) {
+        if (str_eq(spec->outputs[i], name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool take_file(struct run *run, const char *body, size_t len)
+{
+    struct husk_result *r = run->result;
+    struct husk_output_file file = {0};
+    struct frame_field f;
+
+    for (size_t at = 0; frame_next(body, len, &at, &f) > 0;) {
+        if (f.key == KEY_NAME) {
+            set(&file.name, &f);
+        } else if (f.key == KEY_DATA) {
+            set(&file.data, &f);
+            file.len = f.len;
+        } else if (f.key == KEY_ERROR_MESSAGE) {
+            set(&file.error, &f);
+        }
+    }
+    /* A box may answer what was asked, no more: names decide where a caller writes. */
+    bool ok = file.name != NULL && r->n_files < FILES_MAX && was_asked_for(run->spec, file.name);
+    struct husk_output_file *files =
+        ok ? realloc(r->files, (r->n_files + 1) * sizeof(*files)) : NULL;
+    if (files == NULL) {
+        free(file.name);
+        free(file.data);
+        free(file.error);
+        return false;
+    }
+    r->files = files;
+    r->files[r->n_files++] = file;
+    return true;
+}
+
+bool run_take_frame(struct run *run, const struct frame_head *head, const char *body)
+{
+    struct frame_field f;
+
+    if (head->type == FRAME_FAILED) {
+        (void)str_copy(run->failure, sizeof(run->failure), "the box could not start the program");
+        for (size_t at = 0; frame_next(body, head->len, &at, &f) > 0;) {
+            if (f.key == KEY_ERROR_MESSAGE) {
+                str_printable(run->failure, sizeof(run->failure), f.data, f.len);
+            }
+        }
+        return true;
+    }
+    if (head->type == FRAME_READY) {
+        return true;
+    }
+    /* The token makes a frame ours: writing plausible bytes to every descriptor is not enough. */
+    if (memcmp(head->token, run->token, sizeof(run->token)) != 0) {
+        return false;
+    }
+    switch (head->type) {
+    case FRAME_DONE:
+        return take_done(run, body, head->len);
+    case FRAME_FILE:
+        return take_file(run, body, head->len);
+    case FRAME_DISPLAY:
+        return true;
+    default:
+        return false;
+    }
+}

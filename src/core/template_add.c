@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * husk_template_add() and husk_template_list().
+ *
+ * A virtual environment refers to its own path and to the Python it was made from, so both appear in the box where they
+ * are on the host. The interpreter itself says where they are.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "core/engine.h"
+
+extern char **environ;
+
+struct python_facts {
+    char executable[TEMPLATE_PATH_MAX];
+    char prefix[TEMPLATE_PATH_MAX];
+    char base_prefix[TEMPLATE_PATH_MAX];
+    int major;
+    int minor;
+};
+
+/* An interpreter, a prefix with bin/python3, or a prefix with bin/python. */
+static int find_python(const char *path, char *ret, size_t size, struct err *e)
+{
+    static const char *const inside[] = {"bin/python3", "bin/python", "python3"};
+    char absolute[PATH_MAX];
+    struct stat st;
+
+    /* Not realpath(): a virtual environment's python is a link, and only under its own name finds home. */
+    if (path[0] == '/') {
+        (void)str_copy(absolute, sizeof(absolute), path);
+    } else {
+        AUTO_FREE char *cwd = getcwd(NULL, 0);
+        if (cwd == NULL || str_format(absolute, sizeof(absolute), "%s/%s", cwd, path) < 0) {
+            return err_set(e, ERR_INVALID, "path %.200s is too long", path);
+        }
+    }
+    if (stat(absolute, &st) < 0) {
+        err_sys(e, errno, "%s", path);
+        e->code = ERR_NOT_FOUND;
+        return -1;
+    }
+    if (!S_ISDIR(st.st_mode)) {
+        return str_copy(ret, size, absolute) < 0 ? err_set(e, ERR_INVALID, "path is too long") : 0;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(inside); i++) {
+        if (str_format(ret, size, "%s/%s", absolute, inside[i]) == 0 && access(ret, X_OK) == 0) {
+            return 0;
+        }
+    }
+    return err_set(e, ERR_NOT_FOUND, "there is no Python in %.300s", path);
+}
+
+/* Runs the interpreter once and returns what it prints. */
+static int capture(const char *python, const char *code, char *ret, size_t size, struct err *e)
+{
+    posix_spawn_file_actions_t actions;
+    char *argv[] = {(char *)python, "-I", "-c", (char *)code, NULL};
+    int pipe_fds[2];
+    int status;
+    pid_t pid;
+
+    if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
+        return err_sys(e, errno, "pipe");
+    }
+    AUTO_CLOSE int out = pipe_fds[0];
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], STDOUT_FILENO);
+    int r = posix_spawn(&pid, python, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(pipe_fds[1]);
+    if (r != 0) {
+        return err_sys(e, r, "run %s", python);
+    }
+    ssize_t n = fd_read_all(out, ret, size - 1);
+    (void)waitpid(pid, &status, 0);
+    if (n < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        return err_set(e, ERR_TEMPLATE, "%.300s is not a working Python", python);
+    }
+    ret[n] = '\0';
+    return 0;
+}
+
+static int take_line(char **text, char *ret, size_t size)
+{
+    size_t n = strcspn(*text, "\n");
+
+    if ((*text)[n] != '\n' || n >= size) {
+        return -1;
+    }
+    (*text)[n] = '\0';
+    (void)str_copy(ret, size, *text);
+    *text += n + 1;
+    return 0;
+}
+
+static int ask_python(const char *python, struct python_facts *ret, struct err *e)
+{
+    static const char question[] =
+        "import sys\n"
+        "print(sys.prefix, sys.base_prefix, sys.version_info[0], sys.version_info[1], sep='\\n')\n";
+    char answer[4 * TEMPLATE_PATH_MAX];
+    char major[16];
+    char minor[16];
+    char *p = answer;
+
+    if (capture(python, question, answer, sizeof(answer), e) < 0) {
+        return -1;
+    }
+    (void)str_copy(ret->executable, sizeof(ret->executable), python);
+    if (take_line(&p, ret->prefix, sizeof(ret->prefix)) < 0 ||
+        take_line(&p, ret->base_prefix, sizeof(ret->base_prefix)) < 0 ||
+        take_line(&p, major, sizeof(major)) < 0 || take_line(&p, minor, sizeof(minor)) < 0) {
+        return err_set(e, ERR_TEMPLATE, "%.300s gave an answer that no Python gives", python);
+    }
+    ret->major = (int)strtol(major, NULL, 10);
+    ret->minor = (int)strtol(minor, NULL, 10);
+    if (ret->major != 3 || ret->minor < 9) {
+        return err_set(e, ERR_TEMPLATE, "%.200s is Python %s.%s; husk needs CPython 3.9 or newer",
+                       python, major, minor);
+    }
+    return 0;
+}
+
+static bool is_on_host_root(const char *prefix)
+{
+    return str_eq(prefix, "/usr") || str_starts(prefix, "/usr/");
+}
+
+static void write_mount(FILE *f, const char *path)
+{
+    if (!is_on_host_root(path)) {
+        fprintf(f, "mount    = %s\n", path);
+    }
+}
+
+static int write_template(FILE *f, const struct python_facts *p, const char *const *preload)
+{
+    fprintf(f, "# Made by `husk template add`. Edit freely; docs/templates.md explains every key.\n");
+    fprintf(f, "about    = Python %d.%d from %s\n", p->major, p->minor, p->prefix);
+    fprintf(f, "language = python\nruntime  = %s\n", p->executable);
+    write_mount(f, p->prefix);
+    if (!str_eq(p->prefix, p->base_prefix)) {
+        write_mount(f, p->base_prefix);
+    }
+    if (preload != NULL && preload[0] != NULL) {
+        fprintf(f, "preload  =");
+        for (size_t i = 0; preload[i] != NULL; i++) {
+            fprintf(f, " %s", preload[i]);
+        }
+        fputc('\n', f);
+    }
+    return ferror(f) ? -EIO : 0;
+}
+
+static int make_dirs(const char *dir)
+{
+    char path[TEMPLATE_PATH_MAX];
+
+    for (size_t i = 1; dir[i - 1] != '\0'; i++) {
+        if (dir[i] != '/' && dir[i] != '\0') {
+            continue;
+        }
+        (void)str_format(path, sizeof(path), "%.*s", (int)i, dir);
+        if (mkdir(path, 0755) < 0 && errno != EEXIST) {
+            return -errno;
+        }
+    }
+    return 0;
+}
+
+static int add(const char *name, const char *python, const char *const *preload, char *ret_path,
+               size_t path_size, struct err *e)
+{
+    struct python_facts facts = {0};
+    char program[TEMPLATE_PATH_MAX];
+    char dir[TEMPLATE_PATH_MAX];
+
+    if (!str_is_name(name)) {
+        return err_set(e, ERR_INVALID, "\"%.80s\" is no name for a template: use a-z 0-9 - _ .", name);
+    }
+    if (find_python(python, program, sizeof(program), e) < 0 || ask_python(program, &facts, e) < 0 ||
+        template_default_dir(dir, sizeof(dir), e) < 0) {
+        return -1;
+    }
+    int r = make_dirs(dir);
+    if (r < 0) {
+        return err_sys(e, -r, "make %s", dir);
+    }
+    if (str_format(ret_path, path_size, "%s/%s.template", dir, name) < 0) {
+        return err_set(e, ERR_INVALID, "template path is too long");
+    }
+    FILE *f = fopen(ret_path, "wxe");
+    if (f == NULL) {
+        return errno == EEXIST ? err_set(e, ERR_EXISTS, "there is a template %s already: %s", name, ret_path)
+                               : err_sys(e, errno, "write %s", ret_path);
+    }
+    r = write_template(f, &facts, preload);
+    if (fclose(f) != 0 || r < 0) {
+        (void)unlink(ret_path);
+        return err_sys(e, r < 0 ? -r : errno, "write %s", ret_path);
+    }
+    return 0;
+}
+
+int husk_template_add(const char *name, const char *python, const char *const *preload,
+                      char *ret_path, size_t path_size, struct husk_error *error)
+{
+    struct err e = {0};
+
+    if (add(name, python, preload, ret_path, path_size, &e) < 0) {
+        engine_error_export(&e, error);
+        return -1;
+    }
+    return 0;
+}
+
+struct listing {
+    struct husk_template_info *rows;
+    size_t n;
+};
+
+/* A user's template of the same name stands in for the built-in one. */
+static int add_row(void *user, const struct template_def *def)
+{
+    struct listing *l = user;
+
+    for (size_t i = 0; i < l->n; i++) {
+        if (str_eq(l->rows[i].name, def->info.name)) {
+            l->rows[i] = def->info;
+            return 0;
+        }
+    }
+    struct husk_template_info *rows = realloc(l->rows, (l->n + 1) * sizeof(*rows));
+    if (rows == NULL) {
+        return -1;
+    }
+    l->rows = rows;
+    l->rows[l->n++] = def->info;
+    return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct husk_template_info *)a)->name,
+                  ((const struct husk_template_info *)b)->name);
+}
+
+int husk_template_list(const char *dir, struct husk_template_info **ret, size_t *n,
+                       struct husk_error *error)
+{
+    struct listing l = {0};
+    struct err e = {0};
+    char fallback[TEMPLATE_PATH_MAX];
+    int r = 0;
+
+    if (dir == NULL) {
+        r = template_default_dir(fallback, sizeof(fallback), &e);
+        dir = fallback;
+    }
+    if (r == 0) {
+        r = template_each(dir, add_row, &l, &e);
+    }
+    if (r < 0) {
+        free(l.rows);
+        if (e.code == ERR_NONE) {
+            err_sys(&e, ENOMEM, "list templates");
+        }
+        engine_error_export(&e, error);
+        return -1;
+    }
+    qsort(l.rows, l.n, sizeof(*l.rows), by_name);
+    *ret = l.rows;
+    *n = l.n;
+    return 0;
+}

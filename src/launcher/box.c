@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Boxes, as the launcher sees them; see launcher.h.
+ *
+ * Life of an entry: SPAWNING (the zygote was asked) -> LIVE (its pidfd is here) -> ENDING (killed, not
+ * yet reaped) -> FREE (the zygote reaped it, its cgroup and id block went back).
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "box/idmap.h"
+#include "box/seccomp.h"
+#include "box/sys.h"
+#include "launcher/launcher.h"
+
+#define NS_PER_MS 1000000u
+
+struct box_entry *box_at(struct launcher *l, uint32_t id)
+{
+    struct box_entry *box = &l->boxes[id % BOXES_MAX];
+
+    if (box->id != id || (box->state != BOX_SPAWNING && box->state != BOX_LIVE)) {
+        return NULL;
+    }
+    return box;
+}
+
+static struct box_entry *take_slot(struct launcher *l, struct err *e)
+{
+    for (uint32_t tried = 0; tried < BOXES_MAX; tried++) {
+        uint32_t slot = l->next_slot++ % BOXES_MAX;
+        if (l->boxes[slot].state == BOX_FREE) {
+            struct box_entry *box = &l->boxes[slot];
+            uint32_t id = box->id == 0 ? slot + BOXES_MAX : box->id + BOXES_MAX;
+            *box = (struct box_entry){.id = id, .pidfd = -1, .disk = -1};
+            return box;
+        }
+    }
+    err_set(e, ERR_LIMIT, "at most %d boxes at a time", BOXES_MAX);
+    return NULL;
+}
+
+static struct cgroup *take_cgroup(struct launcher *l, uint32_t box_id, const struct limits *limits,
+                                  struct err *e)
+{
+    struct cgroup *cg = NULL;
+    char name[32];
+
+    if (l->n_spare > 0) {
+        cg = l->spare[--l->n_spare];
+    } else {
+        (void)str_format(name, sizeof(name), "box-%u", box_id);
+        if (cgroup_new(l->cgroups, name, &cg, e) < 0) {
+            return NULL;
+        }
+    }
+    if (cgroup_set_limits(cg, limits, e) < 0) {
+        cgroup_free(cg);
+        return NULL;
+    }
+    return cg;
+}
+
+static void give_cgroup(struct launcher *l, struct cgroup *cg)
+{
+    if (cg != NULL && l->n_spare < CGROUPS_KEPT && cgroup_recycle(cg) == 0) {
+        l->spare[l->n_spare++] = cg;
+    } else {
+        cgroup_free(cg);
+    }
+}
+
+static void release_entry(struct launcher *l, struct box_entry *box)
+{
+    struct template *t = &l->templates[box->template_id];
+
+    l->ending -= box->state == BOX_ENDING;
+    l->spawning -= box->state == BOX_SPAWNING;
+    fd_close(&box->pidfd);
+    fd_close(&box->disk); /* before the cgroup: the box's files are charged to it until now */
+    give_cgroup(l, box->cgroup);
+    t->free_blocks[t->n_free_blocks++] = box->block;
+    t->boxes--;
+    box->cgroup = NULL;
+    box->deadline = 0;
+    box->state = BOX_FREE;
+}
+
+static void reply_box(struct launcher *l, const struct launcher_req *req,
+                      const struct box_entry *box)
+{
+    const struct template *t = &l->templates[box->template_id];
+    struct launcher_rep rep = {
+        .event = LAUNCHER_EV_BOX,
+        .seq = req->seq,
+        .template_id = req->template_id,
+        .box_id = box->id,
+        .facts = l->facts,
+    };
+    const struct seccomp_program *p = &seccomp_programs[t->seccomp];
+
+    (void)str_format(rep.facts.seccomp, sizeof(rep.facts.seccomp), "%s:%s", p->name, p->digest);
+    rep.facts.id_start =
+        l->single_id ? l->client_uid : idmap_ward(t->lease.first) + (uint64_t)box->block * IDMAP_BLOCK;
+    rep.facts.id_count = l->single_id ? 1 : IDMAP_BLOCK;
+    reply(l, &rep);
+}
+
+static int send_spawn(const struct template *t, const struct box_entry *box,
+                      const struct launcher_req *req, const struct fd_set_msg *fds, struct err *e)
+{
+    struct zygote_req spawn = {
+        .box_id = box->id,
+        .block = box->block,
+        .mode = req->box.mode,
+        .warm = req->box.warm,
+        .seccomp = t->seccomp,
+        .limits = req->box.limits,
+    };
+    int all[LAUNCHER_BOX_FDS + CGROUP_PROCS_MAX];
+
+    memcpy(all, fds->fds, sizeof(int) * LAUNCHER_BOX_FDS);
+    size_t n = LAUNCHER_BOX_FDS + cgroup_procs_fds(box->cgroup, all + LAUNCHER_BOX_FDS);
+    ssize_t sent = fd_send(t->socket, &spawn, sizeof(spawn), all, n, 0);
+    if (sent != (ssize_t)sizeof(spawn)) {
+        return err_sys(e, sent < 0 ? (int)-sent : EIO, "ask the zygote of %s", t->name);
+    }
+    return 0;
+}
+
+int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_set_msg *fds,
+            struct err *e)
+{
+    struct template *t = template_at(l, req->template_id);
+
+    if (t->n_free_blocks == 0 || (t->has_writable && t->boxes > 0)) {
+        return err_set(e, ERR_LIMIT, "template %s has %u boxes, its most", t->name, t->boxes);
+    }
+    struct box_entry *box = take_slot(l, e);
+    if (box == NULL) {
+        return -1;
+    }
+    box->cgroup = take_cgroup(l, box->id, &req->box.limits, e);
+    if (box->cgroup == NULL) {
+        return -1;
+    }
+    box->template_id = req->template_id;
+    box->block = t->free_blocks[--t->n_free_blocks];
+    box->state = BOX_SPAWNING;
+    l->spawning++;
+    t->boxes++;
+    if (send_spawn(t, box, req, fds, e) < 0) {
+        release_entry(l, box);
+        return -1;
+    }
+    if (req->box.deadline_ms != 0) {
+        box_arm(l, box, req->box.deadline_ms);
+    }
+    reply_box(l, req, box);
+    return 0;
+}
+
+void box_arm(struct launcher *l, struct box_entry *box, uint64_t ms)
+{
+    box->deadline = clock_ns() + ms * NS_PER_MS;
+    if (l->next_deadline == 0 || box->deadline < l->next_deadline) {
+        l->next_deadline = box->deadline;
+    }
+}
+
+static void fill_usage(const struct box_entry *box, struct launcher_usage *ret)
+{
+    struct cgroup_usage u;
+    struct statfs fs;
+
+    cgroup_usage(box->cgroup, &u);
+    *ret = (struct launcher_usage){
+        .cpu_ns = u.cpu_ns,
+        .memory_peak = u.memory_peak,
+        .io_read = u.io_read,
+        .io_write = u.io_write,
+        .oom_kills = u.oom_kills,
+        .pids_peak = u.pids_peak,
+        .pids_refused = u.pids_refused,
+        .disk_free = UINT64_MAX,
+        .inodes_free = UINT64_MAX,
+    };
+    if (box->disk >= 0 && fstatfs(box->disk, &fs) == 0) {
+        ret->disk_free = (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize;
+        ret->inodes_free = fs.f_ffree;
+    }
+}
+
+void box_end(struct launcher *l, struct box_entry *box, enum launcher_end why)
+{
+    box->end = why;
+    box->deadline = 0;
+    if (box->pidfd >= 0) {
+        /* The first process of a pid namespace: every other one dies with it. */
+        (void)sys_pidfd_signal(box->pidfd, SIGKILL);
+        l->ending++;
+        box->state = BOX_ENDING;
+    }
+    /* Not born yet: killed as soon as its pidfd arrives. */
+}
+
+void box_report_usage(struct launcher *l, const struct box_entry *box, uint32_t seq)
+{
+    struct launcher_rep rep = {
+        .event = LAUNCHER_EV_USAGE,
+        .seq = seq,
+        .template_id = box->template_id,
+        .box_id = box->id,
+    };
+
+    fill_usage(box, &rep.box.usage);
+    reply(l, &rep);
+}
+
+void box_finish(struct launcher *l, struct box_entry *box, uint32_t seq)
+{
+    box_report_usage(l, box, seq); /* the answer leaves before the teardown */
+    box->silent = true;
+    box_end(l, box, LAUNCHER_END_FINISHED);
+}
+
+static void box_exited(struct launcher *l, struct box_entry *box, const struct zygote_rep *z)
+{
+    struct launcher_rep rep = {
+        .event = LAUNCHER_EV_EXIT,
+        .template_id = box->template_id,
+        .box_id = box->id,
+    };
+
+    if (!box->silent) {
+        fill_usage(box, &rep.box.usage);
+        if (rep.box.usage.memory_peak == 0) { /* no cgroup: what the kernel knows of the process */
+            rep.box.usage.memory_peak = z->memory_max;
+            rep.box.usage.cpu_ns = z->cpu_ns;
+        }
+        rep.box.wait_status = z->wait_status;
+        rep.box.end = box->end;
+        bool killed = WIFSIGNALED(z->wait_status) && WTERMSIG(z->wait_status) == SIGKILL;
+        if (box->end == LAUNCHER_END_SELF && killed && rep.box.usage.oom_kills > 0) {
+            rep.box.end = LAUNCHER_END_OOM;
+        }
+        reply(l, &rep);
+    }
+    release_entry(l, box);
+}
+
+static void box_born(struct launcher *l, struct box_entry *box, int pidfd)
+{
+    box->pidfd = pidfd;
+    l->spawning--;
+    box->state = BOX_LIVE;
+    if (box->end != LAUNCHER_END_SELF) { /* ended before it was born */
+        box_end(l, box, box->end);
+    }
+}
+
+static void box_refused(struct launcher *l, struct box_entry *box, const struct err *e)
+{
+    struct zygote_rep never = {.wait_status = SIGKILL};
+
+    reply_error(l, 0, box->template_id, e);
+    box->end = LAUNCHER_END_ZYGOTE;
+    box_exited(l, box, &never);
+}
+
+void box_zygote_event(struct launcher *l, uint32_t template_id, const struct zygote_rep *rep,
+                      struct fd_set_msg *fds)
+{
+    struct box_entry *box = &l->boxes[rep->box_id % BOXES_MAX];
+
+    if (box->state == BOX_FREE || box->id != rep->box_id || box->template_id != template_id) {
+        return; /* a zygote may speak of its own boxes only */
+    }
+    switch (rep->event) {
+    case ZYGOTE_SPAWNED:
+        if (box->state == BOX_SPAWNING) {
+            box_born(l, box, take_fd(&fds->fds[0]));
+        }
+        break;
+    case ZYGOTE_DISK:
+        if (box->disk < 0) {
+            box->disk = take_fd(&fds->fds[0]);
+        }
+        break;
+    case ZYGOTE_REFUSED:
+        box_refused(l, box, &rep->err);
+        break;
+    case ZYGOTE_EXITED:
+        box_exited(l, box, rep);
+        break;
+    default:
+        break;
+    }
+}
+
+void box_orphaned(struct launcher *l, uint32_t template_id)
+{
+    struct zygote_rep dead = {.wait_status = SIGKILL};
+
+    for (size_t i = 0; i < BOXES_MAX; i++) {
+        struct box_entry *box = &l->boxes[i];
+        if (box->state != BOX_FREE && box->template_id == template_id) {
+            if (box->end == LAUNCHER_END_SELF) {
+                box->end = LAUNCHER_END_ZYGOTE;
+            }
+            box_exited(l, box, &dead);
+        }
+    }
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+void box_expire(struct launcher *l, uint64_t now)
+{
+    uint64_t next = 0;
+
+    for (size_t i = 0; i < BOXES_MAX; i++) {
+        struct box_entry *box = &l->boxes[i];
+        if (box->deadline == 0 || box->state == BOX_FREE) {
+            continue;
+        }
+        if (box->deadline <= now) {
+            box_end(l, box, LAUNCHER_END_TIMEOUT);
+        } else {
+            next = earlier(next, box->deadline);
+        }
+    }
+    for (size_t i = 0; i < TEMPLATES_MAX; i++) {
+        struct template *t = &l->templates[i];
+        if (t->start_deadline != 0 && t->start_deadline <= now) {
+            (void)sys_pidfd_signal(t->pidfd, SIGKILL); /* its death is the answer */
+            t->start_deadline = 0;
+        }
+        next = earlier(next, t->start_deadline);
+    }
+    l->next_deadline = next;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * husk-launcher: the only program that makes boxes. This header is its whole state and the seams between
+ * its files:
+ *
+ *   main.c       start-up and the loop
+ *   permit.c     which request is allowed when, and who handles it
+ *   template.c   templates under construction, and their zygotes
+ *   box.c        boxes: birth, deadline, usage, end
+ *   lease.c      host id ranges, shared with other launchers on this host
+ *   guard.c      a bystander that cleans up if the launcher is killed
+ *   rootless.c   becoming root of a user namespace when it is not root
+ *
+ * One client, one thread, no JSON, no path from outside. Everything is bounded by the constants below.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "box/cgroup.h"
+#include "box/root.h"
+#include "launcher/lease.h"
+#include "wire/launcher_msg.h"
+#include "wire/zygote_msg.h"
+
+#define TEMPLATES_MAX 64
+#define BOXES_MAX 4096          /* a power of two: ids are slot plus generation */
+#define TEARDOWN_MAX 256        /* boxes on their way out before new ones have to wait */
+#define SPAWNS_MAX 32           /* births under way before the next request is read */
+#define CGROUPS_KEPT 256        /* empty cgroups held for the next boxes */
+#define ZYGOTE_START_MS 120000  /* a template that is not ready by then is broken */
+
+enum template_state { TEMPLATE_FREE = 0, TEMPLATE_BUILDING, TEMPLATE_STARTING, TEMPLATE_RUNNING };
+
+struct template {
+    enum template_state state;
+    char name[LAUNCHER_NAME_MAX];
+    uint32_t seccomp;
+    struct root_plan plan;
+    bool has_writable; /* an id-mapped mount fits one box's ids only */
+    uint32_t boxes_max;
+    uint32_t boxes; /* alive */
+    struct lease lease;
+    uint32_t *free_blocks; /* stack of id blocks, boxes_max deep */
+    uint32_t n_free_blocks;
+    /* the zygote */
+    pid_t pid;
+    int pidfd;
+    int socket;
+    struct cgroup *cgroup;
+    uint32_t start_seq;      /* request to answer when it is ready */
+    uint64_t start_deadline; /* ns */
+    uint32_t spawns;         /* births under way */
+};
+
+enum box_state { BOX_FREE = 0, BOX_SPAWNING, BOX_LIVE, BOX_ENDING };
+
+struct box_entry {
+    enum box_state state;
+    uint32_t id;
+    uint32_t template_id;
+    uint32_t block;
+    int pidfd;
+    int disk; /* its file system, to see how full it is; -1 until it says so */
+    struct cgroup *cgroup;
+    uint64_t deadline; /* ns, 0: none */
+    uint32_t end;      /* enum launcher_end: why we ended it */
+    bool silent;       /* FINISH was answered: nobody waits for the EXIT event */
+};
+
+struct launcher {
+    int client;
+    uid_t client_uid;
+    bool greeted;
+    bool single_id; /* not root: every box maps onto the one id we have */
+    struct launcher_facts facts;
+    struct cgroup_host *cgroups;
+    struct cgroup *spare[CGROUPS_KEPT];
+    size_t n_spare;
+    struct template templates[TEMPLATES_MAX];
+    struct box_entry boxes[BOXES_MAX];
+    uint32_t generation;
+    uint32_t next_slot;
+    uint32_t ending;        /* boxes in BOX_ENDING */
+    uint32_t spawning;      /* boxes in BOX_SPAWNING */
+    uint64_t next_deadline; /* ns; nothing is due before it. 0: nothing armed */
+};
+
+/* permit.c: one request. False: the client broke the rules, close the connection. */
+bool permit_handle(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds);
+
+/* main.c */
+void reply(struct launcher *l, const struct launcher_rep *rep);
+void reply_ok(struct launcher *l, const struct launcher_req *req);
+void reply_error(struct launcher *l, uint32_t seq, uint32_t template_id, const struct err *e);
+
+/* template.c */
+struct template *template_at(struct launcher *l, uint32_t id);
+int template_begin(struct launcher *l, const struct launcher_req *req, struct err *e);
+int template_mount(struct launcher *l, const struct launcher_req *req, int fd, struct err *e);
+int template_start(struct launcher *l, uint32_t id, uint32_t seq, struct err *e);
+void template_stop(struct launcher *l, uint32_t id); /* zygote and boxes die; the slot is free */
+void template_serve(struct launcher *l, uint32_t id); /* the zygote has something to say */
+void template_died(struct launcher *l, uint32_t id);  /* its pidfd became readable */
+
+/* box.c */
+struct box_entry *box_at(struct launcher *l, uint32_t id); /* NULL: no such box, or it is ending */
+int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_set_msg *fds,
+            struct err *e);
+void box_arm(struct launcher *l, struct box_entry *box, uint64_t ms);
+void box_report_usage(struct launcher *l, const struct box_entry *box, uint32_t seq);
+void box_finish(struct launcher *l, struct box_entry *box, uint32_t seq);
+void box_end(struct launcher *l, struct box_entry *box, enum launcher_end why);
+void box_zygote_event(struct launcher *l, uint32_t template_id, const struct zygote_rep *rep,
+                      struct fd_set_msg *fds);
+void box_orphaned(struct launcher *l, uint32_t template_id); /* the zygote died */
+void box_expire(struct launcher *l, uint64_t now);
+
+/* guard.c: forks the bystander. */
+int guard_start(struct launcher *l, struct err *e);
+
+/* rootless.c: becomes root of a new user namespace. */
+int rootless_enter(struct err *e);

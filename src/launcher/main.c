@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * husk-launcher: start-up and the loop; see launcher.h.
+ *
+ * Started by its client with one end of a SEQPACKET socketpair as descriptor 3. Lives as long as that
+ * socket; dies with everything it made.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "box/landlock.h"
+#include "launcher/launcher.h"
+
+#define CLIENT_FD 3
+#define SEND_TIMEOUT_S 10 /* a client that does not read for so long is as good as gone */
+
+static struct launcher the_launcher; /* static: it is large, and there is one */
+
+void reply(struct launcher *l, const struct launcher_rep *rep)
+{
+    ssize_t n = fd_send(l->client, rep, sizeof(*rep), NULL, 0, 0);
+
+    if (n != (ssize_t)sizeof(*rep)) {
+        (void)shutdown(l->client, SHUT_RDWR); /* the loop sees the end of file */
+    }
+}
+
+void reply_ok(struct launcher *l, const struct launcher_req *req)
+{
+    struct launcher_rep rep = {
+        .event = LAUNCHER_EV_OK, .seq = req->seq, .template_id = req->template_id};
+
+    reply(l, &rep);
+}
+
+void reply_error(struct launcher *l, uint32_t seq, uint32_t template_id, const struct err *e)
+{
+    struct launcher_rep rep = {
+        .event = LAUNCHER_EV_ERROR, .seq = seq, .template_id = template_id, .err = *e};
+
+    reply(l, &rep);
+}
+
+/* False: the connection is over. */
+static bool serve_client(struct launcher *l)
+{
+    struct launcher_req req;
+    struct fd_set_msg fds = {.n = 0};
+
+    ssize_t n = fd_recv(l->client, &req, sizeof(req), &fds, MSG_DONTWAIT);
+    if (n == -EAGAIN) {
+        return true;
+    }
+    bool ok = n > 0 && launcher_req_check(&req, (size_t)n, fds.n);
+    ok = ok && permit_handle(l, &req, &fds);
+    fd_set_release(&fds);
+    return ok;
+}
+
+static int poll_timeout(const struct launcher *l)
+{
+    if (l->next_deadline == 0) {
+        return -1;
+    }
+    uint64_t now = clock_ns();
+    if (l->next_deadline <= now) {
+        return 0;
+    }
+    uint64_t ms = (l->next_deadline - now + 999999u) / 1000000u;
+    return ms > 3600000u ? 3600000 : (int)ms;
+}
+
+static size_t collect(const struct launcher *l, struct pollfd *p, uint32_t *ids)
+{
+    size_t n = 1;
+    bool busy = l->ending >= TEARDOWN_MAX || l->spawning >= SPAWNS_MAX;
+
+    /* Back-pressure: new work waits in the socket while old work is being cleared away. */
+    p[0] = (struct pollfd){.fd = l->client, .events = busy ? 0 : POLLIN};
+    for (uint32_t i = 0; i < TEMPLATES_MAX; i++) {
+        if (l->templates[i].state >= TEMPLATE_STARTING) {
+            p[n] = (struct pollfd){.fd = l->templates[i].socket, .events = POLLIN};
+            ids[n++] = i;
+            p[n] = (struct pollfd){.fd = l->templates[i].pidfd, .events = POLLIN};
+            ids[n++] = i;
+        }
+    }
+    return n;
+}
+
+static void loop(struct launcher *l)
+{
+    struct pollfd p[1 + 2 * TEMPLATES_MAX];
+    uint32_t ids[1 + 2 * TEMPLATES_MAX];
+
+    for (;;) {
+        size_t n = collect(l, p, ids);
+        if (poll(p, n, poll_timeout(l)) < 0 && errno != EINTR) {
+            return;
+        }
+        /* Zygotes before the client: what a request is about may just have ended. */
+        for (size_t i = 1; i + 1 < n; i += 2) {
+            if ((p[i].revents & (POLLIN | POLLHUP)) != 0) {
+                template_serve(l, ids[i]);
+            }
+            if (p[i + 1].revents != 0 && l->templates[ids[i]].state >= TEMPLATE_STARTING) {
+                template_died(l, ids[i]);
+            }
+        }
+        if (l->next_deadline != 0 && l->next_deadline <= clock_ns()) {
+            box_expire(l, clock_ns());
+        }
+        if (p[0].revents != 0 && !serve_client(l)) {
+            return;
+        }
+    }
+}
+
+static void note_missing(struct launcher *l, const char *layer)
+{
+    size_t used = strlen(l->facts.missing);
+
+    snprintf(l->facts.missing + used, sizeof(l->facts.missing) - used, "%s%s", used > 0 ? ", " : "",
+             layer);
+}
+
+/* A piped core handler of the host would run for a crash in a box unless the limit is exactly 1. */
+static void check_core_limit(struct launcher *l)
+{
+    struct rlimit core;
+    char pattern[8] = "";
+
+    if (getrlimit(RLIMIT_CORE, &core) < 0 || core.rlim_max >= 1) {
+        return;
+    }
+    core.rlim_cur = core.rlim_max = 1;
+    (void)fd_read_file(AT_FDCWD, "/proc/sys/kernel/core_pattern", pattern, sizeof(pattern));
+    if (setrlimit(RLIMIT_CORE, &core) < 0 && pattern[0] == '|') {
+        note_missing(l, "core dump limit");
+    }
+}
+
+static int open_cgroups(struct launcher *l, struct err *e)
+{
+    static const char *const kinds[] = {"none", "v1", "v2", "hybrid"};
+    char instance[64];
+    char stat[1024];
+    unsigned long long start = 0;
+
+    ssize_t n = fd_read_file(AT_FDCWD, "/proc/self/stat", stat, sizeof(stat));
+    const char *p = n > 0 ? strrchr(stat, ')') : NULL;
+    /* Field 22 is the start time; the closing bracket ends field 2. */
+    for (int field = 2; p != NULL && field < 22; field++) {
+        p = strchr(p + 1, ' ');
+    }
+    if (p == NULL || sscanf(p, "%llu", &start) != 1) { /* NOLINT(cert-err34-c): checked */
+        return err_set(e, ERR_SYSTEM, "cannot read our own start time");
+    }
+    (void)str_format(instance, sizeof(instance), "%d-%llu", getpid(), start);
+    (void)cgroup_sweep();
+    if (cgroup_host_open(instance, false, &l->cgroups, e) < 0) {
+        return -1;
+    }
+    const struct cgroup_facts *f = cgroup_host_facts(l->cgroups);
+    (void)str_copy(l->facts.cgroup, sizeof(l->facts.cgroup), kinds[f->kind]);
+    if (!f->memory || !f->cpu || !f->pids) {
+        note_missing(l, "cgroup limits");
+    }
+    return 0;
+}
+
+static int prepare(struct launcher *l, struct err *e)
+{
+    struct rlimit files;
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+    struct timeval timeout = {.tv_sec = SEND_TIMEOUT_S};
+
+    l->client = CLIENT_FD;
+    if (getsockopt(l->client, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) {
+        return err_sys(e, errno, "husk-launcher is started by husk");
+    }
+    l->client_uid = peer.uid;
+    (void)setsockopt(l->client, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+    if (fcntl(l->client, F_SETFD, FD_CLOEXEC) < 0) {
+        return err_sys(e, errno, "prepare");
+    }
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files); /* more boxes at once; never needed for one */
+    }
+    check_core_limit(l);
+    l->facts.landlock_abi = landlock_abi();
+    if (l->facts.landlock_abi == 0) {
+        note_missing(l, "landlock");
+    }
+    return 0;
+}
+
+/* Ids and cgroups: what root can and an ordinary user cannot. */
+static int prepare_rights(struct launcher *l, struct err *e)
+{
+    if (geteuid() != 0) {
+        /* Cgroups first: once inside the namespace, a delegated subtree could no longer be found by id. */
+        if (open_cgroups(l, e) < 0 || rootless_enter(e) < 0) {
+            return -1;
+        }
+        l->single_id = true;
+        note_missing(l, "private ids");
+    } else {
+        /* Without root it would lose its own /proc files, and has nothing to hide from its user. */
+        if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
+            return err_sys(e, errno, "prctl");
+        }
+        if (open_cgroups(l, e) < 0) {
+            return -1;
+        }
+    }
+    l->facts.isolation = l->facts.missing[0] == '\0' ? LAUNCHER_FULL : LAUNCHER_USERNS;
+    return guard_start(l, e);
+}
+
+static void shut_down(struct launcher *l)
+{
+    for (uint32_t i = 0; i < TEMPLATES_MAX; i++) {
+        if (l->templates[i].state != TEMPLATE_FREE) {
+            template_stop(l, i);
+        }
+    }
+    while (l->n_spare > 0) {
+        cgroup_free(l->spare[--l->n_spare]);
+    }
+    cgroup_host_close(l->cgroups);
+}
+
+int main(void)
+{
+    struct launcher *l = &the_launcher;
+    struct err e = {0};
+
+    if (prepare(l, &e) < 0) {
+        fprintf(stderr, "husk-launcher: %s\n", e.msg);
+        return 1;
+    }
+    if (prepare_rights(l, &e) < 0) {
+        reply_error(l, 0, 0, &e);
+        return 1;
+    }
+    loop(l);
+    shut_down(l);
+    return 0;
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Templates and their zygotes, as the launcher sees them; see launcher.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "box/idmap.h"
+#include "box/seccomp.h"
+#include "box/setup.h"
+#include "box/sys.h"
+#include "launcher/launcher.h"
+
+struct template *template_at(struct launcher *l, uint32_t id)
+{
+    if (id >= TEMPLATES_MAX || l->templates[id].state == TEMPLATE_FREE) {
+        return NULL;
+    }
+    return &l->templates[id];
+}
+
+/* Id blocks for boxes: 1 ... boxes_max; block 0 of the lease is the zygote's own. */
+static int make_blocks(struct launcher *l, struct template *t, struct err *e)
+{
+    t->free_blocks = calloc(t->boxes_max, sizeof(*t->free_blocks));
+    if (t->free_blocks == NULL) {
+        return err_sys(e, ENOMEM, "id blocks");
+    }
+    for (uint32_t i = 0; i < t->boxes_max; i++) {
+        /* Lowest on top. Without root there is only one id for all: block 0. */
+        t->free_blocks[i] = l->single_id ? 0 : t->boxes_max - i;
+    }
+    t->n_free_blocks = t->boxes_max;
+    if (l->single_id) {
+        return 0;
+    }
+    return lease_take((t->boxes_max + IDMAP_WARD_BLOCKS) / IDMAP_WARD_BLOCKS, &t->lease, e);
+}
+
+int template_begin(struct launcher *l, const struct launcher_req *req, struct err *e)
+{
+    uint32_t id = 0;
+
+    if (req->template.seccomp >= seccomp_programs_n) {
+        return err_set(e, ERR_INVALID, "there is no seccomp profile %u", req->template.seccomp);
+    }
+    while (id < TEMPLATES_MAX && l->templates[id].state != TEMPLATE_FREE) {
+        id++;
+    }
+    if (id == TEMPLATES_MAX) {
+        return err_set(e, ERR_LIMIT, "at most %d templates at a time", TEMPLATES_MAX);
+    }
+    struct template *t = &l->templates[id];
+    memset(t, 0, sizeof(*t));
+    t->pidfd = -1;
+    t->socket = -1;
+    t->lease.fd = -1;
+    t->seccomp = req->template.seccomp;
+    t->boxes_max = req->template.boxes;
+    memcpy(t->name, req->template.name, sizeof(t->name));
+    if (make_blocks(l, t, e) < 0) {
+        free(t->free_blocks);
+        memset(t, 0, sizeof(*t));
+        return -1;
+    }
+    t->state = TEMPLATE_BUILDING;
+    return (int)id;
+}
+
+/*
+ * A mount may show its owner as the box's user only if the client is that owner, or is root and the owner is
+ * not: a box must never act as host id 0, and a client must not lend out what is not its own.
+ */
+static int decide_owner(const struct launcher *l, const struct template *t,
+                        const struct launcher_req *req, int fd, struct root_owner *ret,
+                        struct err *e)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0) {
+        return err_sys(e, errno, "stat the source of %s", req->place.path);
+    }
+    bool is_owner = st.st_uid == l->client_uid || l->client_uid == 0;
+    *ret = (struct root_owner){
+        .map = !l->single_id && is_owner && st.st_uid != 0 &&
+               (req->place.writable != 0 || (st.st_mode & S_IROTH) == 0),
+        .uid = st.st_uid,
+        .gid = st.st_gid,
+        .box_uid = idmap_ward(t->lease.first) + IDMAP_BLOCK + BOX_UID,
+    };
+    if (req->place.writable == 0 || (l->single_id && is_owner)) {
+        return 0;
+    }
+    if (st.st_uid == 0) {
+        return err_set(e, ERR_INVALID,
+                       "%s: the mounted directory belongs to root, so a box may only read it: add "
+                       ":ro, or give the directory to an ordinary user",
+                       req->place.path);
+    }
+    if (!is_owner) {
+        return err_set(e, ERR_INVALID, "%s: only the owner of a directory can lend it for writing",
+                       req->place.path);
+    }
+    return 0;
+}
+
+int template_mount(struct launcher *l, const struct launcher_req *req, int fd, struct err *e)
+{
+    struct template *t = template_at(l, req->template_id);
+    struct root_owner owner;
+    bool writable = req->place.writable != 0;
+
+    if (decide_owner(l, t, req, fd, &owner, e) < 0) {
+        return -1;
+    }
+    t->has_writable = t->has_writable || writable;
+    return root_plan_mount(&t->plan, fd, req->place.path, writable, &owner, e);
+}
+
+/* Child side of the clone. */
+static void become_zygote(const struct launcher *l, const struct template *t, int go, int socket)
+{
+    struct root_entry entry = {.plan = &t->plan, .socket = socket, .single_id = l->single_id};
+    struct zygote_rep broken = {.event = ZYGOTE_BROKEN};
+    char byte;
+
+    if (read(go, &byte, 1) != 1) {
+        _exit(1);
+    }
+    entry.n_procs = cgroup_procs_fds(t->cgroup, entry.procs);
+    root_enter(&entry, &broken.err);
+    /* place_descriptors() may have moved the socket already: then it sits at its final place. */
+    if (fd_send(socket, &broken, sizeof(broken), NULL, 0, 0) < 0) {
+        (void)fd_send(ZYGOTE_FD, &broken, sizeof(broken), NULL, 0, 0);
+    }
+    _exit(1);
+}
+
+static int map_zygote(const struct launcher *l, const struct template *t, pid_t pid, struct err *e)
+{
+    if (l->single_id) {
+        return idmap_write_zygote(pid, 0, 1, e);
+    }
+    return idmap_write_zygote(pid, idmap_ward(t->lease.first),
+                              (uint64_t)t->lease.wards * IDMAP_WARD_BLOCKS * IDMAP_BLOCK, e);
+}
+
+/* Boxes die first when the host runs out of memory: they inherit this from their zygote. */
+static int make_first_victim(pid_t pid, struct err *e)
+{
+    char path[64];
+
+    (void)str_format(path, sizeof(path), "/proc/%d/oom_score_adj", pid);
+    int r = fd_write_file(AT_FDCWD, path, "1000");
+    if (r < 0) {
+        return err_sys(e, -r, "set oom_score_adj");
+    }
+    return 0;
+}
+
+static int clone_zygote(struct launcher *l, struct template *t, struct err *e)
+{
+    AUTO_CLOSE int go_read = -1;
+    AUTO_CLOSE int go_write = -1;
+    AUTO_CLOSE int theirs = -1;
+    int go[2];
+    int sockets[2];
+    struct clone_args args = {
+        .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
+                 CLONE_NEWUTS | CLONE_PIDFD,
+        .pidfd = (uint64_t)(uintptr_t)&t->pidfd,
+        .exit_signal = SIGCHLD,
+    };
+
+    if (pipe2(go, O_CLOEXEC) < 0) {
+        return err_sys(e, errno, "pipe");
+    }
+    go_read = go[0];
+    go_write = go[1];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0) {
+        return err_sys(e, errno, "socketpair");
+    }
+    t->socket = sockets[0];
+    theirs = sockets[1];
+
+    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+    if (pid < 0) {
+        return err_sys(e, errno, "clone the zygote into new namespaces");
+    }
+    if (pid == 0) {
+        fd_close(&go_write);
+        become_zygote(l, t, go_read, theirs);
+    }
+    t->pid = pid;
+    if (make_first_victim(pid, e) < 0 || map_zygote(l, t, pid, e) < 0) {
+        return err_wrap(e, "prepare the zygote");
+    }
+    if (write(go_write, "", 1) != 1) {
+        return err_sys(e, errno, "release the zygote");
+    }
+    return 0;
+}
+
+int template_start(struct launcher *l, uint32_t id, uint32_t seq, struct err *e)
+{
+    struct template *t = template_at(l, id);
+    char name[64];
+
+    if (t->plan.n_args == 0) {
+        return err_set(e, ERR_INVALID, "the template has no program");
+    }
+    (void)str_format(name, sizeof(name), "zygote-%u-%u", id, ++l->generation);
+    if (cgroup_new(l->cgroups, name, &t->cgroup, e) < 0 || clone_zygote(l, t, e) < 0) {
+        return -1;
+    }
+    t->state = TEMPLATE_STARTING;
+    t->start_seq = seq;
+    t->start_deadline = clock_ns() + (uint64_t)ZYGOTE_START_MS * 1000000u;
+    if (l->next_deadline == 0 || t->start_deadline < l->next_deadline) {
+        l->next_deadline = t->start_deadline;
+    }
+    return 0;
+}
+
+static void answer_start(struct launcher *l, struct template *t, uint32_t id, const struct err *e)
+{
+    struct launcher_rep rep = {
+        .event = LAUNCHER_EV_OK, .seq = t->start_seq, .template_id = id};
+
+    if (e == NULL) {
+        t->state = TEMPLATE_RUNNING;
+        t->start_deadline = 0;
+        root_plan_release(&t->plan); /* the mounts live in the zygote's namespace now */
+        reply(l, &rep);
+    } else {
+        reply_error(l, t->start_seq, id, e);
+    }
+}
+
+/* Frees everything. The zygote, if any, is dead or killed here. */
+static void template_clear(struct launcher *l, uint32_t id)
+{
+    struct template *t = &l->templates[id];
+
+    if (t->pidfd >= 0) {
+        (void)sys_pidfd_signal(t->pidfd, SIGKILL);
+        (void)waitid(P_PIDFD, (id_t)t->pidfd, NULL, WEXITED);
+    }
+    box_orphaned(l, id);
+    fd_close(&t->pidfd);
+    fd_close(&t->socket);
+    cgroup_free(t->cgroup);
+    lease_drop(&t->lease);
+    root_plan_release(&t->plan);
+    free(t->free_blocks);
+    memset(t, 0, sizeof(*t));
+}
+
+void template_stop(struct launcher *l, uint32_t id)
+{
+    template_clear(l, id);
+}
+
+void template_died(struct launcher *l, uint32_t id)
+{
+    struct template *t = &l->templates[id];
+    struct launcher_rep gone = {.event = LAUNCHER_EV_GONE, .template_id = id};
+    struct err e;
+
+    template_serve(l, id); /* what it managed to say comes first: most of all why it is broken */
+    if (t->state == TEMPLATE_STARTING) {
+        err_set(&e, ERR_TEMPLATE, "template %s: its zygote died while starting", t->name);
+        answer_start(l, t, id, &e);
+    } else if (t->state == TEMPLATE_RUNNING) {
+        reply(l, &gone);
+    }
+    if (t->state != TEMPLATE_FREE) {
+        template_clear(l, id);
+    }
+}
+
+static void zygote_says(struct launcher *l, uint32_t id, struct zygote_rep *rep,
+                        struct fd_set_msg *fds)
+{
+    struct template *t = &l->templates[id];
+
+    switch (rep->event) {
+    case ZYGOTE_READY:
+        if (t->state == TEMPLATE_STARTING) {
+            answer_start(l, t, id, NULL);
+        }
+        break;
+    case ZYGOTE_BROKEN:
+        if (t->state == TEMPLATE_STARTING) {
+            err_wrap(&rep->err, "template %s", t->name);
+            answer_start(l, t, id, &rep->err);
+            template_clear(l, id);
+        }
+        break;
+    default:
+        box_zygote_event(l, id, rep, fds);
+        break;
+    }
+}
+
+void template_serve(struct launcher *l, uint32_t id)
+{
+    struct template *t = &l->templates[id];
+    struct zygote_rep rep;
+
+    while (t->state >= TEMPLATE_STARTING) {
+        struct fd_set_msg fds = {.n = 0};
+        ssize_t n = fd_recv(t->socket, &rep, sizeof(rep), &fds, MSG_DONTWAIT);
+        if (n == -EAGAIN) {
+            return;
+        }
+        if (n <= 0 || !zygote_rep_check(&rep, (size_t)n, fds.n)) {
+            /* Gone, or it says what no zygote of ours says: its death is then handled like any other. */
+            fd_set_release(&fds);
+            (void)sys_pidfd_signal(t->pidfd, SIGKILL);
+            return;
+        }
+        zygote_says(l, id, &rep, &fds);
+        fd_set_release(&fds);
+    }
+}

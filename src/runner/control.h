@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The box's end of its control socket: blocking frames in and out. Runs inside the box. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "wire/frame.h"
+
+/* Sends a finished frame. 0 or -errno. */
+int control_send(int fd, const struct buf *frame);
+
+/*
+ * Waits for a frame. 1 with head, body and descriptors (owned by *fds); 0 at end of file; -errno, among
+ * them -EINTR only before the first byte.
+ */
+int control_recv(int fd, struct frame_head *head, struct buf *body, struct fd_set_msg *fds);
+
+/* READY with our pid, FAILED with a text. */
+int control_send_ready(int fd);
+void control_send_failed(int fd, const char *message);

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PID 1 of a session; see session.h. Like the zygote it must not disturb the memory that it forks. */
+#include "runner/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "box/setup.h"
+#include "runner/control.h"
+#include "runner/rawfork.h"
+
+static int send_exited(pid_t pid, int status)
+{
+    AUTO_BUF struct buf b = BUF_INIT(256);
+
+    if (frame_begin(&b, FRAME_EXITED, NULL) < 0 || frame_add_u32(&b, KEY_PID, (uint32_t)pid) < 0 ||
+        frame_add_u32(&b, KEY_EXIT, (uint32_t)status) < 0 || frame_end(&b) < 0) {
+        return -ENOMEM;
+    }
+    return control_send(BOX_CONTROL_FD, &b);
+}
+
+static void reap(int signals)
+{
+    struct signalfd_siginfo drain[8];
+    int status;
+    pid_t pid;
+
+    while (read(signals, drain, sizeof(drain)) > 0) {
+    }
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (send_exited(pid, status) < 0) {
+            _exit(0);
+        }
+    }
+}
+
+static void pass_signal(const struct buf *body)
+{
+    struct frame_field f;
+    uint32_t pid = 0;
+    uint32_t sig = 0;
+
+    for (size_t at = 0; frame_next(body->data, body->len, &at, &f) > 0;) {
+        if (f.key == KEY_PID) {
+            (void)frame_field_u32(&f, &pid);
+        } else if (f.key == KEY_SIGNAL) {
+            (void)frame_field_u32(&f, &sig);
+        }
+    }
+    if (pid > 1 && sig > 0 && sig < 32) {
+        (void)kill((pid_t)pid, (int)sig); /* gone already is fine */
+    }
+}
+
+/* True in the new context. */
+static bool fork_context(int control, int signals, const sigset_t *old_mask)
+{
+    int pidfd = -1;
+
+    pid_t pid = rawfork(0, &pidfd);
+    if (pid != 0) {
+        fd_close(&pidfd);
+        return false;
+    }
+    close(signals);
+    sigprocmask(SIG_SETMASK, old_mask, NULL);
+    /* User code may look at itself: debuggers, /proc/self. */
+    if (dup3(control, BOX_CONTROL_FD, O_CLOEXEC) < 0 || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0) {
+        _exit(1);
+    }
+    close(control);
+    setpgid(0, 0);
+    return true;
+}
+
+void session_serve(void)
+{
+    static struct buf body = {.max = 65536}; /* reused: PID 1 lives as long as the session */
+    struct frame_head head;
+    sigset_t mask;
+    sigset_t old_mask;
+
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &mask, &old_mask);
+    int signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
+        control_send_ready(BOX_CONTROL_FD) < 0) {
+        _exit(1);
+    }
+    for (;;) {
+        struct fd_set_msg fds = {.n = 0};
+        struct pollfd p[2] = {{.fd = BOX_CONTROL_FD, .events = POLLIN},
+                              {.fd = signals, .events = POLLIN}};
+        if (poll(p, 2, -1) < 0 && errno != EINTR) {
+            _exit(1);
+        }
+        if ((p[1].revents & POLLIN) != 0) {
+            reap(signals);
+        }
+        if (p[0].revents == 0) {
+            continue;
+        }
+        if (control_recv(BOX_CONTROL_FD, &head, &body, &fds) <= 0) {
+            _exit(0); /* whoever held the session is gone */
+        }
+        if (head.type == FRAME_CONTEXT && fds.n == 1 && fork_context(fds.fds[0], signals, &old_mask)) {
+            return;
+        }
+        if (head.type == FRAME_SIGNAL) {
+            pass_signal(&body);
+        }
+        fd_set_release(&fds);
+    }
+}

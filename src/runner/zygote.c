@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The zygote's loop; see zygote.h.
+ *
+ * How a box is born: the launcher sends SPAWN with the box's descriptors. The zygote steps into an unused
+ * network namespace, clones a child into new user, mount, pid, ipc and uts namespaces, writes the
+ * child's id maps (only a parent namespace may), lets it go on and sends its pidfd to the launcher. The child walks
+ * box_setup() and returns from zygote_serve() into the runtime.
+ */
+#include "runner/zygote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "box/idmap.h"
+#include "box/landlock.h"
+#include "box/netns.h"
+#include "box/root.h"
+#include "box/setup.h"
+#include "runner/control.h"
+#include "runner/rawfork.h"
+#include "wire/launcher_msg.h"
+#include "wire/zygote_msg.h"
+
+#define NETNS_KEEP 64 /* unused network namespaces held for the next boxes */
+
+static struct {
+    int landlock_abi;
+    int child_signals; /* signalfd */
+    sigset_t old_mask;
+    struct netns free_nets[NETNS_KEEP];
+    size_t n_free;
+    struct {
+        pid_t pid; /* 0: slot is free */
+        uint32_t box_id;
+        struct netns net;
+    } live[LAUNCHER_BOXES_MAX + 1];
+    const char *writable[BOX_WRITABLE_MAX];
+    size_t n_writable;
+    char writable_text[1024];
+} z;
+
+static void report(const struct zygote_rep *rep, int fd)
+{
+    ssize_t n = fd_send(ZYGOTE_FD, rep, sizeof(*rep), &fd, fd >= 0 ? 1 : 0, 0);
+
+    if (n != (ssize_t)sizeof(*rep)) {
+        _exit(0); /* the launcher is gone, and everything of its goes with it */
+    }
+}
+
+void zygote_broken(const char *message)
+{
+    struct zygote_rep rep = {.event = ZYGOTE_BROKEN, .err = {.code = ERR_TEMPLATE}};
+
+    str_printable(rep.err.msg, sizeof(rep.err.msg), message, strlen(message));
+    report(&rep, -1);
+    _exit(1);
+}
+
+static void refuse(uint32_t box_id, const struct err *e)
+{
+    struct zygote_rep rep = {.event = ZYGOTE_REFUSED, .box_id = box_id, .err = *e};
+
+    report(&rep, -1);
+}
+
+/* HUSK_WRITABLE is "/a:/b": mounts of the template that its boxes may write. */
+static void read_writable(void)
+{
+    const char *text = getenv("HUSK_WRITABLE");
+    char *p = z.writable_text;
+
+    if (text == NULL || str_copy(z.writable_text, sizeof(z.writable_text), text) < 0) {
+        return;
+    }
+    while (*p != '\0' && z.n_writable < BOX_WRITABLE_MAX) {
+        z.writable[z.n_writable++] = p;
+        p += strcspn(p, ":");
+        if (*p == ':') {
+            *p++ = '\0';
+        }
+    }
+}
+
+static void start(void)
+{
+    struct zygote_rep ready = {.event = ZYGOTE_READY};
+    sigset_t mask;
+
+    read_writable();
+    z.landlock_abi = landlock_abi();
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &mask, &z.old_mask);
+    z.child_signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (z.child_signals < 0) {
+        zygote_broken("cannot watch for ended boxes");
+    }
+    report(&ready, -1);
+}
+
+/* A namespace that nobody ever sent a packet in, entered. */
+static int take_netns(struct netns *ret, struct err *e)
+{
+    if (z.n_free == 0) {
+        return netns_new(ret, e);
+    }
+    *ret = z.free_nets[--z.n_free];
+    return netns_enter(ret, e);
+}
+
+static void give_netns(struct netns *net)
+{
+    if (z.n_free < NETNS_KEEP && netns_is_untouched(net)) {
+        z.free_nets[z.n_free++] = *net;
+    } else {
+        netns_release(net);
+    }
+}
+
+static int report_disk(void *user, int disk_fd)
+{
+    struct zygote_rep rep = {.event = ZYGOTE_DISK, .box_id = *(const uint32_t *)user};
+
+    return fd_send(ZYGOTE_FD, &rep, sizeof(rep), &disk_fd, 1, 0) == (ssize_t)sizeof(rep) ? 0 : -1;
+}
+
+/* Child side, from here to the runtime. */
+static void become_box(const struct zygote_req *req, const struct fd_set_msg *fds, int go)
+{
+    struct box_setup setup = {
+        .limits = req->limits,
+        .seccomp = &seccomp_programs[req->seccomp],
+        .stdio = {fds->fds[1], fds->fds[2], fds->fds[3]},
+        .control = fds->fds[0],
+        .n_procs = fds->n - ZYGOTE_SPAWN_FDS,
+        .landlock_abi = z.landlock_abi,
+        .single_id = req->block == 0,
+        .writable = z.writable,
+        .n_writable = z.n_writable,
+        .on_disk = report_disk,
+        .user = (void *)&req->box_id,
+    };
+    struct err e;
+    char byte;
+
+    memcpy(setup.procs, fds->fds + ZYGOTE_SPAWN_FDS, setup.n_procs * sizeof(int));
+    if (read(go, &byte, 1) != 1) {
+        _exit(1); /* the maps could not be written */
+    }
+    if (box_setup(&setup, &e) < 0) {
+        control_send_failed(setup.control, e.msg);
+        _exit(1);
+    }
+    sigprocmask(SIG_SETMASK, &z.old_mask, NULL);
+}
+
+static size_t free_slot(void)
+{
+    size_t i = 0;
+
+    while (i < ARRAY_LEN(z.live) && z.live[i].pid != 0) {
+        i++;
+    }
+    return i;
+}
+
+/* Parent side: maps, release, report. */
+static void raise_box(const struct zygote_req *req, pid_t pid, int pidfd, int go)
+{
+    struct zygote_rep rep = {.event = ZYGOTE_SPAWNED, .box_id = req->box_id};
+
+    if (idmap_write_box(pid, req->block, BOX_UID, &rep.err) < 0 || write(go, "", 1) != 1) {
+        kill(pid, SIGKILL); /* before it did anything; its EXITED follows */
+    }
+    report(&rep, pidfd);
+}
+
+/* True in the child. */
+static bool spawn(const struct zygote_req *req, const struct fd_set_msg *fds)
+{
+    struct netns net = {-1, -1};
+    struct err e = {0};
+    int go[2];
+    int pidfd = -1;
+    size_t slot = free_slot();
+
+    if (slot == ARRAY_LEN(z.live)) {
+        err_set(&e, ERR_LIMIT, "the zygote has %zu boxes already", slot);
+        refuse(req->box_id, &e);
+        return false;
+    }
+    if (take_netns(&net, &e) < 0) {
+        netns_release(&net);
+        refuse(req->box_id, &e);
+        return false;
+    }
+    if (pipe2(go, O_CLOEXEC) < 0) {
+        err_sys(&e, errno, "pipe");
+        refuse(req->box_id, &e);
+        give_netns(&net);
+        return false;
+    }
+    pid_t pid = rawfork(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS,
+                        &pidfd);
+    if (pid == 0) {
+        fd_close(&go[1]);
+        become_box(req, fds, go[0]);
+        return true;
+    }
+    if (pid < 0) {
+        err_sys(&e, -pid, "clone a box");
+        refuse(req->box_id, &e);
+        give_netns(&net);
+    } else {
+        z.live[slot].pid = pid;
+        z.live[slot].box_id = req->box_id;
+        z.live[slot].net = net;
+        raise_box(req, pid, pidfd, go[1]);
+    }
+    fd_close(&pidfd);
+    fd_close(&go[0]);
+    fd_close(&go[1]);
+    return false;
+}
+
+static void report_exit(pid_t pid, int status, const struct rusage *usage)
+{
+    for (size_t i = 0; i < ARRAY_LEN(z.live); i++) {
+        if (z.live[i].pid != pid) {
+            continue;
+        }
+        struct zygote_rep rep = {
+            .event = ZYGOTE_EXITED,
+            .box_id = z.live[i].box_id,
+            .wait_status = status,
+            .cpu_ns = ((uint64_t)usage->ru_utime.tv_sec + (uint64_t)usage->ru_stime.tv_sec) *
+                          1000000000u +
+                      ((uint64_t)usage->ru_utime.tv_usec + (uint64_t)usage->ru_stime.tv_usec) * 1000u,
+            .memory_max = (uint64_t)usage->ru_maxrss * 1024u,
+        };
+        z.live[i].pid = 0;
+        report(&rep, -1);
+        give_netns(&z.live[i].net);
+        return;
+    }
+}
+
+static void reap(void)
+{
+    struct signalfd_siginfo drain[8];
+    struct rusage usage;
+    int status;
+    pid_t pid;
+
+    while (read(z.child_signals, drain, sizeof(drain)) > 0) {
+    }
+    while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
+        report_exit(pid, status, &usage);
+    }
+}
+
+/* True in the child, which then knows what to be. */
+static bool serve_request(struct zygote_child *ret)
+{
+    struct zygote_req req;
+    struct fd_set_msg fds = {.n = 0};
+
+    ssize_t n = fd_recv(ZYGOTE_FD, &req, sizeof(req), &fds, 0);
+    if (n == 0) {
+        _exit(0); /* the launcher is gone; PID 1 takes every box along */
+    }
+    if (n < 0) {
+        return false;
+    }
+    if (!zygote_req_check(&req, (size_t)n, fds.n) || req.seccomp >= seccomp_programs_n) {
+        _exit(1);
+    }
+    if (spawn(&req, &fds)) {
+        *ret = (struct zygote_child){.mode = req.mode, .warm = req.warm != 0};
+        return true; /* the descriptors were closed or placed by the set-up */
+    }
+    fd_set_release(&fds);
+    return false;
+}
+
+void zygote_serve(struct zygote_child *ret)
+{
+    start();
+    for (;;) {
+        struct pollfd p[2] = {{.fd = ZYGOTE_FD, .events = POLLIN},
+                              {.fd = z.child_signals, .events = POLLIN}};
+        if (poll(p, 2, -1) < 0 && errno != EINTR) {
+            _exit(1);
+        }
+        if ((p[1].revents & POLLIN) != 0) {
+            reap();
+        }
+        if (p[0].revents != 0 && serve_request(ret)) {
+            return;
+        }
+    }
+}

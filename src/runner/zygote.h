@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The zygote's loop: waits for the launcher's word, forks boxes, reports how they ended.
+ *
+ * Everything here runs in the template's warm process, which must stay exactly as it was when its
+ * memory was frozen: no allocation, no stdio, static state only. That keeps forks cheap and boxes
+ * alike. Never runs user code: zygote_serve() returns only in a new box.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct zygote_child {
+    uint32_t mode; /* enum launcher_mode */
+    bool warm;     /* run the warm-up before saying READY */
+};
+
+/* Ends the process when the launcher goes away. Returns in the child, fully isolated, control socket at BOX_CONTROL_FD. */
+void zygote_serve(struct zygote_child *ret);
+
+/* Tells the launcher that this template cannot work, and ends the process. */
+void zygote_broken(const char *message) __attribute__((noreturn));

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames between whoever uses a box and the runner inside it, over a stream socket.
+ *
+ * A frame is a head and a list of fields (key, length, bytes). Descriptors travel only into a box,
+ * attached to a head; nobody outside accepts one from a box. Every frame that comes out of a box
+ * repeats the token of the run it speaks for: a frame with another token ends the box. All that a
+ * box sends is a claim made by hostile code and goes through frame_parse_head() and frame_next().
+ *
+ * Little-endian hosts only; both ends are always on one machine.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+#define FRAME_TOKEN_SIZE 16
+#define FRAME_CODE_MAX ((size_t)1 << 20)
+#define FRAME_TO_BOX_MAX ((size_t)256 << 20)  /* code, stdin is a pipe, files */
+#define FRAME_FROM_BOX_MAX ((size_t)24 << 20) /* value, error, one file */
+#define FRAME_FIELDS_MAX 4096
+
+enum frame_type {
+    /* into the box */
+    FRAME_RUN = 1, /* run this; descriptors, when there are any, become stdin, stdout, stderr */
+    FRAME_CONTEXT, /* session: fork a context whose control socket is the descriptor */
+    FRAME_BRANCH,  /* context: fork a copy of yourself that listens on the descriptor */
+    FRAME_SIGNAL,  /* session: send this signal to this process of the box */
+    /* out of the box */
+    FRAME_READY = 16, /* isolated, warmed, waiting */
+    FRAME_FAILED,     /* a set-up step failed; the process is gone */
+    FRAME_DISPLAY,    /* rich output */
+    FRAME_FILE,       /* one of the files that were asked for */
+    FRAME_DONE,       /* the run is over */
+    FRAME_EXITED,     /* session: a context is gone */
+};
+
+enum frame_key {
+    KEY_CODE = 1,
+    KEY_NAME,
+    KEY_KIND, /* one byte: enum frame_kind */
+    KEY_ARG,  /* repeated */
+    KEY_ENV,  /* repeated, NAME=value */
+    KEY_PUT,  /* repeated: name, NUL, content */
+    KEY_GET,  /* repeated: name */
+    KEY_EVENT,
+    KEY_CONTEXT,
+    KEY_TIMEOUT_MS, /* u64 */
+    KEY_PID,        /* u32 */
+    KEY_SIGNAL,     /* u32 */
+    KEY_EXIT,       /* u32: exit code, or wait status in EXITED */
+    KEY_VALUE,
+    KEY_VALUE_JSON,
+    KEY_ERROR_TYPE,
+    KEY_ERROR_MESSAGE,
+    KEY_TRACEBACK,
+    KEY_MIME,
+    KEY_DATA,
+};
+
+enum frame_kind { FRAME_SCRIPT = 0, FRAME_CELL = 1, FRAME_HANDLER = 2 };
+
+struct frame_head {
+    uint32_t type;
+    uint32_t len; /* bytes of fields that follow */
+    uint8_t token[FRAME_TOKEN_SIZE];
+};
+
+struct frame_field {
+    uint32_t key;
+    uint32_t len;
+    const char *data; /* borrowed from the frame */
+};
+
+/* Building: begin, add fields, end. Each returns 0 or -errno. */
+int frame_begin(struct buf *b, enum frame_type type, const uint8_t token[FRAME_TOKEN_SIZE]);
+int frame_add(struct buf *b, enum frame_key key, const void *data, size_t n);
+int frame_add_str(struct buf *b, enum frame_key key, const char *s);
+int frame_add_u32(struct buf *b, enum frame_key key, uint32_t v);
+int frame_add_u64(struct buf *b, enum frame_key key, uint64_t v);
+int frame_end(struct buf *b);
+
+/* Reads a head from untrusted bytes: 1 and *ret, 0 when more bytes are needed, -EBADMSG, -EMSGSIZE above max. */
+int frame_parse_head(const void *data, size_t n, size_t max, struct frame_head *ret);
+
+/* Walks the fields: 1 with *ret, 0 at the end, -EBADMSG. *at starts at 0 and is an offset into body. */
+int frame_next(const char *body, size_t len, size_t *at, struct frame_field *ret);
+
+int frame_field_u32(const struct frame_field *f, uint32_t *ret); /* -EBADMSG if it is not four bytes */
+int frame_field_u64(const struct frame_field *f, uint64_t *ret);

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shape of launcher frames; see launcher_msg.h. Reads untrusted bytes, keeps no state. */
+#include "wire/launcher_msg.h"
+
+#include <string.h>
+
+#include "base/str.h"
+
+#define FIELD_TERMINATED(array) str_is_terminated((array), sizeof(array))
+
+bool launcher_path_check(const char *path)
+{
+    if (path[0] != '/' || path[1] == '\0') {
+        return false;
+    }
+    for (const char *p = path; *p != '\0';) {
+        p++; /* the slash */
+        size_t n = strcspn(p, "/");
+        if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.')) {
+            return false;
+        }
+        p += n;
+    }
+    return true;
+}
+
+static bool check_place(const struct launcher_req *req)
+{
+    return FIELD_TERMINATED(req->place.path) && FIELD_TERMINATED(req->place.link) &&
+           launcher_path_check(req->place.path) && req->place.writable <= 1;
+}
+
+static bool check_hello(const struct launcher_req *req)
+{
+    return req->hello.isolation <= LAUNCHER_USERNS;
+}
+
+static bool check_template(const struct launcher_req *req)
+{
+    return FIELD_TERMINATED(req->template.name) && str_is_name(req->template.name) &&
+           req->template.boxes >= 1 && req->template.boxes <= LAUNCHER_BOXES_MAX;
+}
+
+static bool check_text(const struct launcher_req *req)
+{
+    return FIELD_TERMINATED(req->text) && req->text[0] != '\0';
+}
+
+static bool check_box(const struct launcher_req *req)
+{
+    struct err ignored;
+
+    return req->box.mode <= LAUNCHER_SESSION && req->box.warm <= 1 &&
+           limits_check(&req->box.limits, &ignored) == 0;
+}
+
+static bool check_nothing(const struct launcher_req *req)
+{
+    return req != NULL;
+}
+
+bool launcher_req_check(const struct launcher_req *req, size_t n, size_t nfds)
+{
+    static const struct {
+        size_t nfds;
+        bool (*check)(const struct launcher_req *req);
+    } shapes[LAUNCHER_OPS] = {
+        [LAUNCHER_HELLO] = {0, check_hello},     [LAUNCHER_TEMPLATE] = {0, check_template},
+        [LAUNCHER_MOUNT] = {1, check_place},     [LAUNCHER_LINK] = {0, check_place},
+        [LAUNCHER_ARG] = {0, check_text},        [LAUNCHER_ENV] = {0, check_text},
+        [LAUNCHER_START] = {0, check_nothing},   [LAUNCHER_STOP] = {0, check_nothing},
+        [LAUNCHER_BOX] = {LAUNCHER_BOX_FDS, check_box},
+        [LAUNCHER_RUN] = {0, check_nothing},     [LAUNCHER_FINISH] = {0, check_nothing},
+        [LAUNCHER_USAGE] = {0, check_nothing},   [LAUNCHER_KILL] = {0, check_nothing},
+    };
+
+    if (n != sizeof(*req) || req->op >= LAUNCHER_OPS || shapes[req->op].check == NULL) {
+        return false;
+    }
+    return nfds == shapes[req->op].nfds && shapes[req->op].check(req);
+}
+
+bool launcher_rep_check(const struct launcher_rep *rep, size_t n)
+{
+    if (n != sizeof(*rep) || rep->event < LAUNCHER_EV_OK || rep->event > LAUNCHER_EV_GONE) {
+        return false;
+    }
+    switch (rep->event) {
+    case LAUNCHER_EV_ERROR:
+        return FIELD_TERMINATED(rep->err.msg) && (unsigned)rep->err.code < ERR_CODES;
+    case LAUNCHER_EV_HELLO:
+    case LAUNCHER_EV_BOX:
+        return FIELD_TERMINATED(rep->facts.cgroup) && FIELD_TERMINATED(rep->facts.missing) &&
+               FIELD_TERMINATED(rep->facts.seccomp);
+    case LAUNCHER_EV_EXIT:
+        return rep->box.end <= LAUNCHER_END_ZYGOTE;
+    default:
+        return true;
+    }
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests to husk-launcher and its answers: fixed-size frames over a SEQPACKET socket.
+ *
+ * The launcher trusts no field: launcher_req_check() proves the shape (known operation, right
+ * number of descriptors, terminated strings, limits in range), the handlers prove the meaning. A
+ * frame that fails the first check closes the connection.
+ *
+ * A template is built by a sequence: TEMPLATE, any number of MOUNT, LINK, ARG, ENV, then START. Its
+ * descriptors are what its boxes will see; the launcher opens no path for a client.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/limits.h"
+
+#define LAUNCHER_PROTOCOL 1
+#define LAUNCHER_NAME_MAX 64
+#define LAUNCHER_PATH_MAX 256
+#define LAUNCHER_TEXT_MAX 1024
+#define LAUNCHER_BOXES_MAX 2047 /* of one template */
+#define LAUNCHER_BOX_FDS 4 /* control socket, stdin, stdout, stderr */
+
+enum launcher_op {
+    LAUNCHER_HELLO = 1,
+    LAUNCHER_TEMPLATE, /* begin a template; answered with its number */
+    LAUNCHER_MOUNT,    /* one descriptor: what appears at path */
+    LAUNCHER_LINK,     /* a symbolic link at path */
+    LAUNCHER_ARG,      /* next argument of the zygote's program; the first is its path inside */
+    LAUNCHER_ENV,      /* NAME=value for the zygote */
+    LAUNCHER_START,    /* start the zygote; answered when it is ready */
+    LAUNCHER_STOP,     /* stop the zygote and all its boxes */
+    LAUNCHER_BOX,      /* four descriptors: a new box */
+    LAUNCHER_RUN,      /* a parked box begins its run: arm the deadline; no answer */
+    LAUNCHER_USAGE,    /* what has the box used so far */
+    LAUNCHER_FINISH,   /* take the box's usage, then tear it down */
+    LAUNCHER_KILL,     /* end the box now; its EXIT event follows */
+    LAUNCHER_OPS
+};
+
+enum launcher_isolation { LAUNCHER_FULL = 0, LAUNCHER_USERNS = 1 };
+enum launcher_mode { LAUNCHER_ONCE = 0, LAUNCHER_SESSION = 1 };
+
+struct launcher_req {
+    uint32_t op;
+    uint32_t seq; /* repeated in the answer */
+    uint32_t template_id;
+    uint32_t box_id;
+    union {
+        struct {
+            uint32_t protocol;
+            uint32_t isolation; /* enum launcher_isolation: the least that is acceptable */
+        } hello;
+        struct {
+            char name[LAUNCHER_NAME_MAX];
+            uint32_t seccomp; /* index of the profile */
+            uint32_t boxes;   /* most boxes at a time, 1 to LAUNCHER_BOXES_MAX */
+        } template;
+        struct {
+            char path[LAUNCHER_PATH_MAX]; /* absolute inside the box */
+            char link[LAUNCHER_PATH_MAX]; /* LINK: its text */
+            uint32_t writable;            /* MOUNT: only where the owner is not host id 0 */
+        } place;
+        char text[LAUNCHER_TEXT_MAX]; /* ARG, ENV */
+        struct {
+            struct limits limits;
+            uint64_t deadline_ms; /* from now; 0: parked, LAUNCHER_RUN will say */
+            uint32_t mode;        /* enum launcher_mode */
+            uint32_t warm;        /* run the warm-up snippet before parking */
+        } box;
+        struct {
+            uint64_t deadline_ms;
+        } run;
+    };
+};
+
+enum launcher_event {
+    LAUNCHER_EV_OK = 1, /* the request with this seq was done */
+    LAUNCHER_EV_ERROR,  /* it was not; err says why */
+    LAUNCHER_EV_HELLO,  /* facts about the host */
+    LAUNCHER_EV_BOX,    /* the box exists */
+    LAUNCHER_EV_USAGE,  /* answer to USAGE and FINISH */
+    LAUNCHER_EV_EXIT,   /* a box ended, by itself or not */
+    LAUNCHER_EV_GONE,   /* a template's zygote died, and its boxes with it */
+};
+
+/* Why the launcher ended a box, or that it did not. */
+enum launcher_end {
+    LAUNCHER_END_SELF = 0, /* it ended itself: wait_status tells how */
+    LAUNCHER_END_FINISHED,
+    LAUNCHER_END_TIMEOUT,
+    LAUNCHER_END_OOM,
+    LAUNCHER_END_KILLED,
+    LAUNCHER_END_ZYGOTE, /* its zygote died */
+};
+
+struct launcher_usage {
+    uint64_t cpu_ns;
+    uint64_t memory_peak;
+    uint64_t io_read;
+    uint64_t io_write;
+    uint64_t oom_kills;
+    uint64_t pids_peak;
+    uint64_t pids_refused;
+    uint64_t disk_free;   /* bytes left on the box's file system */
+    uint64_t inodes_free; /* UINT64_MAX for both: not known */
+};
+
+/* What is enforced; the same for every box of a launcher but for the id block. */
+struct launcher_facts {
+    uint32_t isolation; /* enum launcher_isolation that was reached */
+    int32_t landlock_abi;
+    char cgroup[16];
+    char missing[256]; /* comma-separated layers */
+    char seccomp[96];
+    uint64_t id_start;
+    uint64_t id_count;
+};
+
+struct launcher_rep {
+    uint32_t event;
+    uint32_t seq; /* 0: not an answer */
+    uint32_t template_id;
+    uint32_t box_id;
+    union {
+        struct err err;
+        struct launcher_facts facts; /* HELLO, BOX */
+        struct {
+            struct launcher_usage usage; /* USAGE, EXIT */
+            int32_t wait_status;         /* EXIT */
+            uint32_t end;                /* enum launcher_end */
+        } box;
+    };
+};
+
+/* Proves that a frame of n bytes with nfds descriptors has the shape of its operation. */
+bool launcher_req_check(const struct launcher_req *req, size_t n, size_t nfds);
+
+/* The same for answers, which the client must not trust blindly either. */
+bool launcher_rep_check(const struct launcher_rep *rep, size_t n);
+
+/* An absolute path of plain components: no "", "." or "..", no trailing slash, not "/". */
+bool launcher_path_check(const char *path);

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a box and what comes after: killing, recycling, removing. On v1, v2 and hybrid. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "box/cgroup_impl.h"
+#include "cgroup_fixture.h"
+#include "tap.h"
+
+static int shared_fd = -1; /* a memfd that outlives the box */
+
+static void spin_30_ms_of_cpu(void)
+{
+    struct timespec t;
+
+    do {
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    } while (t.tv_sec == 0 && t.tv_nsec < 30000000);
+}
+
+static void fork_bomb(void)
+{
+    for (;;) {
+        if (fork() < 0) {
+            usleep(100);
+        }
+    }
+}
+
+static void fill_shared(void)
+{
+    char block[4096] = {1};
+
+    for (size_t i = 0; i < 4 * MIB / sizeof(block); i++) {
+        CHECK_INT(write(shared_fd, block, sizeof(block)), sizeof(block));
+    }
+}
+
+TEST(kill_ends_a_hundred_processes)
+{
+    struct cgroup_host *host = open_host();
+    struct limits l = small_limits();
+    struct cgroup *cg = make_cgroup(host, "hundred", &l);
+
+    spawn_in(cg, fork_100);
+    wait_for_pids(cg, 100);
+    CHECK_INT(cgroup_recycle(cg), -EBUSY);
+    CHECK_INT(cgroup_kill(cg), 0);
+    wait_empty(cg);
+    CHECK_INT(read_number(cg, "pids.current", NULL), 0);
+    cgroup_free(cg);
+    cgroup_host_close(host);
+}
+
+/* A list read by halves may miss some whose neighbours died meanwhile; never a stranger. */
+TEST(members_can_be_killed_by_pid)
+{
+    struct cgroup_host *host = open_host();
+    struct limits l = small_limits();
+    struct cgroup *cg = make_cgroup(host, "members", &l);
+    char path[PATH_MAX];
+
+    beside(cg, "pids.max", path, sizeof(path));
+    *strrchr(path, '/') = '\0';
+    int dir = cg_open_dir(AT_FDCWD, path);
+    CHECK(dir >= 0);
+    CHECK_INT(cg_kill_members(dir), 0);
+    CHECK(!cg_has_members(dir));
+    spawn_in(cg, fork_100);
+    wait_for_pids(cg, 100);
+    CHECK(cg_has_members(dir));
+    CHECK(cg_kill_members(dir) >= 50);
+    while (cg_has_members(dir)) {
+        cg_kill_members(dir);
+    }
+    fd_close(&dir);
+    wait_empty(cg);
+    cgroup_free(cg);
+    cgroup_host_close(host);
+}
+
+/* A host with v1 only, or as good as: its unified tree is out of sight. */
+TEST(fork_bomb_is_killed_without_cgroup_kill)
+{
+    struct cgroup_facts facts;
+
+    cgroup_probe(&facts);
+    if (facts.kind == CGROUP_V2) {
+        SKIP("on v2 the tree that kills cannot be hidden from the limits");
+    }
+    hide_mounts("cgroup2");
+    struct cgroup_host *host = open_host();
+    CHECK_INT(cgroup_host_facts(host)->kind, CGROUP_V1);
+    CHECK(!cgroup_host_facts(host)->kill);
+
+    struct limits l = small_limits();
+    l.pids = 50;
+    struct cgroup *cg = make_cgroup(host, "bomb", &l);
+    spawn_in(cg, fork_bomb);
+    wait_for_pids(cg, 50);
+    CHECK_INT(cgroup_kill(cg), 0);
+    CHECK(cgroup_is_empty(cg));
+    CHECK_INT(read_number(cg, "pids.max", NULL), 50);
+    wait_empty(cg);
+    cgroup_free(cg);
+    cgroup_host_close(host);
+}
+
+TEST(recycled_cgroup_starts_from_zero)
+{
+    struct cgroup_host *host = open_host();
+    struct limits l = small_limits();
+    struct cgroup_usage u;
+
+    l.pids = 8;
+    struct cgroup *cg = make_cgroup(host, "again", &l);
+    wait_for(spawn_in(cg, fork_until_refused));
+    CHECK_INT(cgroup_kill(cg), 0);
+    wait_empty(cg);
+    wait_for(spawn_in(cg, hog));
+    wait_for(spawn_in(cg, spin_30_ms_of_cpu));
+    cgroup_usage(cg, &u);
+    CHECK(u.oom_kills > 0 && u.pids_refused == 1 && u.cpu_ns >= 30000000);
+    if (!can_recycle(host)) {
+        CHECK_INT(cgroup_recycle(cg), -EBUSY);
+        cgroup_free(cg);
+        cgroup_host_close(host);
+        return;
+    }
+
+    CHECK_INT(cgroup_recycle(cg), 0);
+    cgroup_usage(cg, &u);
+    CHECK_INT(u.oom_kills, 0);
+    CHECK_INT(u.pids_refused, 0);
+    CHECK_INT(u.pids_peak, 0);
+    CHECK(u.cpu_ns < 1000000);
+    CHECK(u.memory_now <= MIB && u.memory_peak <= MIB);
+
+    CHECK_INT(WEXITSTATUS(wait_for(spawn_in(cg, fork_until_refused))), 7);
+    CHECK_INT(cgroup_kill(cg), 0);
+    wait_empty(cg);
+    wait_for(spawn_in(cg, use_8_mib));
+    cgroup_usage(cg, &u);
+    CHECK_INT(u.oom_kills, 0);
+    CHECK_INT(u.pids_refused, 1);
+    CHECK(u.memory_peak >= 8 * MIB && u.memory_peak < 16 * MIB);
+    cgroup_free(cg);
+    cgroup_host_close(host);
+}
+
+TEST(memory_that_stays_charged_prevents_reuse)
+{
+    struct cgroup_host *host = open_host();
+    struct limits l = small_limits();
+    struct cgroup *cg = make_cgroup(host, "residue", &l);
+
+    shared_fd = memfd_create("residue", MFD_CLOEXEC);
+    CHECK(shared_fd >= 0);
+    CHECK_INT(wait_for(spawn_in(cg, fill_shared)), 0);
+    wait_empty(cg);
+    CHECK_INT(cgroup_recycle(cg), -EBUSY);
+    fd_close(&shared_fd);
+    CHECK_INT(cgroup_recycle(cg), can_recycle(host) ? 0 : -EBUSY);
+    cgroup_free(cg);
+    cgroup_host_close(host);
+}
+
+/* Its pids would be missing from the next box's limit. */
+TEST(unreaped_process_prevents_reuse)
+{
+    struct cgroup_host *host = open_host();
+    struct limits l = small_limits();
+    struct cgroup *cg = make_cgroup(host, "zombie", &l);
+    siginfo_t info;
+
+    pid_t pid = spawn_in(cg, use_8_mib);
+    CHECK(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0);
+    CHECK_INT(cgroup_recycle(cg), -EBUSY);
+    wait_for(pid);
+    CHECK_INT(cgroup_recycle(cg), can_recycle(host) ? 0 : -EBUSY);
+    cgroup_free(cg);
+    cgroup_host_close(host);
+}
+
+TEST(free_kills_what_runs)
+{
+    struct cgroup_host *host = open_host();
+    struct limits l = small_limits();
+    struct cgroup *cg = make_cgroup(host, "busy", &l);
+    char path[PATH_MAX];
+
+    beside(cg, "pids.max", path, sizeof(path));
+    pid_t pid = spawn_in(cg, fork_100);
+    wait_for_pids(cg, 100);
+    cgroup_free(cg);
+    CHECK(access(path, F_OK) < 0);
+    int status = wait_for(pid);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    cgroup_host_close(host);
+}
+
+TEST(two_hundred_cycles_leave_nothing)
+{
+    struct cgroup_host *host = open_host();
+    struct limits l = small_limits();
+    struct stat st;
+    char name[32];
+    char path[PATH_MAX];
+
+    instance_path(host, path, sizeof(path));
+    CHECK(stat(path, &st) == 0);
+    nlink_t links = st.st_nlink;
+    for (int i = 0; i < 200; i++) {
+        CHECK_INT(str_format(name, sizeof(name), "box%d", i), 0);
+        struct cgroup *cg = make_cgroup(host, name, &l);
+        if (i % 20 == 0) {
+            spawn_stopped(cg);
+        }
+        cgroup_free(cg);
+    }
+    CHECK(stat(path, &st) == 0);
+    CHECK_INT(st.st_nlink, links); /* one for each directory in it */
+    cgroup_host_close(host);
+    CHECK(stat(path, &st) < 0);
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// technique: 58 S6
+// held: globals overridden before the end cannot change the reported exit code
+// expect: status=failed exit=3 value=None
+const lie = () => '{"status":"completed","exit_code":0,"value":"FORGED"}';
+JSON.stringify = lie;
+Object.prototype.toString = lie;
+Array.prototype.push = () => 0;
+Promise.prototype.then = lie;
+globalThis.Buffer = undefined;
+process.stdout.write = () => true;
+process.emit = () => false;
+process.on = lie;
+const fs = require("fs");
+for (let fd = 3; fd < 64; fd++) {
+  try {
+    const foreign = fs.readlinkSync("/proc/self/fd/" + fd).startsWith("socket:"); // not node's own pipes
+    if (foreign) fs.writeSync(fd, lie());
+  } catch {
+    continue;
+  }
+}
+process.reallyExit(3);

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# technique: S7 R1
+# held: threads up to the limit, all spinning, are refused beyond it and end with the run
+# expect: status=timeout|failed processes<=48
+# limits: --timeout 1 --pids 48
+import threading
+import time
+
+
+def spin():
+    while True:
+        pass
+
+
+started = 0
+try:
+    for _ in range(5000):
+        threading.Thread(target=spin).start()
+        started += 1
+except RuntimeError as error:
+    print(started, error, flush=True)
+time.sleep(60)

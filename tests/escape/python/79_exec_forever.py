@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+# technique: S7
+# held: a process that replaces itself again and again is still the one that is ended
+# expect: status=timeout
+# cause: timeout
+# limits: --timeout 1
+import os
+import sys
+
+again = "import os, sys; os.execv(sys.executable, [sys.executable, '-S', '-E', '-c', sys.argv[1], sys.argv[1]])"
+os.execv(sys.executable, [sys.executable, "-S", "-E", "-c", again, again])

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=sh disable=SC2231
+# technique: 61 E3 S6
+# held: redirections to numbered descriptors find none that the shell should not have
+# expect: status=failed exit=5 value=None stdout~HELD
+found=
+for fd in 3 4 5 6 7 8 9; do
+    if (eval "echo '{\"status\":\"completed\",\"exit_code\":0}' >&$fd") 2> /dev/null; then
+        found="$found $fd"
+    fi
+    if (eval "read -r line <&$fd") 2> /dev/null; then
+        found="$found $fd"
+    fi
+done
+for entry in /proc/$$/fd/*; do
+    target=$(readlink "$entry")
+    case "${entry##*/} $target" in
+    [012]\ pipe:* | [012]\ socket:* | 0\ /dev/null | 10\ /workspace/* | 10\ /tmp/* | 10\ pipe:*) ;;
+    *) found="$found ${entry##*/}=$target" ;;
+    esac
+done
+if [ -n "$found" ]; then
+    echo "ESCAPED:$found"
+    exit 1
+fi
+echo HELD
+exit 5

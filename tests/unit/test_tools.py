@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of tools/lint.py and tools/test_summary.py: what gates everything must itself be right."""
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
+HEAD = "/* SPDX-License-Identifier: Apache-2.0 */\n/* A file. */\n"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+lint = load("lint")
+summary = load("test_summary")
+
+
+def findings(name: str, text: str) -> list[str]:
+    return [f"{f.line}: {f.text}" for f in lint.check(lint.Source(name, text)) if not f.is_note]
+
+
+BAD_C = [
+    ("src/base/a.c", '#include "box/b.h"\n', "3: base/ must not include box/"),
+    ("src/launcher/a.c", '#include "http/b.h"\n', "3: launcher/ must not include http/"),
+    ("src/cli/a.c", '#include "wire/b.h"\n', "3: cli/ must not include wire/"),
+    ("src/other/a.c", "", "1: src/other is no known layer"),
+    ("src/base/a.c", "\nint x = atoi(s);\n", "4: atoi() is banned, use parse_u64()"),
+    ("tests/unit/a.c", "strcpy(a, b);\n", "3: strcpy() is banned"),
+    ("src/base/a.c", "dup(1);\n", "3: dup() is banned"),
+    ("src/base/a.c", "p = malloc(n * size);\n", "3: malloc() of a product"),
+    ("src/base/a.c", "exit(1);\n", "3: exit() outside"),
+    ("src/base/a.c", "pipe(p);\n", "3: pipe() leaks into children"),
+    ("src/base/a.c", "socket(AF_UNIX, SOCK_STREAM, 0);\n", "3: socket() without CLOEXEC"),
+    ("src/base/a.c", "eventfd(0,\n  EFD_NONBLOCK);\n", "3: eventfd() without CLOEXEC"),
+    ("src/base/a.c", "int a; // b\n", "3: comments are /* */"),
+    ("src/base/a.c", "typedef struct x y;\n", "3: structs are not typedef'd"),
+    ("src/base/a.h", "int a;\n", "1: a header needs #pragma once"),
+    ("src/base/a.c", "/* TO" "DO: more */\n", "3: TO" "DO: finish it"),
+    ("src/base/a.c", 'open("/ro' 'ot/x");\n', "3: a path of somebody's machine"),
+    ("src/base/a.c", "int f(void)\n{\n" + "    x();\n" * 81 + "}\n", "4: function of 81 lines"),
+    ("src/base/a.c", "int x;\n" * 800, "802: 802 lines"),
+]
+
+
+@pytest.mark.parametrize("name, text, want", BAD_C)
+def test_lint_finds(name: str, text: str, want: str) -> None:
+    found = findings(name, HEAD + text)
+    assert len(found) == 1, found
+    assert found[0].startswith(want)
+
+
+GOOD_C = [
+    ("src/box/a.c", '#include "base/fd.h"\n#include "box/b.h"\n#include <errno.h>\n'),
+    ("src/base/a.c", "socket(AF_UNIX,\n SOCK_STREAM | SOCK_CLOEXEC, 0);\n"),
+    ("src/base/a.c", 'x("strcpy(a)"); /* atoi() and http://x */\n'),
+    ("src/base/a.c", "my_system(1); ops->system(2); ops.dup(3);\n"),
+    ("src/base/a.c", "p = malloc(sizeof(*p));\n"),
+    ("src/cli/a.c", "int main(void)\n{\n    exit(1);\n}\n"),
+    ("src/base/a.c", "int f(void)\n{\n" + "    x();\n" * 80 + "}\n"),
+    ("src/box/a.c", 'x("root:x:0:0:root:/root:/bin/sh");\n'),
+    ("tests/escape/native/a.c", "socket(1, 2, 3); system(4);\n"),
+]
+
+
+@pytest.mark.parametrize("name, text", GOOD_C)
+def test_lint_is_content(name: str, text: str) -> None:
+    assert findings(name, HEAD + text) == []
+
+
+def test_lint_wants_licence_and_comment_first() -> None:
+    assert len(findings("src/base/a.c", "int x;\n")) == 2
+    assert len(findings("tools/a.py", "import os\nimport re\n")) == 2
+    assert len(findings("tools/a", "#!/usr/bin/env bash\nset -eu\n:\n")) == 2
+    spdx = "# SPDX-License-Identifier: Apache-2.0\n"
+    assert findings("tools/a", f"#!/usr/bin/env bash\n{spdx}# Does it.\nset -eu\n") == []
+    assert findings("tools/a.py", f'{spdx}"""Does it."""\n') == []
+
+
+TAP = [
+    ("1..2\nok 1 - a\nok 2 - b\n", 0, (2, 0, 0)),
+    ("1..2\nok 1 - a\nnot ok 2 - b\n", 1, (1, 1, 0)),
+    ("1..1\nok 1 - a # SKIP no kernel\n", 0, (0, 0, 1)),
+    ("ok 1 - a\n1..1\n", 0, (1, 0, 0)),  # the plan may come last
+    ("1..2\nok 1 - a\n", 0, (1, 1, 0)),  # one is missing
+    ("ok 1 - a\n", 0, (1, 1, 0)),  # no plan: it may have died
+    ("1..1\nok 1 - a\n", 3, (1, 1, 0)),  # a bad end
+    ("", -11, (0, 1, 0)),
+    ("1..0 # SKIP nothing to do here\n", 0, (0, 0, 1)),
+]
+
+
+@pytest.mark.parametrize("text, status, want", TAP)
+def test_summary_counts_tap(
+    text: str, status: int, want: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("T_MUST_WORK", raising=False)
+    tally = summary.count_tap("t", "unit", summary.Ended(text, "", status, False), False)
+    assert (tally.passed, tally.failed, tally.skipped) == want
+
+
+def test_summary_fails_unexpected_skips(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = {"box/known": "no such controller", "box/test_a.py::test_b": "needs a disk"}
+    monkeypatch.setattr(summary, "expected_skips", lambda: listed)
+    names = ["box/known", "box/test_a.py::test_b", "box/test_a.py::test_b[x]", "box/other"]
+    for must_work, want in (("1", (0, 1, 3)), ("0", (0, 0, 4))):
+        monkeypatch.setenv("T_MUST_WORK", must_work)
+        tally = summary.Tally()
+        for name in names:
+            tally.skip(name, "reason")
+        assert (tally.passed, tally.failed, tally.skipped) == want
