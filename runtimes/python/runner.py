@@ -159,8 +159,10 @@ def _exit_code(stop: SystemExit) -> int:
 
 def _at_exit() -> None:
     """What a normal end of the interpreter does: wait for threads, run exit functions."""
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
+    if threading.active_count() > 1:
+        threading._shutdown()  # type: ignore[attr-defined]
+    if atexit._ncallbacks():
+        atexit._run_exitfuncs()
 
 
 def execute(fields: dict[int, bytes], space: dict[str, Any], ends: bool) -> Fields:
@@ -224,10 +226,13 @@ def _new_space() -> dict[str, Any]:
     return space
 
 
+_FIRST_CELL: Fields = [(KIND, b"\x01"), (NAME, b"<cell>"), (CODE, b"print(1+1)")]
+
+
 def _warm() -> None:
     """Touches the memory that a first cell will touch, before anybody waits for it."""
     saved = _husk.mute(True)
-    execute({KIND: b"\x01", CODE: b"print(1+1)"}, _new_space(), False)
+    execute(_prepare(_FIRST_CELL), _new_space(), True)
     _husk.unmute(saved)
     linecache.cache.clear()
 
@@ -235,9 +240,17 @@ def _warm() -> None:
 def rehearse() -> None:
     """In the zygote: the same once, so that what it creates lazily exists before memory is frozen."""
     _open_stdio()
-    execute({KIND: b"\x01", CODE: b"print(1+1)"}, _new_space(), False)
+    execute(_prepare(_FIRST_CELL), _new_space(), True)
     execute({KIND: b"\x01", CODE: b"x = 1\nx"}, _new_space(), False)
     linecache.cache.clear()
+
+
+def rehearse_box() -> None:
+    """In a throw-away fork of the zygote: all that a box does up to the end of its first cell."""
+    reseed.apply()
+    _warm()
+    sys.path.insert(0, "/workspace")
+    execute(_prepare(_FIRST_CELL), _new_space(), True)
 
 
 def _serve_once(space: dict[str, Any]) -> None:
@@ -250,6 +263,8 @@ def _serve_once(space: dict[str, Any]) -> None:
     answer = execute(single, space, True)
     _send_files(fields)
     _husk.send(DONE, answer)
+    # Stay until the end comes from outside: a sleeping process's CPU time is fully counted.
+    _husk.recv()
     os._exit(int.from_bytes(answer[-1][1], "little"))
 
 

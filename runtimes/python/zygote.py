@@ -51,6 +51,9 @@ def main() -> None:
     gc.enable()
     if "--plain-fork" not in sys.argv:
         _husk.freeze()
+        if _husk.rehearse():
+            runner.rehearse_box()
+            _husk.hotset_save()
     sys.excepthook = sys.__excepthook__
     mode, warm = _husk.zygote()
     runner.serve(mode, bool(warm))

@@ -53,6 +53,9 @@ int cgroup_host_open(const char *instance, bool need_limits, struct cgroup_host 
 const struct cgroup_facts *cgroup_host_facts(const struct cgroup_host *host);
 void cgroup_host_close(struct cgroup_host *host); /* kills and removes whatever is left below; NULL is fine */
 
+/* The instance name of this process: pid, start time, pid namespace. 0 or -errno. */
+int cgroup_self_name(char *dst, size_t size);
+
 /* Removes what instances left behind whose launcher is gone. Returns how many. */
 size_t cgroup_sweep(void);
 
@@ -62,8 +65,9 @@ void cgroup_free(struct cgroup *cg); /* kills, removes the directories; NULL is 
 int cgroup_set_limits(struct cgroup *cg, const struct limits *l, struct err *e);
 
 /*
- * Open descriptors of cgroup.procs, one per hierarchy: whoever writes "0" to each joins. They carry
- * the opener's rights, so they can be handed to a process that has none. Borrowed from cg.
+ * Open descriptors of cgroup.procs, one per hierarchy: whoever writes "0" to each joins. In this order: the
+ * unified one comes first, and whoever has joined it can be killed. They carry the opener's rights, so
+ * they can be handed to a process that has none, and must be closed before user code runs. Borrowed from cg.
  */
 size_t cgroup_procs_fds(const struct cgroup *cg, int fds[CGROUP_PROCS_MAX]);
 

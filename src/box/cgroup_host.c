@@ -84,7 +84,7 @@ static uint64_t own_pid_ns(void)
     return stat("/proc/self/ns/pid", &st) < 0 ? 0 : st.st_ino;
 }
 
-int cg_self_name(char *dst, size_t size)
+int cgroup_self_name(char *dst, size_t size)
 {
     uint64_t start;
     char state;

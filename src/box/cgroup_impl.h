@@ -88,9 +88,6 @@ bool cg_list_has(const char *list, const char *word); /* words between spaces or
 unsigned cg_v2_offers(int base_fd, struct cgroup_facts *facts);
 void cg_v2_enable(int dir_fd, unsigned *resources, struct cgroup_facts *facts);
 
-/* cgroup_host.c: a name for this process that cgroup_sweep() understands. */
-int cg_self_name(char *dst, size_t size);
-
 /*
  * cgroup_kill.c. cg_kill_members() signals what cgroup.procs lists and returns how many or -errno;
  * cg_remove() kills and removes CG_PARENT/<instance> with all below it, in every tree.

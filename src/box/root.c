@@ -110,6 +110,28 @@ static int open_mount_point(const char *path)
     return sys_openat2(AT_FDCWD, path + 1, &how);
 }
 
+static int copy_file(const struct root_place *place, struct err *e)
+{
+    AUTO_CLOSE int to = open(place->path + 1, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+    char chunk[16384];
+    size_t total = 0;
+
+    if (to < 0) {
+        return err_sys(e, errno, "make %s", place->path);
+    }
+    for (;;) {
+        ssize_t n = pread(place->source, chunk, sizeof(chunk), (off_t)total);
+        if (n == 0) {
+            return 0;
+        }
+        int r = n < 0 ? -errno : fd_write_all(to, chunk, (size_t)n);
+        total += n > 0 ? (size_t)n : 0;
+        if (r < 0 || total > ROOT_COPY_MAX) {
+            return err_sys(e, r < 0 ? -r : EFBIG, "copy %s", place->path);
+        }
+    }
+}
+
 static int put_place(const struct root_place *place, struct err *e)
 {
     if (make_parents(place->path, e) < 0) {
@@ -120,6 +142,9 @@ static int put_place(const struct root_place *place, struct err *e)
             return err_sys(e, errno, "make link %s", place->path);
         }
         return 0;
+    }
+    if (place->source >= 0) {
+        return copy_file(place, e);
     }
     if (make_mount_point(place, e) < 0) {
         return -1;

@@ -19,12 +19,14 @@
 #define ROOT_PATH_MAX 256
 #define ROOT_ARGS_MAX 160
 #define ROOT_ENV_MAX 64
+#define ROOT_COPY_MAX ((size_t)1 << 20)
 #define ZYGOTE_FD 3 /* the zygote's socket to the launcher */
 
 struct root_place {
     char path[ROOT_PATH_MAX];
     char link[ROOT_PATH_MAX]; /* not empty: a symbolic link with this text */
-    int tree;                 /* detached mount, or -1 for a link */
+    int tree;                 /* detached mount, or -1 */
+    int source;               /* readable file whose content is copied, or -1 */
     bool is_dir;
     bool writable;
 };
@@ -54,6 +56,8 @@ void root_plan_release(struct root_plan *plan);
  */
 int root_plan_mount(struct root_plan *plan, int fd, const char *path, bool writable,
                     const struct root_owner *owner, struct err *e);
+/* Adds a copy of a small file that fd is open for reading. */
+int root_plan_copy(struct root_plan *plan, int fd, const char *path, struct err *e);
 int root_plan_link(struct root_plan *plan, const char *path, const char *text, struct err *e);
 int root_plan_arg(struct root_plan *plan, const char *text, struct err *e);
 int root_plan_env(struct root_plan *plan, const char *text, struct err *e);

@@ -22,6 +22,7 @@ void root_plan_release(struct root_plan *plan)
 {
     for (size_t i = 0; i < plan->n_places; i++) {
         fd_close(&plan->places[i].tree);
+        fd_close(&plan->places[i].source);
     }
     for (size_t i = 0; i < plan->n_args; i++) {
         free(plan->args[i]);
@@ -39,7 +40,7 @@ static struct root_place *next_place(struct root_plan *plan, const char *path, s
         return NULL;
     }
     struct root_place *place = &plan->places[plan->n_places];
-    *place = (struct root_place){.tree = -1};
+    *place = (struct root_place){.tree = -1, .source = -1};
     if (str_copy(place->path, sizeof(place->path), path) < 0) {
         err_set(e, ERR_INVALID, "mount path is too long");
         return NULL;
@@ -142,6 +143,21 @@ int root_plan_mount(struct root_plan *plan, int fd, const char *path, bool writa
     place->is_dir = S_ISDIR(st.st_mode);
     place->writable = writable;
     place->tree = take_fd(&tree);
+    plan->n_places++;
+    return 0;
+}
+
+int root_plan_copy(struct root_plan *plan, int fd, const char *path, struct err *e)
+{
+    struct root_place *place = next_place(plan, path, e);
+
+    if (place == NULL) {
+        return -1;
+    }
+    place->source = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (place->source < 0) {
+        return err_sys(e, errno, "hold the source of %s", path);
+    }
     plan->n_places++;
     return 0;
 }

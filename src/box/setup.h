@@ -21,6 +21,7 @@
 #define BOX_CONTROL_FD 3      /* where the control socket ends up */
 #define BOX_DIR "/husk"       /* our own read-only files inside the box */
 #define BOX_WORKSPACE "/workspace"
+#define BOX_DISK "/run/box" /* root of the one writable file system */
 #define BOX_WRITABLE_MAX 16   /* further writable mounts of a template */
 
 struct box_setup {
@@ -34,9 +35,6 @@ struct box_setup {
     bool single_id; /* only BOX_UID is mapped: no root inside, no groups to drop */
     const char *const *writable; /* mounts that user code may write, besides workspace, tmp and dev */
     size_t n_writable;
-    /* Called once the box's file system exists, with a descriptor of its root (borrowed). */
-    int (*on_disk)(void *user, int disk_fd);
-    void *user;
 };
 
 /* Walks all steps; the first failure stops it and names the step. The caller must then _exit(). */

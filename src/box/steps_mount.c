@@ -6,17 +6,13 @@
  * has run in this mount namespace yet, so the paths here are ours.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fd.h"
 #include "base/str.h"
 #include "box/steps.h"
-
-#define DISK_DIR "/run/box"
 
 static int bind(const char *from, const char *to, struct err *e)
 {
@@ -40,7 +36,6 @@ static int make_dir(const char *path, mode_t mode, struct err *e)
  */
 int step_disk(struct box_setup *s, struct err *e)
 {
-    AUTO_CLOSE int root = -1;
     char options[128];
     unsigned owner = s->single_id ? BOX_UID : 0;
 
@@ -49,44 +44,46 @@ int step_disk(struct box_setup *s, struct err *e)
                    s->limits.disk_bytes, s->limits.inodes, owner, owner) < 0) {
         return err_set(e, ERR_SYSTEM, "tmpfs options do not fit");
     }
-    if (mount("tmpfs", DISK_DIR, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0) {
+    if (mount("tmpfs", BOX_DISK, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0) {
         return err_sys(e, errno, "mount tmpfs");
     }
-    if (make_dir(DISK_DIR "/workspace", 0700, e) < 0 || make_dir(DISK_DIR "/tmp", 01777, e) < 0 ||
-        bind(DISK_DIR "/workspace", BOX_WORKSPACE, e) < 0 || bind(DISK_DIR "/tmp", "/tmp", e) < 0) {
+    if (make_dir(BOX_DISK "/workspace", 0700, e) < 0 || make_dir(BOX_DISK "/tmp", 01777, e) < 0 ||
+        bind(BOX_DISK "/workspace", BOX_WORKSPACE, e) < 0 || bind(BOX_DISK "/tmp", "/tmp", e) < 0) {
         return -1;
-    }
-
-    root = open(DISK_DIR, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (root < 0) {
-        return err_sys(e, errno, "open %s", DISK_DIR);
-    }
-    if (s->on_disk != NULL && s->on_disk(s->user, root) < 0) {
-        return err_set(e, ERR_PROTOCOL, "cannot report the file system");
     }
     return 0;
 }
 
-/* What tells about the host and not about the box. A missing one needs no mask. */
-static int mask_proc(struct err *e)
+/* Empty file or directory over what tells about the host and not about the box. Absent is fine. */
+static int mask(const char *name, const char *with, struct err *e)
 {
-    static const char *const files[] = {
-        "cmdline", "config.gz", "interrupts", "kallsyms",   "kcore",      "keys",
-        "key-users", "latency_stats", "modules", "sched_debug", "timer_list", "timer_stats",
-    };
-    static const char *const dirs[] = {"acpi", "asound", "bus", "driver", "fs", "irq", "scsi"};
     char path[64];
 
+    (void)str_format(path, sizeof(path), "/proc/%s", name);
+    if (mount(with, path, NULL, MS_BIND, NULL) < 0 && errno != ENOENT) {
+        return err_sys(e, errno, "mask %s", path);
+    }
+    return 0;
+}
+
+/*
+ * Only what anybody may read needs a mask: a box owns no id of the host, so kcore, timer_list, kpagecount and the
+ * like refuse it by their mode.
+ */
+static int mask_proc(struct err *e)
+{
+    static const char *const files[] = {"cmdline", "interrupts", "kallsyms", "keys",
+                                        "latency_stats", "modules", "sched_debug"};
+    static const char *const dirs[] = {"acpi", "asound", "scsi"};
+
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-        (void)str_format(path, sizeof(path), "/proc/%s", files[i]);
-        if (mount("/dev/null", path, NULL, MS_BIND, NULL) < 0 && errno != ENOENT) {
-            return err_sys(e, errno, "mask %s", path);
+        if (mask(files[i], "/dev/null", e) < 0) {
+            return -1;
         }
     }
     for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
-        (void)str_format(path, sizeof(path), "/proc/%s", dirs[i]);
-        if (mount("/run/empty", path, NULL, MS_BIND, NULL) < 0 && errno != ENOENT) {
-            return err_sys(e, errno, "mask %s", path);
+        if (mask(dirs[i], "/run/empty", e) < 0) {
+            return -1;
         }
     }
     return 0;

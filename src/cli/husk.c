@@ -138,6 +138,9 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    if (term_guard_stdio() < 0) {
+        return EXIT_HUSK; /* without /dev/null there may be nobody to tell */
+    }
     int code = dispatch(argc, argv);
 
     /* What printf() could not deliver must not look like success. */

@@ -70,11 +70,11 @@ static void say_ending(const struct husk_result *result)
     } endings[] = {
         [HUSK_CAUSE_TIMEOUT] = {"stopped: the time limit was reached", "--timeout"},
         [HUSK_CAUSE_OOM] = {"killed: out of memory", "--memory"},
-        [HUSK_CAUSE_SIGNAL] = {"killed by a signal", NULL},
-        [HUSK_CAUSE_SECCOMP] = {"killed: a system call that is not allowed in the sandbox", NULL},
+        [HUSK_CAUSE_SIGNAL] = {"the program was", NULL},
+        [HUSK_CAUSE_SECCOMP] = {"killed: the program", NULL},
         [HUSK_CAUSE_DISK] = {"failed: the disk of the sandbox is full", "--disk"},
         [HUSK_CAUSE_OUTPUT_LIMIT] = {"stopped: too much output", "--max-output"},
-        [HUSK_CAUSE_INTERNAL] = {"the sandbox broke", NULL},
+        [HUSK_CAUSE_INTERNAL] = {"the sandbox broke:", NULL},
     };
     const char *detail = result->termination.detail;
     const char *limit = result->termination.limit;
@@ -88,7 +88,7 @@ static void say_ending(const struct husk_result *result)
         return;
     }
     if (endings[cause].option == NULL) {
-        term_say(PROGRAM, "%s%s%s", endings[cause].text, detail[0] != '\0' ? ": " : "", detail);
+        term_say(PROGRAM, "%s %s", endings[cause].text, detail[0] != '\0' ? detail : "ended");
         return;
     }
     term_say(PROGRAM, "%s%s%s%s; %s raises the limit", endings[cause].text,
@@ -163,6 +163,16 @@ static int show_json(const struct husk_result *result, struct run_streams *s)
     return 0;
 }
 
+/* What the program wrote could not be passed on, so it was stopped; that is no fault of its own. */
+static int output_lost(int error)
+{
+    if (error == -EPIPE) {
+        return EXIT_BROKEN_PIPE; /* whoever read it has gone, as in "husk run ... | head" */
+    }
+    term_say(PROGRAM, "cannot write output: %s", strerrordesc_np(-error));
+    return EXIT_HUSK;
+}
+
 int run_report(const struct run_request *r, const struct husk_spec *spec,
                const struct husk_result *result, struct run_streams *s)
 {
@@ -176,18 +186,16 @@ int run_report(const struct run_request *r, const struct husk_spec *spec,
     } else {
         show_value(spec, result, s);
         show_traceback(spec, result, s);
+    }
+    if (s->out.error != 0 && !interrupt_seen()) {
+        return output_lost(s->out.error);
+    }
+    if (!r->opt.json) {
         say_ending(result);
     }
     failed += save_outputs(r, result);
     if (r->opt.receipt) {
         say_receipt(result);
-    }
-    if (s->out.error == -EPIPE) {
-        return EXIT_BROKEN_PIPE; /* whoever read our output has gone, as in "husk run ... | head" */
-    }
-    if (s->out.error != 0) {
-        term_say(PROGRAM, "cannot write output: %s", strerrordesc_np(-s->out.error));
-        failed++;
     }
     return failed > 0 && code == 0 ? EXIT_HUSK : code;
 }

@@ -169,6 +169,9 @@ int main(int argc, char **argv)
     struct session s = {0};
     struct err e;
 
+    if (term_guard_stdio() < 0) {
+        return SANDBOX_NO_START; /* without /dev/null there may be nobody to tell */
+    }
     if (sandbox_options_parse(&s.opt, argc, argv, &e) < 0) {
         term_say(SANDBOX_PROGRAM, "%s ('sandbox-run --help' lists the options)", e.msg);
         return SANDBOX_ERROR;

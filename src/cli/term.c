@@ -3,6 +3,7 @@
 #include "cli/term.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,6 +20,20 @@ struct chunk {
     char data[CHUNK];
     size_t n;
 };
+
+int term_guard_stdio(void)
+{
+    int fd;
+
+    do {
+        fd = open("/dev/null", O_RDONLY | O_CLOEXEC); /* takes the lowest number that is free */
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd < 0) {
+        return -errno;
+    }
+    close(fd);
+    return 0;
+}
 
 void term_out_init(struct term_out *o, int fd, bool raw)
 {

@@ -22,6 +22,12 @@ struct term_out {
     size_t n_held;
 };
 
+/*
+ * Opens what of descriptors 0, 1 and 2 the caller left closed, so that no file of ours lands there.
+ * Reading then finds the end; writing fails and is reported.
+ */
+int term_guard_stdio(void);
+
 /* raw: pass everything through, also to a terminal. */
 void term_out_init(struct term_out *o, int fd, bool raw);
 void term_out_write(struct term_out *o, const char *data, size_t n);

@@ -11,6 +11,7 @@
 #include "backend/native.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "core/channel.h"
 #include "core/template.h"
 #include "husk/husk.h"
 #include "wire/frame.h"
@@ -46,13 +47,12 @@ struct guest {
     struct live_template *live;
     uint32_t box_id;
     enum guest_state state;
-    int control;
+    struct channel control;
     int in; /* -1 once closed */
     int out;
     int err;
     struct limits limits;
     struct launcher_facts facts;
-    struct buf inbox;     /* bytes from the control socket, hostile */
     uint32_t first_pid;   /* what READY said */
     char failure[400];    /* GUEST_BROKEN: why */
     bool exited;          /* the launcher said so */
@@ -97,12 +97,8 @@ struct guest *guest_new(struct husk_engine *engine, struct live_template *live,
                         const struct guest_options *options, struct err *e);
 void guest_free(struct husk_engine *engine, struct guest *g); /* kills the box if it lives; NULL is fine */
 
-/* Takes what the box sent. 1: a frame is there (head, body borrowed until guest_drop_frame), 0: not yet, -1: it broke the rules or is gone. */
-int guest_frame(struct guest *g, struct frame_head *head, const char **body);
-void guest_drop_frame(struct guest *g, const struct frame_head *head);
 void guest_serve_start(struct guest *g); /* READY or FAILED of a starting box */
-int guest_send(struct guest *g, const struct buf *frame, const int *fds, size_t nfds, struct err *e);
-int guest_finish(struct husk_engine *engine, struct guest *g, struct err *e); /* fills usage; box goes away */
+int guest_finish(struct husk_engine *engine, struct guest *g, bool want_disk, struct err *e); /* fills usage; box goes away */
 
 /* pool.c */
 struct guest *pool_take(struct husk_engine *engine, struct live_template *live,

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Our end of a box: its control socket and pipes; see engine.h.
- *
- * Everything read here comes from hostile code. Descriptors are never accepted, frames are bounded, and a
- * box that breaks the rules is given up.
+ * Our end of a box: made, watched until it is ready, finished, freed; see engine.h.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +13,6 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "core/engine.h"
-
-#define READ_CHUNK 65536
 
 struct ends {
     int ours[4]; /* control, stdin, stdout, stderr */
@@ -72,13 +67,12 @@ static struct guest *register_guest(struct husk_engine *engine, struct live_temp
     g->live = live;
     g->box_id = rep->box_id;
     g->facts = rep->facts;
-    g->inbox = BUF_INIT(FRAME_FROM_BOX_MAX + sizeof(struct frame_head) + READ_CHUNK);
-    g->control = take_fd(&ends->ours[0]);
+    channel_init(&g->control, take_fd(&ends->ours[0]));
     g->in = take_fd(&ends->ours[1]);
     g->out = take_fd(&ends->ours[2]);
     g->err = take_fd(&ends->ours[3]);
     engine->guests[g->box_id % ENGINE_BOXES_MAX] = g;
-    if (epoll_ctl(engine->epoll, EPOLL_CTL_ADD, g->control, &in) < 0) {
+    if (epoll_ctl(engine->epoll, EPOLL_CTL_ADD, g->control.fd, &in) < 0) {
         err_sys(e, errno, "epoll");
         guest_free(engine, g);
         return NULL;
@@ -126,63 +120,11 @@ void guest_free(struct husk_engine *engine, struct guest *g)
         kill.box_id = g->box_id;
         (void)native_send(engine->native, &kill, NULL, 0, &ignored); /* gone is as good */
     }
-    fd_close(&g->control); /* leaves the epoll set with it */
+    channel_release(&g->control); /* leaves the epoll set with it */
     fd_close(&g->in);
     fd_close(&g->out);
     fd_close(&g->err);
-    buf_release(&g->inbox);
     free(g);
-}
-
-/* Reads what is there. 0, or -errno; -ENODATA at end of file. */
-static int fill_inbox(struct guest *g)
-{
-    int r = buf_reserve(&g->inbox, READ_CHUNK);
-
-    if (r < 0) {
-        return r;
-    }
-    ssize_t n = fd_recv(g->control, g->inbox.data + g->inbox.len, READ_CHUNK, NULL, MSG_DONTWAIT);
-    if (n <= 0) {
-        return n == 0 ? -ENODATA : n == -EAGAIN ? 0 : (int)n;
-    }
-    g->inbox.len += (size_t)n;
-    return 0;
-}
-
-/* 1 when a whole frame lies at the front of the inbox. */
-static int peek_frame(struct guest *g, struct frame_head *head, const char **body)
-{
-    int r = frame_parse_head(g->inbox.data, g->inbox.len, FRAME_FROM_BOX_MAX, head);
-
-    if (r <= 0) {
-        return r;
-    }
-    if (g->inbox.len - sizeof(*head) < head->len) {
-        return 0;
-    }
-    *body = g->inbox.data + sizeof(*head);
-    return 1;
-}
-
-int guest_frame(struct guest *g, struct frame_head *head, const char **body)
-{
-    int r = peek_frame(g, head, body);
-
-    if (r != 0) {
-        return r < 0 ? -1 : 1;
-    }
-    int filled = fill_inbox(g);
-    r = peek_frame(g, head, body);
-    if (r != 0) {
-        return r < 0 ? -1 : 1;
-    }
-    return filled < 0 ? -1 : 0;
-}
-
-void guest_drop_frame(struct guest *g, const struct frame_head *head)
-{
-    buf_consume(&g->inbox, sizeof(*head) + head->len);
 }
 
 static void note_failure(struct guest *g, const char *body, size_t len)
@@ -218,7 +160,7 @@ void guest_serve_start(struct guest *g)
     if (g->state != GUEST_STARTING) {
         return;
     }
-    int r = guest_frame(g, &head, &body);
+    int r = channel_frame(&g->control, &head, &body);
     if (r == 0) {
         return;
     }
@@ -232,28 +174,13 @@ void guest_serve_start(struct guest *g)
     } else {
         note_failure(g, body, head.type == FRAME_FAILED ? head.len : 0);
     }
-    guest_drop_frame(g, &head);
+    channel_drop(&g->control, &head);
 }
 
-int guest_send(struct guest *g, const struct buf *frame, const int *fds, size_t nfds, struct err *e)
+int guest_finish(struct husk_engine *engine, struct guest *g, bool want_disk, struct err *e)
 {
-    size_t done = 0;
-
-    while (done < frame->len) {
-        /* Blocking: the runner reads a request whole before it runs anything. Ended boxes give EPIPE. */
-        ssize_t n = fd_send(g->control, frame->data + done, frame->len - done, fds,
-                            done == 0 ? nfds : 0, 0);
-        if (n < 0) {
-            return err_sys(e, (int)-n, "hand over the code");
-        }
-        done += (size_t)n;
-    }
-    return 0;
-}
-
-int guest_finish(struct husk_engine *engine, struct guest *g, struct err *e)
-{
-    struct launcher_req req = {.op = LAUNCHER_FINISH, .box_id = g->box_id};
+    struct launcher_req req = {
+        .op = LAUNCHER_FINISH, .box_id = g->box_id, .usage.disk = want_disk};
     struct launcher_rep rep;
 
     if (native_call(engine->native, &req, NULL, 0, &rep, e) == 0) {

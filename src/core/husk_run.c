@@ -44,7 +44,7 @@ static int start_run(struct run *run, bool warm, struct err *e)
     }
     run->started_ns = clock_ns();
     /* A new box reads this as soon as it is ready: no need to wait for that. */
-    if (guest_send(run->guest, &frame, NULL, 0, e) < 0) {
+    if (channel_send(run->channel, &frame, NULL, 0, e) < 0) {
         return -1;
     }
     return warm ? native_send(run->engine->native, &arm, NULL, 0, e) : 0;
@@ -52,7 +52,7 @@ static int start_run(struct run *run, bool warm, struct err *e)
 
 static void take_ends(struct run *run)
 {
-    run->control = run->guest->control;
+    run->channel = &run->guest->control;
     run->in = take_fd(&run->guest->in);
     run->out = run->guest->out;
     run->err = run->guest->err;
@@ -77,7 +77,7 @@ static int run_in(struct run *run, double queue_ms, bool warm, struct err *e)
     if (run->failure[0] != '\0') {
         return err_set(e, ERR_ISOLATION, "%s", run->failure);
     }
-    if (!run->guest->exited && guest_finish(run->engine, run->guest, e) < 0) {
+    if (!run->guest->exited && guest_finish(run->engine, run->guest, run->exit_code != 0 || run->signal != 0, e) < 0) {
         return -1;
     }
     if (run->guest->exited && run->guest->end == LAUNCHER_END_ZYGOTE &&

@@ -19,6 +19,7 @@
 #include "core/engine.h"
 #include "core/paths.h"
 
+#define COPY_MAX (256 * 1024) /* files up to this are copied: mounts cost every box time */
 #define BOXES_WITHOUT_POOL 63 /* one ward of host ids */
 
 static int call(struct husk_engine *engine, struct launcher_req *req, const int *fd, struct err *e)
@@ -41,9 +42,9 @@ static int add_link(struct husk_engine *engine, uint32_t id, const char *path, c
 }
 
 static int add_mount(struct husk_engine *engine, uint32_t id, int fd, const char *path,
-                     bool writable, struct err *e)
+                     enum launcher_place kind, struct err *e)
 {
-    struct launcher_req req = {.op = LAUNCHER_MOUNT, .template_id = id, .place.writable = writable};
+    struct launcher_req req = {.op = LAUNCHER_MOUNT, .template_id = id, .place.kind = kind};
 
     if (str_copy(req.place.path, sizeof(req.place.path), path) < 0 || !launcher_path_check(path)) {
         return err_set(e, ERR_INVALID, "mount point \"%.200s\" must be an absolute, plain path", path);
@@ -84,7 +85,13 @@ static int add_host(struct husk_engine *engine, uint32_t id, int dirfd, const ch
     if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)) {
         return 0; /* sockets and devices have no business in a box */
     }
-    return add_mount(engine, id, fd, box, false, e);
+    if (S_ISREG(st.st_mode) && st.st_size <= COPY_MAX) {
+        AUTO_CLOSE int file = openat(dirfd, host, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        if (file >= 0) {
+            return add_mount(engine, id, file, box, LAUNCHER_COPY, e);
+        }
+    }
+    return add_mount(engine, id, fd, box, LAUNCHER_READ_ONLY, e);
 }
 
 /* This host's programs and libraries, and the part of /etc that they need. Nothing about its users. */
@@ -92,10 +99,9 @@ static int add_host_root(struct husk_engine *engine, uint32_t id, struct err *e)
 {
     static const char *const needed[] = {
         "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
-        "/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
-        "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/services", "/etc/protocols",
-        "/etc/localtime", "/etc/timezone", "/etc/mime.types", "/etc/fonts", "/etc/matplotlibrc",
-        "/etc/inputrc", "/etc/bash.bashrc", "/etc/python3", "/etc/python3.11", "/etc/magic",
+        "/etc/alternatives", "/etc/ld.so.cache", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
+        "/etc/services", "/etc/protocols", "/etc/localtime", "/etc/timezone", "/etc/mime.types",
+        "/etc/fonts", "/etc/matplotlibrc", "/etc/bash.bashrc",
     };
 
     for (size_t i = 0; i < ARRAY_LEN(needed); i++) {
@@ -220,7 +226,8 @@ static int add_run_mounts(struct husk_engine *engine, uint32_t id, const struct 
             e->code = errno == ENOENT ? ERR_NOT_FOUND : ERR_INVALID;
             return -1;
         }
-        if (add_mount(engine, id, fd, mounts[i].box, !mounts[i].read_only, e) < 0) {
+        enum launcher_place kind = mounts[i].read_only ? LAUNCHER_READ_ONLY : LAUNCHER_WRITABLE;
+        if (add_mount(engine, id, fd, mounts[i].box, kind, e) < 0) {
             return -1;
         }
         if (!mounts[i].read_only && buf_printf(&writable, "%s%s", i > 0 ? ":" : "", mounts[i].box) < 0) {
@@ -272,7 +279,7 @@ static int fill(struct husk_engine *engine, struct live_template *live,
     if (lib < 0) {
         return err_sys(e, errno, "open husk's own files in %s", path);
     }
-    if (add_mount(engine, live->id, lib, "/husk", false, e) < 0) {
+    if (add_mount(engine, live->id, lib, "/husk", LAUNCHER_READ_ONLY, e) < 0) {
         return -1;
     }
     for (size_t i = 0; i < def->n_mounts; i++) {

@@ -121,15 +121,15 @@ static void take_frames(struct run *run)
     int r = 0;
 
     while (!run->done && run->failure[0] == '\0' &&
-           (r = guest_frame(run->guest, &head, &body)) > 0) {
+           (r = channel_frame(run->channel, &head, &body)) > 0) {
         if (!run_take_frame(run, &head, body)) {
             run->broke_protocol = true;
             return;
         }
-        guest_drop_frame(run->guest, &head);
+        channel_drop(run->channel, &head);
     }
     if (r < 0 && !run->done) {
-        run->control = -1; /* closed, or garbage: how the box ends will tell */
+        run->channel_lost = true; /* how the box ends will tell */
     }
     if (run->done && run->ended_ns == 0) {
         run->ended_ns = clock_ns();
@@ -144,7 +144,7 @@ static void watch(struct run *run, struct pollfd p[P_COUNT], bool stdin_ready)
     for (int i = 0; i < P_COUNT; i++) {
         p[i] = (struct pollfd){.fd = -1};
     }
-    p[P_CONTROL] = (struct pollfd){.fd = run->control, .events = POLLIN};
+    p[P_CONTROL] = (struct pollfd){.fd = run->channel_lost ? -1 : run->channel->fd, .events = POLLIN};
     p[P_OUT] = (struct pollfd){.fd = run->out, .events = POLLIN};
     p[P_ERR] = (struct pollfd){.fd = run->err, .events = POLLIN};
     /* One of the two at a time, or a ready one would spin while the other is not. */
@@ -161,7 +161,7 @@ static void watch(struct run *run, struct pollfd p[P_COUNT], bool stdin_ready)
 static bool is_over(const struct run *run)
 {
     return run->done || run->cancelled || run->flooded || run->broke_protocol ||
-           run->failure[0] != '\0' || run->guest->exited;
+           run->failure[0] != '\0' || run->guest->exited || (run->channel_lost && run->in_session);
 }
 
 /* What is still in the pipes. Bounded: a background process may write for ever. */
@@ -243,7 +243,7 @@ int run_drive(struct run *run, int64_t wait_ms, struct err *e)
     if (run->ended_ns == 0) {
         run->ended_ns = clock_ns();
     }
-    if (!run->done) {
+    if (!run->done && !run->channel_lost) {
         take_frames(run); /* its last word may have come together with its end */
     }
     drain(run);

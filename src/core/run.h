@@ -12,8 +12,9 @@ struct run {
     const struct husk_spec *spec;
     struct guest *guest;
     struct limits limits;
-    int control; /* the box's control socket or a context's */
-    struct buf *inbox;
+    struct channel *channel; /* to the box's first process, or to a context */
+    bool channel_lost;       /* closed, or garbage came through it */
+    bool in_session;         /* then a lost channel ends the run: the box itself lives on */
     int in;
     int out;
     int err;

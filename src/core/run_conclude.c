@@ -31,6 +31,16 @@ static void end(struct husk_result *r, enum husk_status status, enum husk_cause 
 #define LIMIT(r, ...)                                                                              \
     (void)str_format((r)->termination.limit, sizeof((r)->termination.limit), __VA_ARGS__)
 
+/* "64 MiB", "100 KiB": whole units that a person set. */
+static void limit_size(struct husk_result *r, const char *what, uint64_t bytes)
+{
+    if (bytes >= (1u << 20)) {
+        LIMIT(r, "%s %" PRIu64 " MiB", what, bytes >> 20);
+    } else {
+        LIMIT(r, "%s %" PRIu64 " KiB", what, bytes >> 10);
+    }
+}
+
 static void end_by_signal(const struct run *run, int sig)
 {
     struct husk_result *r = run->result;
@@ -44,7 +54,7 @@ static void end_by_signal(const struct run *run, int sig)
     } else if (sig == SIGXFSZ) {
         r->termination.cause = HUSK_CAUSE_DISK;
         r->status = HUSK_FAILED;
-        LIMIT(r, "disk %.0f MiB", (double)run->limits.disk_bytes / MIB);
+        limit_size(r, "disk", run->limits.disk_bytes);
     }
 }
 
@@ -66,8 +76,11 @@ static void end_by_exit(const struct run *run, int code)
         r->termination.cause = HUSK_CAUSE_DISK;
         DETAIL(r, "exit code %d with %s", code,
                run->guest->usage.inodes_free == 0 ? "no file left to create" : "the disk full");
-        LIMIT(r, "disk %.0f MiB, %" PRIu32 " files", (double)run->limits.disk_bytes / MIB,
-              run->limits.inodes);
+        if (run->guest->usage.inodes_free == 0) {
+            LIMIT(r, "inodes %" PRIu32, run->limits.inodes);
+        } else {
+            limit_size(r, "disk", run->limits.disk_bytes);
+        }
     }
 }
 
@@ -77,7 +90,7 @@ static void end_by_memory(const struct run *run, const char *who)
 
     end(r, HUSK_MEMORY_EXCEEDED, HUSK_CAUSE_OOM, EXIT_OOM);
     DETAIL(r, "%s", who);
-    LIMIT(r, "memory %.0f MiB", (double)run->limits.memory_bytes / MIB);
+    limit_size(r, "memory", run->limits.memory_bytes);
 }
 
 /* The box is gone without a DONE frame: only the kernel's word counts. */
@@ -113,7 +126,7 @@ static void decide(const struct run *run)
     } else if (run->flooded) {
         end(r, HUSK_FAILED, HUSK_CAUSE_OUTPUT_LIMIT, EXIT_FLOOD);
         DETAIL(r, "wrote more than it may");
-        LIMIT(r, "output %.0f MiB", (double)run->limits.output_bytes / MIB);
+        limit_size(r, "output", run->limits.output_bytes);
     } else if (run->broke_protocol) {
         end(r, HUSK_CRASHED, HUSK_CAUSE_INTERNAL, EXIT_INTERNAL);
         DETAIL(r, "the box broke the protocol of its control socket");

@@ -6,7 +6,9 @@
  * yet reaped) -> FREE (the zygote reaped it, its cgroup and id block went back).
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
@@ -16,6 +18,7 @@
 #include "base/str.h"
 #include "box/idmap.h"
 #include "box/seccomp.h"
+#include "box/setup.h"
 #include "box/sys.h"
 #include "launcher/launcher.h"
 
@@ -38,7 +41,7 @@ static struct box_entry *take_slot(struct launcher *l, struct err *e)
         if (l->boxes[slot].state == BOX_FREE) {
             struct box_entry *box = &l->boxes[slot];
             uint32_t id = box->id == 0 ? slot + BOXES_MAX : box->id + BOXES_MAX;
-            *box = (struct box_entry){.id = id, .pidfd = -1, .disk = -1};
+            *box = (struct box_entry){.id = id, .pidfd = -1};
             return box;
         }
     }
@@ -83,7 +86,6 @@ static void release_entry(struct launcher *l, struct box_entry *box)
     l->ending -= box->state == BOX_ENDING;
     l->spawning -= box->state == BOX_SPAWNING;
     fd_close(&box->pidfd);
-    fd_close(&box->disk); /* before the cgroup: the box's files are charged to it until now */
     give_cgroup(l, box->cgroup);
     t->free_blocks[t->n_free_blocks++] = box->block;
     t->boxes--;
@@ -174,10 +176,53 @@ void box_arm(struct launcher *l, struct box_entry *box, uint64_t ms)
     }
 }
 
-static void fill_usage(const struct box_entry *box, struct launcher_usage *ret)
+static pid_t pid_of(int pidfd)
+{
+    char path[64];
+    char text[512];
+
+    (void)str_format(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+    ssize_t n = fd_read_file(AT_FDCWD, path, text, sizeof(text));
+    const char *line = n > 0 ? strstr(text, "\nPid:\t") : NULL;
+    return line != NULL ? (pid_t)strtol(line + strlen("\nPid:\t"), NULL, 10) : -1;
+}
+
+/*
+ * How full the box's file system is. Its root is read-only and was built by us, and nothing inside may mount, so
+ * the path cannot be rearranged; links are refused all the same. The box is alive while we look: we are
+ * the ones who end it.
+ */
+static void fill_disk(const struct box_entry *box, struct launcher_usage *ret)
+{
+    AUTO_CLOSE int root = -1;
+    AUTO_CLOSE int disk = -1;
+    char path[64];
+    struct statfs fs;
+    struct open_how how = {
+        .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+    };
+
+    pid_t pid = box->pidfd >= 0 ? pid_of(box->pidfd) : -1;
+    if (pid <= 0) {
+        return;
+    }
+    (void)str_format(path, sizeof(path), "/proc/%d/root", pid);
+    root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    /* Still the process that the pidfd means: then so was the one that the number named. */
+    if (root < 0 || sys_pidfd_signal(box->pidfd, 0) < 0) {
+        return;
+    }
+    disk = sys_openat2(root, BOX_DISK + 1, &how);
+    if (disk >= 0 && fstatfs(disk, &fs) == 0) {
+        ret->disk_free = (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize;
+        ret->inodes_free = fs.f_ffree;
+    }
+}
+
+static void fill_usage(const struct box_entry *box, bool want_disk, struct launcher_usage *ret)
 {
     struct cgroup_usage u;
-    struct statfs fs;
 
     cgroup_usage(box->cgroup, &u);
     *ret = (struct launcher_usage){
@@ -191,9 +236,8 @@ static void fill_usage(const struct box_entry *box, struct launcher_usage *ret)
         .disk_free = UINT64_MAX,
         .inodes_free = UINT64_MAX,
     };
-    if (box->disk >= 0 && fstatfs(box->disk, &fs) == 0) {
-        ret->disk_free = (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize;
-        ret->inodes_free = fs.f_ffree;
+    if (want_disk) {
+        fill_disk(box, ret);
     }
 }
 
@@ -210,22 +254,23 @@ void box_end(struct launcher *l, struct box_entry *box, enum launcher_end why)
     /* Not born yet: killed as soon as its pidfd arrives. */
 }
 
-void box_report_usage(struct launcher *l, const struct box_entry *box, uint32_t seq)
+void box_report_usage(struct launcher *l, const struct box_entry *box,
+                      const struct launcher_req *req)
 {
     struct launcher_rep rep = {
         .event = LAUNCHER_EV_USAGE,
-        .seq = seq,
+        .seq = req->seq,
         .template_id = box->template_id,
         .box_id = box->id,
     };
 
-    fill_usage(box, &rep.box.usage);
+    fill_usage(box, req->usage.disk != 0, &rep.box.usage);
     reply(l, &rep);
 }
 
-void box_finish(struct launcher *l, struct box_entry *box, uint32_t seq)
+void box_finish(struct launcher *l, struct box_entry *box, const struct launcher_req *req)
 {
-    box_report_usage(l, box, seq); /* the answer leaves before the teardown */
+    box_report_usage(l, box, req); /* the answer leaves before the teardown */
     box->silent = true;
     box_end(l, box, LAUNCHER_END_FINISHED);
 }
@@ -239,7 +284,7 @@ static void box_exited(struct launcher *l, struct box_entry *box, const struct z
     };
 
     if (!box->silent) {
-        fill_usage(box, &rep.box.usage);
+        fill_usage(box, false, &rep.box.usage);
         if (rep.box.usage.memory_peak == 0) { /* no cgroup: what the kernel knows of the process */
             rep.box.usage.memory_peak = z->memory_max;
             rep.box.usage.cpu_ns = z->cpu_ns;
@@ -286,11 +331,6 @@ void box_zygote_event(struct launcher *l, uint32_t template_id, const struct zyg
     case ZYGOTE_SPAWNED:
         if (box->state == BOX_SPAWNING) {
             box_born(l, box, take_fd(&fds->fds[0]));
-        }
-        break;
-    case ZYGOTE_DISK:
-        if (box->disk < 0) {
-            box->disk = take_fd(&fds->fds[0]);
         }
         break;
     case ZYGOTE_REFUSED:

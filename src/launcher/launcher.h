@@ -66,7 +66,6 @@ struct box_entry {
     uint32_t template_id;
     uint32_t block;
     int pidfd;
-    int disk; /* its file system, to see how full it is; -1 until it says so */
     struct cgroup *cgroup;
     uint64_t deadline; /* ns, 0: none */
     uint32_t end;      /* enum launcher_end: why we ended it */
@@ -113,8 +112,9 @@ struct box_entry *box_at(struct launcher *l, uint32_t id); /* NULL: no such box,
 int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_set_msg *fds,
             struct err *e);
 void box_arm(struct launcher *l, struct box_entry *box, uint64_t ms);
-void box_report_usage(struct launcher *l, const struct box_entry *box, uint32_t seq);
-void box_finish(struct launcher *l, struct box_entry *box, uint32_t seq);
+void box_report_usage(struct launcher *l, const struct box_entry *box,
+                      const struct launcher_req *req);
+void box_finish(struct launcher *l, struct box_entry *box, const struct launcher_req *req);
 void box_end(struct launcher *l, struct box_entry *box, enum launcher_end why);
 void box_zygote_event(struct launcher *l, uint32_t template_id, const struct zygote_rep *rep,
                       struct fd_set_msg *fds);

@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -157,19 +156,11 @@ static int open_cgroups(struct launcher *l, struct err *e)
 {
     static const char *const kinds[] = {"none", "v1", "v2", "hybrid"};
     char instance[64];
-    char stat[1024];
-    unsigned long long start = 0;
 
-    ssize_t n = fd_read_file(AT_FDCWD, "/proc/self/stat", stat, sizeof(stat));
-    const char *p = n > 0 ? strrchr(stat, ')') : NULL;
-    /* Field 22 is the start time; the closing bracket ends field 2. */
-    for (int field = 2; p != NULL && field < 22; field++) {
-        p = strchr(p + 1, ' ');
+    int r = cgroup_self_name(instance, sizeof(instance));
+    if (r < 0) {
+        return err_sys(e, -r, "name our cgroup");
     }
-    if (p == NULL || sscanf(p, "%llu", &start) != 1) { /* NOLINT(cert-err34-c): checked */
-        return err_set(e, ERR_SYSTEM, "cannot read our own start time");
-    }
-    (void)str_format(instance, sizeof(instance), "%d-%llu", getpid(), start);
     (void)cgroup_sweep();
     if (cgroup_host_open(instance, false, &l->cgroups, e) < 0) {
         return -1;

@@ -144,7 +144,7 @@ static int handle_finish(struct launcher *l, struct launcher_req *req, struct fd
     if (box == NULL) {
         return err_set(e, ERR_NOT_FOUND, "box %u has ended", req->box_id);
     }
-    box_finish(l, box, req->seq);
+    box_finish(l, box, req);
     return 0;
 }
 
@@ -157,7 +157,7 @@ static int handle_usage(struct launcher *l, struct launcher_req *req, struct fd_
     if (box == NULL) {
         return err_set(e, ERR_NOT_FOUND, "box %u has ended", req->box_id);
     }
-    box_report_usage(l, box, req->seq);
+    box_report_usage(l, box, req);
     return 0;
 }
 

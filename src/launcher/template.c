@@ -93,12 +93,12 @@ static int decide_owner(const struct launcher *l, const struct template *t,
     bool is_owner = st.st_uid == l->client_uid || l->client_uid == 0;
     *ret = (struct root_owner){
         .map = !l->single_id && is_owner && st.st_uid != 0 &&
-               (req->place.writable != 0 || (st.st_mode & S_IROTH) == 0),
+               (req->place.kind == LAUNCHER_WRITABLE || (st.st_mode & S_IROTH) == 0),
         .uid = st.st_uid,
         .gid = st.st_gid,
         .box_uid = idmap_ward(t->lease.first) + IDMAP_BLOCK + BOX_UID,
     };
-    if (req->place.writable == 0 || (l->single_id && is_owner)) {
+    if (req->place.kind != LAUNCHER_WRITABLE || (l->single_id && is_owner)) {
         return 0;
     }
     if (st.st_uid == 0) {
@@ -118,8 +118,11 @@ int template_mount(struct launcher *l, const struct launcher_req *req, int fd, s
 {
     struct template *t = template_at(l, req->template_id);
     struct root_owner owner;
-    bool writable = req->place.writable != 0;
+    bool writable = req->place.kind == LAUNCHER_WRITABLE;
 
+    if (req->place.kind == LAUNCHER_COPY) {
+        return root_plan_copy(&t->plan, fd, req->place.path, e);
+    }
     if (decide_owner(l, t, req, fd, &owner, e) < 0) {
         return -1;
     }

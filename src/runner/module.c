@@ -18,6 +18,7 @@
 #include "box/setup.h"
 #include "runner/control.h"
 #include "runner/files.h"
+#include "runner/hotset.h"
 #include "runner/remap.h"
 #include "runner/rawfork.h"
 #include "runner/session.h"
@@ -53,7 +54,23 @@ static PyObject *husk_zygote(PyObject *self, PyObject *args)
     (void)self;
     (void)args;
     zygote_serve(&child);
+    hotset_touch();
     return Py_BuildValue("Ii", (unsigned)child.mode, child.warm ? 1 : 0);
+}
+
+/* True in the rehearsal child. */
+static PyObject *husk_rehearse(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    return PyBool_FromLong(hotset_rehearse());
+}
+
+static PyObject *husk_hotset_save(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    hotset_save();
 }
 
 static PyObject *husk_broken(PyObject *self, PyObject *args)
@@ -320,6 +337,8 @@ static PyObject *husk_fork(PyObject *self, PyObject *args)
 static PyMethodDef methods[] = {
     {"freeze", husk_freeze, METH_NOARGS, "Freeze private memory for cheap forks."},
     {"zygote", husk_zygote, METH_NOARGS, "Serve the launcher; returns in a new box."},
+    {"rehearse", husk_rehearse, METH_NOARGS, "Fork a rehearsal of a box's first steps."},
+    {"hotset_save", husk_hotset_save, METH_NOARGS, "End the rehearsal."},
     {"broken", husk_broken, METH_VARARGS, "Report that the template cannot work and exit."},
     {"session", husk_session, METH_NOARGS, "Be PID 1 of a session; returns in a context."},
     {"ready", husk_ready, METH_NOARGS, "Say that this box or context waits for code."},

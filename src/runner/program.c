@@ -124,7 +124,7 @@ static char *const *build_argv(const struct program *p, const struct run *run)
     size_t n = 0;
     struct frame_field f;
 
-    while (p->argv[n] != NULL && n < 4) {
+    while (n < 4 && p->argv[n] != NULL) {
         argv[n] = p->argv[n];
         n++;
     }
@@ -197,6 +197,10 @@ static void finish(const struct run *run, int status, int link)
     }
     (void)frame_end(&done);
     (void)control_send(BOX_CONTROL_FD, &done);
+    /* Stay until the end comes from outside: what ran is then fully counted. */
+    struct frame_head head;
+    struct fd_set_msg fds = {.n = 0};
+    (void)control_recv(BOX_CONTROL_FD, &head, &done, &fds);
     _exit(code);
 }
 

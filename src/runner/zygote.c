@@ -132,13 +132,6 @@ static void give_netns(struct netns *net)
     }
 }
 
-static int report_disk(void *user, int disk_fd)
-{
-    struct zygote_rep rep = {.event = ZYGOTE_DISK, .box_id = *(const uint32_t *)user};
-
-    return fd_send(ZYGOTE_FD, &rep, sizeof(rep), &disk_fd, 1, 0) == (ssize_t)sizeof(rep) ? 0 : -1;
-}
-
 /* Child side, from here to the runtime. */
 static void become_box(const struct zygote_req *req, const struct fd_set_msg *fds, int go)
 {
@@ -152,8 +145,6 @@ static void become_box(const struct zygote_req *req, const struct fd_set_msg *fd
         .single_id = req->block == 0,
         .writable = z.writable,
         .n_writable = z.n_writable,
-        .on_disk = report_disk,
-        .user = (void *)&req->box_id,
     };
     struct err e;
     char byte;

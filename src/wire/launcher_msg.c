@@ -27,7 +27,7 @@ bool launcher_path_check(const char *path)
 static bool check_place(const struct launcher_req *req)
 {
     return FIELD_TERMINATED(req->place.path) && FIELD_TERMINATED(req->place.link) &&
-           launcher_path_check(req->place.path) && req->place.writable <= 1;
+           launcher_path_check(req->place.path) && req->place.kind <= LAUNCHER_COPY;
 }
 
 static bool check_hello(const struct launcher_req *req)

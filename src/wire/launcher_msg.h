@@ -42,6 +42,9 @@ enum launcher_op {
     LAUNCHER_OPS
 };
 
+/* How a descriptor appears in the box. A copy saves every box a mount, for small files that do not change. */
+enum launcher_place { LAUNCHER_READ_ONLY = 0, LAUNCHER_WRITABLE = 1, LAUNCHER_COPY = 2 };
+
 enum launcher_isolation { LAUNCHER_FULL = 0, LAUNCHER_USERNS = 1 };
 enum launcher_mode { LAUNCHER_ONCE = 0, LAUNCHER_SESSION = 1 };
 
@@ -63,7 +66,7 @@ struct launcher_req {
         struct {
             char path[LAUNCHER_PATH_MAX]; /* absolute inside the box */
             char link[LAUNCHER_PATH_MAX]; /* LINK: its text */
-            uint32_t writable;            /* MOUNT: only where the owner is not host id 0 */
+            uint32_t kind;                /* MOUNT: enum launcher_place */
         } place;
         char text[LAUNCHER_TEXT_MAX]; /* ARG, ENV */
         struct {
@@ -75,6 +78,9 @@ struct launcher_req {
         struct {
             uint64_t deadline_ms;
         } run;
+        struct {
+            uint32_t disk; /* USAGE, FINISH: also how full the disk is */
+        } usage;
     };
 };
 

@@ -17,8 +17,7 @@ bool zygote_rep_check(const struct zygote_rep *rep, size_t n, size_t nfds)
     if (n != sizeof(*rep) || rep->event < ZYGOTE_READY || rep->event > ZYGOTE_EXITED) {
         return false;
     }
-    bool carries_fd = rep->event == ZYGOTE_SPAWNED || rep->event == ZYGOTE_DISK;
-    if (nfds != (carries_fd ? 1 : 0)) {
+    if (nfds != (rep->event == ZYGOTE_SPAWNED ? 1 : 0)) {
         return false;
     }
     return str_is_terminated(rep->err.msg, sizeof(rep->err.msg)) &&

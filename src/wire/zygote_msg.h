@@ -30,7 +30,6 @@ enum zygote_event {
     ZYGOTE_READY = 1, /* preloads done, waiting for SPAWN */
     ZYGOTE_BROKEN,    /* cannot serve: err says why (a preload that fails) */
     ZYGOTE_SPAWNED,   /* one descriptor: the box's pidfd */
-    ZYGOTE_DISK,      /* from the box before it drops its rights; one descriptor: its file system */
     ZYGOTE_REFUSED,   /* SPAWN failed: err */
     ZYGOTE_EXITED,    /* the box's first process is gone: wait status, rusage */
 };

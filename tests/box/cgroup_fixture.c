@@ -47,7 +47,7 @@ struct cgroup_host *open_host(void)
         SKIP("needs root");
     }
     CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
-    CHECK_INT(cg_self_name(name, sizeof(name)), 0);
+    CHECK_INT(cgroup_self_name(name, sizeof(name)), 0);
     if (cgroup_host_open(name, true, &host, &e) < 0) {
         tap_fail(__FILE__, __LINE__, "cgroup_host_open: %s", e.msg);
     }

@@ -85,7 +85,7 @@ TEST(second_host_of_that_name_leaves_the_first_alone)
     struct err e;
 
     instance_path(host, path, sizeof(path));
-    CHECK_INT(cg_self_name(name, sizeof(name)), 0);
+    CHECK_INT(cgroup_self_name(name, sizeof(name)), 0);
     CHECK_INT(cgroup_host_open(name, true, &second, &e), -1);
     CHECK_INT(e.code, ERR_EXISTS);
     CHECK(access(path, F_OK) == 0);
@@ -229,7 +229,7 @@ static void run_a_box(void)
     char name[CG_NAME_SIZE];
     struct limits l = small_limits();
 
-    CHECK_INT(cg_self_name(name, sizeof(name)), 0);
+    CHECK_INT(cgroup_self_name(name, sizeof(name)), 0);
     for (int i = 0; i < 2; i++) { /* the second time in the place that the first made for itself */
         struct cgroup_facts probed;
         cgroup_probe(&probed);
@@ -272,13 +272,36 @@ static void show_own_only(const char *point)
 }
 
 /* What a container gets: its own cgroup is all it sees, and looks like the root. */
-static void run_in_container(void)
+static void see_own_only(void)
 {
     CHECK(unshare(CLONE_NEWCGROUP | CLONE_NEWNS) == 0);
     CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
     each_mount_point("cgroup", show_own_only);
     each_mount_point("cgroup2", show_own_only);
+}
+
+static void run_in_container(void)
+{
+    see_own_only();
     run_a_box();
+}
+
+/* In the eyes of somebody whose cgroup namespace begins at OWN. */
+static void check_is_in_own(pid_t pid)
+{
+    struct cgroup_facts facts;
+    struct cg_trees trees;
+    char text[1024];
+    char want[32];
+
+    CHECK_INT(str_format(want, sizeof(want), "%d\n", (int)pid), 0);
+    cg_find(&trees, &facts);
+    CHECK(trees.n > 0);
+    for (size_t i = 0; i < trees.n; i++) {
+        CHECK(fd_read_file(trees.tree[i].base_fd, "cgroup.procs", text, sizeof(text)) > 0);
+        CHECK(strstr(text, want) != NULL);
+    }
+    cg_trees_release(&trees);
 }
 
 static void check_in_own(void (*run)(void))
@@ -311,42 +334,40 @@ TEST(boxes_work_inside_a_container)
     check_in_own(run_in_container);
 }
 
-/* On v2 one process in the way that is not ours must not be moved. */
-TEST(strangers_in_our_cgroup_are_left_where_they_are)
+/* On v2 a process that is not ours is in the way, and must not be moved; v1 does not mind. */
+static void run_beside_stranger(void)
 {
     struct cgroup_facts facts;
     struct cgroup_host *host = NULL;
     char name[CG_NAME_SIZE];
-    size_t parents;
-    size_t trees;
     struct err e;
 
+    pid_t stranger = fork();
+    CHECK(stranger >= 0);
+    if (stranger == 0) {
+        sleep_forever();
+    }
+    see_own_only();
     cgroup_probe(&facts);
-    if (facts.kind != CGROUP_V2) {
-        SKIP("only v2 keeps processes and controllers apart");
-    }
-    pid_t pid = fork();
-    CHECK(pid >= 0);
-    if (pid == 0) {
-        enter_own();
-        pid_t stranger = fork();
-        if (stranger == 0) {
-            sleep_forever();
-        }
-        CHECK(unshare(CLONE_NEWCGROUP | CLONE_NEWNS) == 0);
-        CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
-        each_mount_point("cgroup2", show_own_only);
-        cgroup_probe(&facts);
+    CHECK_INT(cgroup_self_name(name, sizeof(name)), 0);
+    int r = cgroup_host_open(name, true, &host, &e);
+    if (facts.kind == CGROUP_V2) {
         CHECK(strstr(facts.why_not, "other processes live in our cgroup") != NULL);
-        CHECK_INT(cg_self_name(name, sizeof(name)), 0);
-        CHECK_INT(cgroup_host_open(name, true, &host, &e), -1);
+        CHECK_INT(r, -1);
         CHECK_INT(e.code, ERR_ISOLATION);
-        kill(stranger, SIGKILL);
-        CHECK(waitpid(stranger, NULL, 0) == stranger);
-        _exit(0);
+    } else {
+        CHECK_INT(r, 0);
+        cgroup_host_close(host);
     }
-    CHECK_INT(wait_for(pid), 0);
-    remove_own(&parents, &trees);
+    CHECK_INT(waitpid(stranger, NULL, WNOHANG), 0); /* it lives, and where it was */
+    check_is_in_own(stranger);
+    CHECK(kill(stranger, SIGKILL) == 0);
+    wait_for(stranger);
+}
+
+TEST(strangers_in_our_cgroup_are_left_where_they_are)
+{
+    check_in_own(run_beside_stranger);
 }
 
 static void check_refused(const char *reason)
@@ -358,7 +379,7 @@ static void check_refused(const char *reason)
     int fds[CGROUP_PROCS_MAX];
     struct err e;
 
-    CHECK_INT(cg_self_name(name, sizeof(name)), 0);
+    CHECK_INT(cgroup_self_name(name, sizeof(name)), 0);
     CHECK_INT(cgroup_host_open(name, true, &host, &e), -1);
     CHECK_INT(e.code, ERR_ISOLATION);
     CHECK(strstr(e.msg, reason) != NULL);

@@ -13,6 +13,7 @@ from escape_run import run_json, run_plain
 
 pytestmark = pytest.mark.usefixtures("clean_host")
 
+ORDINARY = 54321  # an id that is nobody's: husk gives no folder of root to a box for writing
 LIMITS = {"--memory": "128M", "--disk": "16M", "--timeout": "5"}
 TARGET = (
     "import os\npath = os.environ['HINT_FILES'].split(':')[0]\nfolder = os.path.dirname(path)\n"
@@ -84,30 +85,24 @@ def tree_hash(folder: Path) -> str:
 
 
 def test_links_planted_in_a_mount_catch_no_later_run(canary: Canary, tmp_path: Path) -> None:
-    """S1, E4: one run plants links in a shared folder; the next one copies files in and out through them."""
+    """S1, E4: one run plants links in a shared folder; the next one copies files out through them."""
+    tmp_path.chmod(0o755)
     shared = tmp_path / "shared"
     shared.mkdir()
-    shared.chmod(0o777)
-    tmp_path.chmod(0o755)
-    source = tmp_path / "source"
-    source.write_text("planted")
+    os.chown(shared, ORDINARY, ORDINARY)
     outside = tree_hash(canary.secret_dir)
-    mount = ["--mount", f"{shared}:/workspace/data"]
-    plant = TARGET + "os.symlink(folder, 'data/link'); os.symlink(path, 'data/file')"
+    mount = ["--mount", f"{shared}:/data"]
+    plant = TARGET + "os.symlink(folder, '/data/link'); os.symlink(path, '/data/file')"
     run = run_json(LIMITS, *mount, *hinted(canary), plant, env=canary.parent_env())
     assert run.result["status"] == "completed", run.summary()
     assert (shared / "link").is_symlink()
-    for words in (
-        ["--file", f"{source}:data/link/planted", "pass"],
-        ["--file", f"{source}:data/file", "pass"],
-        ["--out", f"data/link/secret:{tmp_path / 'one'}", "pass"],
-        ["--out", f"data/file:{tmp_path / 'two'}", "pass"],
-    ):
-        done = run_plain(LIMITS, *mount, *words, env=canary.parent_env())
+    follow = "import os; os.symlink('/data', 'data'); open('/data/link/planted', 'w')"
+    for name in ("data/link/secret", "data/file"):
+        brought = tmp_path / "brought"
+        words = [*mount, "--out", f"{name}:{brought}", follow]
+        done = run_plain(LIMITS, *words, env=canary.parent_env())
         assert canary.word.encode() not in done.stdout + done.stderr
-    for name in ("one", "two"):
-        brought = tmp_path / name
-        assert not brought.exists() or canary.word not in brought.read_text()
+        assert not brought.exists()
     assert tree_hash(canary.secret_dir) == outside
 
 

@@ -6,6 +6,8 @@ import json
 import os
 import re
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -197,13 +199,19 @@ def test_template_of_an_installed_python(husk: Program, python: str) -> None:
     assert (ran.code, ran.text) == (0, version), ran.error
 
 
-def test_template_of_a_virtual_environment(husk: Program) -> None:
-    venv = husk.cwd / "venv"
+@pytest.fixture
+def outside_tmp() -> Iterator[Path]:
+    """Boxes have a /tmp of their own, which hides what lies in that of the host."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield Path(folder)
+
+
+def test_template_of_a_virtual_environment(husk: Program, outside_tmp: Path) -> None:
+    venv = outside_tmp / "venv"
     subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", venv], check=True)
     packages = next(venv.glob("lib/python3.*/site-packages"))
     (packages / "husk_test_module.py").write_text("ANSWER = 42\n")
-    for path in (husk.cwd, venv):
-        path.chmod(0o755)
+    outside_tmp.chmod(0o755)
     done = husk("template", "add", "mine", "--python", str(venv), "--preload", "husk_test_module")
     assert done.code == 0, done.error
     assert "mine" in done.text

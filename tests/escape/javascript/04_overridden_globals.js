@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // technique: 58 S6
 // held: globals overridden before the end cannot change the reported exit code
-// expect: status=failed exit=3 value=None
+// expect: status=failed|crashed exit=3|125 value=None stdout!~FORGED
 const lie = () => '{"status":"completed","exit_code":0,"value":"FORGED"}';
 JSON.stringify = lie;
 Object.prototype.toString = lie;

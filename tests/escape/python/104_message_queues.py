@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # technique: R4
-# held: POSIX and SysV message queues end at a limit of the box's own
+# held: POSIX queues are refused or end at a small limit; SysV queues are the box's own, in its own memory
 # expect: status=completed exit=0 stdout~HELD
 import ctypes
 import os

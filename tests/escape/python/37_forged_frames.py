@@ -8,16 +8,16 @@ import os
 import struct
 import sys
 
-answer = {"status": "completed", "exit_code": 0, "value": "FORGED", "stdout": "FORGED"}
+answer = {"status": "completed", "exit_code": 0, "value": "FORGED"}
 text = json.dumps(answer).encode()
-frames = [
+fields = struct.pack("<III", 13, 4, 0) + struct.pack("<II", 14, 6) + b"FORGED"
+frames = [struct.pack("<II", kind, len(fields)) + bytes(16) + fields for kind in range(24)]
+frames += [
     text,
     text + b"\n",
     struct.pack("<I", len(text)) + text,
     struct.pack(">I", len(text)) + text,
 ]
-frames += [struct.pack("<IIII", kind, len(text), 0, 0) + text for kind in range(16)]
-frames += [bytes([kind]) + struct.pack("<I", len(text)) + text for kind in range(16)]
 for name in os.listdir("/proc/self/fd"):
     fd = int(name)
     if fd < 3:

@@ -7,9 +7,7 @@ import socket
 import sys
 
 leaks = []
-masked = (
-    "kcore keys timer_list sched_debug kallsyms modules cmdline kmsg iomem ioports slabinfo".split()
-)
+masked = "kcore keys timer_list sched_debug kallsyms modules cmdline kmsg slabinfo".split()
 masked += (
     "vmallocinfo pagetypeinfo kpageflags kpagecount key-users latency_stats mtrr config.gz".split()
 )
@@ -26,12 +24,16 @@ for path in paths:
         os.close(fd)
     except OSError:
         pass
+for path in ("/proc/iomem", "/proc/ioports"):
+    if os.path.exists(path) and any(
+        c in "123456789abcdef" for c in open(path).readline().split(" :")[0]
+    ):
+        leaks.append(path + " with addresses")
 if socket.gethostname() != "husk":
     leaks.append("host name")
 for path in (
     "/etc/shadow",
     "/etc/gshadow",
-    "/etc/machine-id",
     "/root",
     "/home",
     "/var/lib",

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Table and JSON; see report.h. */
+#include "report.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "base/str.h"
+
+#define COLUMNS 9
+#define CELL 80
+
+static const char *const headings[COLUMNS] = {"id",    "what", "ours p50", "peer",   "peer p50",
+                                              "ratio", "bar",  "verdict",  "stretch"};
+
+void report_add(struct report *report, const struct row *row)
+{
+    if (report->n < REPORT_ROWS_MAX) {
+        report->rows[report->n++] = *row;
+    }
+}
+
+static bool has_ratio(const struct row *row)
+{
+    return row->peer.n > 0 && row->peer.p50 > 0;
+}
+
+static double ratio(const struct row *row)
+{
+    return row->ours.p50 / row->peer.p50;
+}
+
+enum verdict row_verdict(const struct row *row)
+{
+    if (row->bar.kind == BAR_NONE) {
+        return row->absent[0] != '\0' ? VERDICT_ABSENT : VERDICT_NONE;
+    }
+    if (row->ours.n == 0 || (!row->bar.absolute && !has_ratio(row))) {
+        return VERDICT_ABSENT;
+    }
+    double figure = row->bar.absolute ? row->ours.p50 : ratio(row);
+    bool pass = row->bar.kind == BAR_AT_MOST ? figure <= row->bar.value : figure >= row->bar.value;
+    return pass ? VERDICT_PASS : VERDICT_MISS;
+}
+
+bool report_missed(const struct report *report)
+{
+    bool missed = report->failed > 0;
+
+    for (size_t i = 0; i < report->n; i++) {
+        missed = missed || row_verdict(&report->rows[i]) == VERDICT_MISS;
+    }
+    return missed;
+}
+
+static void put_value(char cell[CELL], const struct summary *s, const char *unit)
+{
+    if (s->n == 0) {
+        (void)str_copy(cell, CELL, "-");
+        return;
+    }
+    int decimals = s->p50 < 10 ? 3 : s->p50 < 100 ? 1 : 0;
+    (void)str_format(cell, CELL, "%.*f %s", decimals, s->p50, unit);
+}
+
+/* "0.28", "12.5", and small ones as people say them: "1/95". */
+static void put_ratio(char cell[CELL], double r)
+{
+    if (r >= 0.1 || r <= 0) {
+        (void)str_format(cell, CELL, "%.*f", r < 10 ? 2 : 1, r);
+    } else {
+        (void)str_format(cell, CELL, "1/%.0f", 1 / r);
+    }
+}
+
+static void put_limit(char cell[CELL], const struct row *row, double value)
+{
+    char text[CELL];
+
+    if (row->bar.absolute) {
+        (void)str_format(text, sizeof(text), "%g %s", value, row->unit);
+    } else {
+        put_ratio(text, value);
+    }
+    (void)str_format(cell, CELL, "%s %.60s", row->bar.kind == BAR_AT_MOST ? "<=" : ">=", text);
+}
+
+static void put_row(char cells[COLUMNS][CELL], const struct row *row)
+{
+    static const char *const verdicts[] = {"-", "pass", "MISS", "absent"};
+
+    for (int i = 0; i < COLUMNS; i++) {
+        (void)str_copy(cells[i], CELL, "-");
+    }
+    (void)str_copy(cells[0], CELL, row->id);
+    (void)str_copy(cells[1], CELL, row->what);
+    put_value(cells[2], &row->ours, row->unit);
+    if (row->peer_name[0] != '\0') {
+        (void)str_copy(cells[3], CELL, row->peer_name);
+    }
+    put_value(cells[4], &row->peer, row->unit);
+    if (has_ratio(row)) {
+        put_ratio(cells[5], ratio(row));
+    }
+    if (row->bar.kind != BAR_NONE) {
+        put_limit(cells[6], row, row->bar.value);
+        (void)str_copy(cells[7], CELL, verdicts[row_verdict(row)]);
+        if (row->bar.stretch > 0) {
+            put_limit(cells[8], row, row->bar.stretch);
+        }
+    } else if (row->absent[0] != '\0') {
+        (void)str_copy(cells[7], CELL, "absent");
+    }
+}
+
+static void print_line(FILE *to, char cells[COLUMNS][CELL], const size_t widths[COLUMNS],
+                       bool markdown)
+{
+    fputs(markdown ? "|" : "", to);
+    for (int i = 0; i < COLUMNS; i++) {
+        bool last = i == COLUMNS - 1;
+        fprintf(to, markdown ? " %-*s |" : last ? "%-*.*s" : "%-*s  ", (int)widths[i],
+                last && !markdown ? CELL : (int)widths[i], cells[i]);
+    }
+    fputc('\n', to);
+}
+
+void report_table(const struct report *report, FILE *to, bool markdown)
+{
+    char cells[COLUMNS][CELL];
+    size_t widths[COLUMNS] = {0};
+
+    for (int i = 0; i < COLUMNS; i++) {
+        widths[i] = strlen(headings[i]);
+    }
+    for (size_t r = 0; r < report->n; r++) {
+        put_row(cells, &report->rows[r]);
+        for (int i = 0; i < COLUMNS; i++) {
+            widths[i] = MAX(widths[i], strlen(cells[i]));
+        }
+    }
+    for (int i = 0; i < COLUMNS; i++) {
+        (void)str_copy(cells[i], CELL, headings[i]);
+    }
+    print_line(to, cells, widths, markdown);
+    for (int i = 0; i < COLUMNS; i++) {
+        memset(cells[i], '-', widths[i]);
+        cells[i][widths[i]] = '\0';
+    }
+    print_line(to, cells, widths, markdown);
+    for (size_t r = 0; r < report->n; r++) {
+        put_row(cells, &report->rows[r]);
+        print_line(to, cells, widths, markdown);
+    }
+    for (size_t r = 0; r < report->n; r++) {
+        if (report->rows[r].absent[0] != '\0') {
+            fprintf(to, "%s%s: %s: %s\n", markdown ? "\n" : "", report->rows[r].id,
+                    report->rows[r].peer_name, report->rows[r].absent);
+        }
+    }
+}
+
+static json_t *summary_json(const struct summary *s, const char *unit)
+{
+    return json_pack("{s:f, s:f, s:f, s:I, s:s}", "min", s->min, "p50", s->p50, "p99", s->p99,
+                     "samples", (json_int_t)s->n, "unit", unit);
+}
+
+static json_t *begin_entry(const struct row *row)
+{
+    return json_pack("{s:s, s:s, s:o, s:{}, s:{}, s:{}, s:n}", "id", row->id, "what", row->what,
+                     "ours", summary_json(&row->ours, row->unit), "peers", "ratio", "bar", "pass");
+}
+
+/* One benchmark's rows share an entry; a miss outweighs an absent peer, which outweighs a pass. */
+static void add_to_entry(json_t *entry, const struct row *row)
+{
+    const char *key = row->bar.absolute || row->peer_name[0] == '\0' ? "absolute" : row->peer_name;
+    enum verdict v = row_verdict(row);
+    const json_t *pass = json_object_get(entry, "pass");
+
+    if (row->peer_name[0] != '\0') {
+        json_t *peer = row->absent[0] != '\0' ? json_pack("{s:s}", "absent", row->absent)
+                                              : summary_json(&row->peer, row->unit);
+        json_object_set_new(json_object_get(entry, "peers"), row->peer_name, peer);
+    }
+    if (has_ratio(row)) {
+        json_object_set_new(json_object_get(entry, "ratio"), row->peer_name, json_real(ratio(row)));
+    }
+    if (row->bar.kind != BAR_NONE) {
+        const char *side = row->bar.kind == BAR_AT_MOST ? "at_most" : "at_least";
+        json_object_set_new(json_object_get(entry, "bar"), key,
+                            json_pack("{s:f}", side, row->bar.value));
+    }
+    if (v == VERDICT_MISS || (v == VERDICT_PASS && !json_is_false(pass))) {
+        json_object_set_new(entry, "pass", json_boolean(v == VERDICT_PASS));
+    }
+}
+
+int report_json(const struct report *report, const char *path, struct err *e)
+{
+    json_t *list = json_array();
+    json_t *entry = NULL;
+
+    for (size_t i = 0; i < report->n; i++) {
+        const struct row *row = &report->rows[i];
+        const struct row *before = i > 0 ? &report->rows[i - 1] : NULL;
+        if (before == NULL || !str_eq(before->id, row->id) || !str_eq(before->what, row->what)) {
+            entry = begin_entry(row);
+            json_array_append_new(list, entry);
+        }
+        add_to_entry(entry, row);
+    }
+    int r = json_dump_file(list, path, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+    json_decref(list);
+    return r < 0 ? err_sys(e, errno, "write %s", path) : 0;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Our end of a control socket into a box: of its first process, or of one context of a session.
+ *
+ * Everything read here comes from hostile code. Descriptors are never accepted, frames are bounded, and
+ * whoever breaks the rules is given up.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "wire/frame.h"
+
+struct channel {
+    int fd;
+    struct buf inbox;
+};
+
+/* Takes over the socket. */
+void channel_init(struct channel *c, int fd);
+void channel_release(struct channel *c);
+
+/* 1: a frame is there (head, and body until channel_drop()); 0: not yet; -1: closed, or it broke the rules. Never waits. */
+int channel_frame(struct channel *c, struct frame_head *head, const char **body);
+void channel_drop(struct channel *c, const struct frame_head *head);
+
+/* Sends a finished frame, descriptors (borrowed) with its first byte. */
+int channel_send(struct channel *c, const struct buf *frame, const int *fds, size_t nfds,
+                 struct err *e);

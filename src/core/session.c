@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions: one box, many cells, contexts that can be branched and gone back to; see include/husk/husk.h.
+ *
+ * PID 1 of the box (src/runner/session.c) forks contexts when we send it the far end of a new control socket;
+ * a context forks a copy of itself the same way. Checkpoints are such copies that nobody runs cells in. All
+ * contexts and checkpoints share one table, so a number means the same everywhere.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/rand.h"
+#include "core/run.h"
+
+#define CONTEXTS_MAX 64
+#define START_PATIENCE_MS 15000
+#define INTERRUPT_PATIENCE_MS 2000 /* from SIGINT to SIGKILL */
+#define EXIT_PATIENCE_MS 2000      /* from a lost context to PID 1's word about it */
+
+struct context {
+    bool used;
+    bool is_checkpoint;
+    struct channel channel;
+    uint32_t pid; /* inside the box, as it says */
+};
+
+struct husk_session {
+    struct husk_engine *engine;
+    struct guest *guest;
+    struct limits limits;
+    struct context contexts[CONTEXTS_MAX];
+    struct launcher_usage before; /* of the cell that runs */
+};
+
+static struct context *context_get(struct husk_session *s, uint32_t id, bool checkpoint,
+                                   struct err *e)
+{
+    if (id >= CONTEXTS_MAX || !s->contexts[id].used || s->contexts[id].is_checkpoint != checkpoint) {
+        err_set(e, ERR_NOT_FOUND, "the session has no %s %u", checkpoint ? "checkpoint" : "context",
+                id);
+        return NULL;
+    }
+    return &s->contexts[id];
+}
+
+static struct context *context_free_slot(struct husk_session *s, uint32_t *id, struct err *e)
+{
+    for (uint32_t i = 0; i < CONTEXTS_MAX; i++) {
+        if (!s->contexts[i].used) {
+            *id = i;
+            return &s->contexts[i];
+        }
+    }
+    err_set(e, ERR_LIMIT, "a session has at most %d contexts and checkpoints", CONTEXTS_MAX);
+    return NULL;
+}
+
+static int send_simple(struct channel *to, enum frame_type type, const int *fd, uint32_t pid,
+                       uint32_t sig, struct err *e)
+{
+    AUTO_BUF struct buf b = BUF_INIT(256);
+
+    if (frame_begin(&b, type, NULL) < 0 || frame_add_u32(&b, KEY_PID, pid) < 0 ||
+        frame_add_u32(&b, KEY_SIGNAL, sig) < 0 || frame_end(&b) < 0) {
+        return err_sys(e, ENOMEM, "frame");
+    }
+    return channel_send(to, &b, fd, fd != NULL ? 1 : 0, e);
+}
+
+/* Waits for the READY of a new context. */
+static int wait_ready(struct husk_session *s, struct context *c, struct err *e)
+{
+    uint64_t until = clock_ms() + START_PATIENCE_MS;
+    struct frame_head head;
+    struct frame_field f;
+    const char *body;
+    int r;
+
+    while ((r = channel_frame(&c->channel, &head, &body)) == 0) {
+        struct pollfd p[2] = {{.fd = c->channel.fd, .events = POLLIN},
+                              {.fd = s->engine->epoll, .events = POLLIN}};
+        uint64_t now = clock_ms();
+        if (now >= until || poll(p, 2, (int)(until - now)) < 0) {
+            return err_set(e, ERR_TIMEOUT, "a context did not start in time");
+        }
+        if (p[1].revents != 0 && engine_wait(s->engine, 0, e) < 0) {
+            return -1;
+        }
+        if (s->guest->exited) {
+            return err_set(e, ERR_NOT_FOUND, "the session's box has ended");
+        }
+    }
+    if (r < 0 || head.type != FRAME_READY) {
+        return err_set(e, ERR_PROTOCOL, "a context did not start");
+    }
+    for (size_t at = 0; frame_next(body, head.len, &at, &f) > 0;) {
+        if (f.key == KEY_PID) {
+            (void)frame_field_u32(&f, &c->pid);
+        }
+    }
+    channel_drop(&c->channel, &head);
+    return 0;
+}
+
+/* Has `from` (PID 1, or a context to copy) fork a context into the slot. */
+static int context_start(struct husk_session *s, struct context *c, struct channel *from,
+                         enum frame_type how, struct err *e)
+{
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+        return err_sys(e, errno, "control socket");
+    }
+    AUTO_CLOSE int theirs = pair[1];
+    *c = (struct context){.used = true};
+    channel_init(&c->channel, pair[0]);
+    if (send_simple(from, how, &theirs, 0, 0, e) < 0) {
+        channel_release(&c->channel);
+        c->used = false;
+        return -1;
+    }
+    fd_close(&theirs);
+    if (wait_ready(s, c, e) < 0) {
+        channel_release(&c->channel);
+        c->used = false;
+        return -1;
+    }
+    return 0;
+}
+
+static void context_end(struct husk_session *s, struct context *c)
+{
+    struct err ignored;
+
+    if (c->used) {
+        (void)send_simple(&s->guest->control, FRAME_SIGNAL, NULL, c->pid, SIGKILL, &ignored);
+        channel_release(&c->channel);
+        c->used = false;
+    }
+}
+
+/* PID 1's word on how a context ended, waited for a moment. False: it did not say. */
+static bool context_fate(struct husk_session *s, uint32_t pid, int *status)
+{
+    uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
+    struct channel *control = &s->guest->control;
+    struct frame_head head;
+    const char *body;
+
+    for (;;) {
+        int r = channel_frame(control, &head, &body);
+        if (r < 0) {
+            return false;
+        }
+        if (r == 0) {
+            struct pollfd p = {.fd = control->fd, .events = POLLIN};
+            uint64_t now = clock_ms();
+            if (now >= until || poll(&p, 1, (int)(until - now)) < 0) {
+                return false;
+            }
+            continue;
+        }
+        struct frame_field f;
+        uint32_t who = 0;
+        uint32_t how = 0;
+        for (size_t at = 0; frame_next(body, head.len, &at, &f) > 0;) {
+            if (f.key == KEY_PID) {
+                (void)frame_field_u32(&f, &who);
+            } else if (f.key == KEY_EXIT) {
+                (void)frame_field_u32(&f, &how);
+            }
+        }
+        bool found = head.type == FRAME_EXITED && who == pid;
+        channel_drop(control, &head);
+        if (found) {
+            *status = (int)how;
+            return true;
+        }
+    }
+}
+
+static int usage_now(struct husk_session *s, struct launcher_usage *ret, struct err *e)
+{
+    struct launcher_req req = {.op = LAUNCHER_USAGE, .box_id = s->guest->box_id, .usage.disk = 1};
+    struct launcher_rep rep;
+
+    if (native_call(s->engine->native, &req, NULL, 0, &rep, e) < 0) {
+        return e->code == ERR_NOT_FOUND ? engine_dispatch(s->engine, e) : -1;
+    }
+    *ret = rep.box.usage;
+    return 0;
+}
+
+/* A cell's own part of counters that run over the whole session. */
+static void subtract(struct launcher_usage *now, const struct launcher_usage *before)
+{
+    now->cpu_ns -= MIN(before->cpu_ns, now->cpu_ns);
+    now->io_read -= MIN(before->io_read, now->io_read);
+    now->io_write -= MIN(before->io_write, now->io_write);
+    now->oom_kills -= MIN(before->oom_kills, now->oom_kills);
+    now->pids_refused -= MIN(before->pids_refused, now->pids_refused);
+}
+
+static int open_pipes(struct run *run, int theirs[3], struct err *e)
+{
+    int *ours[3] = {&run->in, &run->out, &run->err};
+
+    for (int i = 0; i < 3; i++) {
+        int p[2];
+        if (pipe2(p, O_CLOEXEC) < 0) {
+            return err_sys(e, errno, "pipe");
+        }
+        *ours[i] = i == 0 ? p[1] : p[0];
+        theirs[i] = i == 0 ? p[0] : p[1];
+        (void)fd_set_nonblock(*ours[i], true);
+    }
+    return 0;
+}
+
+static int send_cell(struct run *run, struct err *e)
+{
+    AUTO_BUF struct buf frame = BUF_INIT(FRAME_TO_BOX_MAX + 65536);
+    int theirs[3] = {-1, -1, -1};
+
+    rand_bytes(run->token, sizeof(run->token));
+    int r = run_frame(run->spec, &run->limits, run->token, &frame, e);
+    if (r == 0) {
+        r = open_pipes(run, theirs, e);
+    }
+    if (r == 0) {
+        run->started_ns = clock_ns();
+        r = channel_send(run->channel, &frame, theirs, 3, e);
+    }
+    for (int i = 0; i < 3; i++) {
+        fd_close(&theirs[i]);
+    }
+    return r;
+}
+
+/* Time is up: ask (SIGINT, state survives), then insist. 1: over; -1. */
+static int interrupt(struct husk_session *s, struct run *run, const struct context *c, struct err *e)
+{
+    if (send_simple(&s->guest->control, FRAME_SIGNAL, NULL, c->pid, SIGINT, e) < 0) {
+        return -1;
+    }
+    int r = run_drive(run, INTERRUPT_PATIENCE_MS, e);
+    if (r != 0) {
+        return r;
+    }
+    if (send_simple(&s->guest->control, FRAME_SIGNAL, NULL, c->pid, SIGKILL, e) < 0) {
+        return -1;
+    }
+    r = run_drive(run, EXIT_PATIENCE_MS, e);
+    return r < 0 ? -1 : 1;
+}
+
+/* The context is gone. Says why in run, and puts a pristine one in its place. */
+static int replace_context(struct husk_session *s, struct run *run, struct context *c, struct err *e)
+{
+    int status = SIGKILL;
+
+    if (!context_fate(s, c->pid, &status)) {
+        status = SIGKILL;
+    }
+    run->signal = WIFSIGNALED(status) ? (uint32_t)WTERMSIG(status) : 0;
+    run->exit_code = WIFEXITED(status) ? (uint32_t)WEXITSTATUS(status) : 0;
+    channel_release(&c->channel);
+    c->used = false;
+    return context_start(s, c, &s->guest->control, FRAME_CONTEXT, e);
+}
+
+static int cell(struct husk_session *s, struct run *run, struct context *c, struct err *e)
+{
+    bool timed_out = false;
+
+    if (usage_now(s, &s->before, e) < 0 || send_cell(run, e) < 0) {
+        return -1;
+    }
+    int r = run_drive(run, (int64_t)run->limits.timeout_ms, e);
+    if (r == 0) {
+        timed_out = true;
+        r = interrupt(s, run, c, e);
+    }
+    if (r < 0) {
+        return -1;
+    }
+    bool stop = run->cancelled || run->flooded || run->broke_protocol;
+    if (stop && !run->done) {
+        (void)send_simple(&s->guest->control, FRAME_SIGNAL, NULL, c->pid, SIGKILL, e);
+    }
+    if (!s->guest->exited) {
+        if (usage_now(s, &s->guest->usage, e) < 0) {
+            return -1;
+        }
+        subtract(&s->guest->usage, &s->before);
+    }
+    if (!run->done && !s->guest->exited) {
+        if (replace_context(s, run, c, e) < 0) {
+            return -1;
+        }
+        run->done = true; /* as far as the verdict goes: signal and exit code are known */
+    }
+    s->guest->end = timed_out ? LAUNCHER_END_TIMEOUT : s->guest->end;
+    if (timed_out) {
+        run->done = false; /* whatever the interrupted cell said, its end is the timeout */
+    }
+    run_conclude(run, 0, true);
+    s->guest->end = LAUNCHER_END_SELF;
+    return 0;
+}
+
+static int open_session(struct husk_engine *engine, const struct husk_spec *spec,
+                        struct husk_session *s, struct err *e)
+{
+    const char *name = spec->template_name != NULL ? spec->template_name : "python";
+    struct guest_options options = {.mode = LAUNCHER_SESSION};
+
+    struct live_template *live = live_get(engine, name, !spec->no_pool, e);
+    if (live == NULL) {
+        return -1;
+    }
+    if (live->def.info.language != HUSK_PYTHON) {
+        return err_set(e, ERR_INVALID, "sessions need a python template, %s is none", name);
+    }
+    if (engine_limits(&spec->limits, &live->def.info.limits, &s->limits, e) < 0 ||
+        (!live->open && live_start(engine, live, NULL, 0, e) < 0)) {
+        return -1;
+    }
+    options.limits = s->limits;
+    s->engine = engine;
+    s->guest = guest_new(engine, live, &options, e);
+    if (s->guest == NULL) {
+        return -1;
+    }
+    while (s->guest->state == GUEST_STARTING && !s->guest->exited) {
+        if (engine_wait(engine, START_PATIENCE_MS, e) < 0) {
+            return -1;
+        }
+    }
+    if (s->guest->state != GUEST_READY) {
+        return err_set(e, ERR_ISOLATION, "%s", s->guest->failure);
+    }
+    return context_start(s, &s->contexts[0], &s->guest->control, FRAME_CONTEXT, e);
+}
+
+int husk_session_open(struct husk_engine *engine, const struct husk_spec *spec,
+                      struct husk_session **ret, struct husk_error *error)
+{
+    struct err e = {0};
+
+    struct husk_session *s = calloc(1, sizeof(*s));
+    if (s == NULL || open_session(engine, spec, s, &e) < 0) {
+        if (s == NULL) {
+            err_sys(&e, ENOMEM, "session");
+        }
+        husk_session_close(s);
+        engine_error_export(&e, error);
+        return -1;
+    }
+    *ret = s;
+    return 0;
+}
+
+void husk_session_close(struct husk_session *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < CONTEXTS_MAX; i++) {
+        if (s->contexts[i].used) {
+            channel_release(&s->contexts[i].channel);
+        }
+    }
+    if (s->guest != NULL) {
+        guest_free(s->engine, s->guest);
+    }
+    free(s);
+}
+
+static int session_run(struct husk_session *s, uint32_t id, const struct husk_spec *spec,
+                       struct husk_result **ret, struct err *e)
+{
+    struct run run = {
+        .engine = s->engine, .spec = spec, .guest = s->guest, .in = -1, .out = -1, .err = -1,
+        .in_session = true, .limits = s->limits};
+
+    struct context *c = context_get(s, id, false, e);
+    if (c == NULL || run_check(spec, e) < 0) {
+        return -1;
+    }
+    if (s->guest->exited) {
+        return err_set(e, ERR_NOT_FOUND, "the session's box has ended");
+    }
+    if (spec->limits.timeout_ms != 0) {
+        run.limits.timeout_ms = spec->limits.timeout_ms;
+    }
+    run.channel = &c->channel;
+    if (run_init(&run, e) < 0) {
+        return -1;
+    }
+    int r = cell(s, &run, c, e);
+    fd_close(&run.in);
+    fd_close(&run.out);
+    fd_close(&run.err);
+    if (r == 0) {
+        *ret = TAKE_PTR(run.result);
+    }
+    run_release(&run);
+    return r;
+}
+
+int husk_session_run(struct husk_session *s, uint32_t context, const struct husk_spec *spec,
+                     struct husk_result **ret, struct husk_error *error)
+{
+    struct err e = {0};
+
+    if (session_run(s, context, spec, ret, &e) < 0) {
+        engine_error_export(&e, error);
+        return -1;
+    }
+    return 0;
+}
+
+int husk_session_reset(struct husk_session *s, uint32_t context, struct husk_error *error)
+{
+    struct err e = {0};
+
+    struct context *c = context_get(s, context, false, &e);
+    if (c != NULL) {
+        context_end(s, c);
+    }
+    if (c == NULL || context_start(s, c, &s->guest->control, FRAME_CONTEXT, &e) < 0) {
+        engine_error_export(&e, error);
+        return -1;
+    }
+    return 0;
+}
+
+/* Copies a context into a new slot. */
+static int copy_context(struct husk_session *s, uint32_t from, bool checkpoint, uint32_t *ret,
+                        struct husk_error *error)
+{
+    struct err e = {0};
+    struct context *to = NULL;
+    uint32_t id;
+
+    struct context *c = context_get(s, from, false, &e);
+    if (c != NULL) {
+        to = context_free_slot(s, &id, &e);
+    }
+    if (to == NULL || context_start(s, to, &c->channel, FRAME_BRANCH, &e) < 0) {
+        engine_error_export(&e, error);
+        return -1;
+    }
+    to->is_checkpoint = checkpoint;
+    *ret = id;
+    return 0;
+}
+
+int husk_session_checkpoint(struct husk_session *s, uint32_t context, uint32_t *ret,
+                            struct husk_error *e)
+{
+    return copy_context(s, context, true, ret, e);
+}
+
+int husk_session_branch(struct husk_session *s, uint32_t context, uint32_t *ret,
+                        struct husk_error *e)
+{
+    return copy_context(s, context, false, ret, e);
+}
+
+int husk_session_restore(struct husk_session *s, uint32_t context, uint32_t checkpoint,
+                         struct husk_error *error)
+{
+    struct err e = {0};
+
+    struct context *c = context_get(s, context, false, &e);
+    struct context *from = c != NULL ? context_get(s, checkpoint, true, &e) : NULL;
+    if (from != NULL) {
+        context_end(s, c);
+    }
+    if (from == NULL || context_start(s, c, &from->channel, FRAME_BRANCH, &e) < 0) {
+        engine_error_export(&e, error);
+        return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pages that every box of a template writes first, found out once and then brought in together.
+ *
+ * A fork of frozen memory (remap.h) starts without page tables: each first touch is a fault of some
+ * microseconds, and a first `print` touches some hundred pages. One rehearsal child runs that print
+ * and records which pages it has got; every box then asks for the same pages in a few calls.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+/*
+ * Forks a rehearsal. True in that child, which then does what boxes do first and calls hotset_save(). The
+ * parent waits for it and remembers what it saved.
+ */
+bool hotset_rehearse(void);
+void hotset_save(void) __attribute__((noreturn));
+
+/* In a new box: brings the pages in. Only ever saves time; an old kernel that cannot is no error. */
+void hotset_touch(void);

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a run ends: status, cause, exit code and limit, for everything that can end a program. */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "engine_fixture.h"
+#include "tap.h"
+
+TEST(a_program_that_ends_well_completes)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_RESULT struct husk_result *r = fixture_script(engine, "print('hi')");
+
+    CHECK_END(r, "completed exit 0");
+    CHECK_STR(r->out, "hi\n");
+    CHECK_INT(r->out_len, 3);
+    CHECK_STR(r->err, "");
+    CHECK(!r->out_truncated && !r->err_truncated);
+    CHECK_STR(r->termination.detail, "");
+    CHECK_STR(r->value, NULL);
+    CHECK_STR(r->error.type, NULL);
+    CHECK(r->metrics.cpu_time_ms > 0 && r->metrics.peak_memory_mb > 0);
+}
+
+TEST(the_receipt_names_every_layer_and_limit)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_spec spec = fixture_spec("python", HUSK_SCRIPT, "pass");
+    AUTO_RESULT struct husk_result *r = NULL;
+
+    spec.limits = (struct husk_limits){.memory_bytes = 128 * MIB, .pids = 7, .cpu_milli = 500};
+    r = fixture_run(engine, &spec);
+    CHECK_STR(r->receipt.backend, "native");
+    CHECK_STR(r->receipt.isolation, "full");
+    CHECK_STR(r->receipt.missing, "");
+    CHECK_STR(r->receipt.namespaces, "user,mount,pid,net,ipc,uts,cgroup");
+    CHECK_HAS(r->receipt.seccomp, "default:");
+    CHECK_STR(r->receipt.network, "none");
+    CHECK(r->receipt.id_block_start >= 100000);
+    CHECK_INT(r->receipt.id_block_size, 65536);
+    CHECK(!r->receipt.warm);
+    CHECK_INT(r->receipt.limits.memory_bytes, 128 * MIB);
+    CHECK_INT(r->receipt.limits.disk_bytes, 64 * MIB); /* a default disk shrinks with the memory */
+    CHECK_INT(r->receipt.limits.timeout_ms, 30000);
+    CHECK_INT(r->receipt.limits.pids, 7);
+    CHECK_INT(r->receipt.limits.cpu_milli, 500);
+}
+
+TEST(exit_codes_are_those_of_the_interpreter)
+{
+    static const struct {
+        const char *code;
+        const char *want;
+    } rows[] = {
+        {"import sys; sys.exit()", "completed exit 0"},
+        {"import sys; sys.exit(0)", "completed exit 0"},
+        {"import sys; sys.exit(3)", "failed exit 3"},
+        {"import sys; sys.exit(-1)", "failed exit 255"},
+        {"import sys; sys.exit('told you')", "failed exit 1"},
+        {"import os; os._exit(7)", "failed exit 7"},
+        {"raise ValueError('no')", "failed exit 1"},
+        {"import threading, sys\n"
+         "threading.Thread(target=sys.exit, args=(5,)).start()",
+         "completed exit 0"},
+        {"import atexit, os; atexit.register(os._exit, 9)", "failed exit 9"},
+    };
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CASE("%s", rows[i].code);
+        AUTO_RESULT struct husk_result *r = fixture_script(engine, rows[i].code);
+        CHECK_END(r, rows[i].want);
+    }
+}
+
+TEST(the_text_of_sys_exit_goes_to_stderr)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_RESULT struct husk_result *r =
+        fixture_script(engine, "import sys; print('out'); sys.exit('told you')");
+
+    CHECK_STR(r->out, "out\n");
+    CHECK_STR(r->err, "told you\n");
+}
+
+TEST(time_is_up_for_programs_that_do_not_end)
+{
+    static const char *const codes[] = {
+        "print('before')\nwhile True: pass",
+        "print('before')\nimport time; time.sleep(100)",
+        "print('before')\nimport signal, time\n"
+        "for s in (1, 2, 3, 15): signal.signal(s, signal.SIG_IGN)\ntime.sleep(100)",
+        "print('before')\nimport threading\nthreading.Event().wait()",
+        "print('before')\nimport subprocess\nsubprocess.run(['/usr/bin/sleep', '100'])",
+        "print('before')\nimport atexit, time\natexit.register(time.sleep, 100)",
+    };
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+        struct husk_spec spec = fixture_spec("python", HUSK_SCRIPT, codes[i]);
+        spec.limits.timeout_ms = 300;
+        CASE("%s", codes[i]);
+        AUTO_RESULT struct husk_result *r = fixture_run(engine, &spec);
+        CHECK_END(r, "timeout timeout 124: timeout 300 ms");
+        CHECK_STR(r->out, "before\n");
+        CHECK(r->metrics.duration_ms >= 299 && r->metrics.duration_ms < 5000);
+    }
+}
+
+TEST(more_memory_than_allowed_ends_the_run)
+{
+    static const char *const codes[] = {
+        "print('before')\nx = []\nwhile True: x.append(bytearray(1 << 20))",
+        "print('before')\nbytearray(1 << 50)",
+        /* A helper is killed, and the program ends badly because of it. */
+        "print('before')\nimport os, sys\n"
+        "if os.fork() == 0:\n    x = []\n    while True: x.append(bytearray(1 << 20))\n"
+        "sys.exit(os.wait()[1] != 0)",
+    };
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+        struct husk_spec spec = fixture_spec("python", HUSK_SCRIPT, codes[i]);
+        spec.limits.memory_bytes = 64 * MIB;
+        CASE("%s", codes[i]);
+        AUTO_RESULT struct husk_result *r = fixture_run(engine, &spec);
+        CHECK_END(r, "memory_exceeded oom 137: memory 64 MiB");
+        CHECK_STR(r->out, "before\n");
+        CHECK(r->metrics.peak_memory_mb <= 65);
+    }
+}
+
+static void raise_event(void *user)
+{
+    CHECK_INT(eventfd_write(*(int *)user, 1), 0);
+}
+
+TEST(a_readable_cancel_descriptor_cancels)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_CLOSE int cancel = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct husk_spec spec =
+        fixture_spec("python", HUSK_SCRIPT, "print('before')\nimport time; time.sleep(100)");
+    AUTO_RESULT struct husk_result *r = NULL;
+
+    CHECK(cancel >= 0);
+    spec.cancel_fd = cancel;
+    fixture_at_output(&spec, raise_event, &cancel);
+    r = fixture_run(engine, &spec);
+    CHECK_END(r, "cancelled signal 130");
+    CHECK_STR(r->out, "before\n");
+    CHECK_STR(r->termination.detail, "cancelled by the caller");
+}
+
+TEST(a_run_that_was_cancelled_before_it_began_is_cancelled)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_CLOSE int cancel = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct husk_spec spec = fixture_spec("python", HUSK_SCRIPT, "import time; time.sleep(100)");
+    AUTO_RESULT struct husk_result *r = NULL;
+
+    CHECK(cancel >= 0);
+    spec.cancel_fd = cancel;
+    r = fixture_run(engine, &spec);
+    CHECK_END(r, "cancelled signal 130");
+}
+
+TEST(a_crash_is_told_by_its_signal)
+{
+    static const struct {
+        const char *code;
+        const char *want;
+        const char *detail;
+    } rows[] = {
+        {"import ctypes; ctypes.string_at(0)", "crashed signal 139", "killed by SIGSEGV"},
+        {"import ctypes; ctypes.CDLL(None).syscall(0x40000000 + 39)", "crashed seccomp 159",
+         "made a system call that no program in a box may make"},
+    };
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CASE("%s", rows[i].code);
+        AUTO_RESULT struct husk_result *r = fixture_script(engine, rows[i].code);
+        CHECK_END(r, rows[i].want);
+        CHECK_STR(r->termination.detail, rows[i].detail);
+    }
+}
+
+TEST(more_output_than_allowed_ends_the_run)
+{
+    static const char *const codes[] = {
+        "while True: print('x' * 1000)",
+        "import sys\nwhile True: print('x' * 1000, file=sys.stderr)",
+        "import subprocess\nsubprocess.run(['/usr/bin/yes'])",
+    };
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+        struct husk_spec spec = fixture_spec("python", HUSK_SCRIPT, codes[i]);
+        spec.limits.output_bytes = 100 * 1024;
+        spec.keep_bytes = 1000;
+        CASE("%s", codes[i]);
+        AUTO_RESULT struct husk_result *r = fixture_run(engine, &spec);
+        CHECK_END(r, "failed output_limit 153: output 100 KiB");
+        CHECK_INT(r->out_len + r->err_len, 1000);
+        CHECK(r->out_truncated != r->err_truncated);
+    }
+}
+
+TEST(a_full_disk_is_told_apart_from_other_failures)
+{
+    static const struct {
+        const char *code;
+        const char *want;
+    } rows[] = {
+        {"open('a', 'wb').write(b'x' * (9 << 20))", "failed disk 1: disk 8 MiB"},
+        {"for i in range(16): open(str(i), 'wb').write(b'x' * (1 << 20))",
+         "failed disk 1: disk 8 MiB"},
+        {"open('/tmp/a', 'wb').write(b'x' * (9 << 20))", "failed disk 1: disk 8 MiB"},
+        {"open('/dev/shm/a', 'wb').write(b'x' * (9 << 20))", "failed disk 1: disk 8 MiB"},
+        {"for i in range(100): open(str(i), 'w')", "failed disk 1: inodes 64"},
+        {"open('a', 'wb').write(b'x' * (7 << 20))", "completed exit 0"},
+        {"open('a', 'wb').write(b'x' * (7 << 20)); raise SystemExit(2)", "failed exit 2"},
+    };
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct husk_spec spec = fixture_spec("python", HUSK_SCRIPT, rows[i].code);
+        spec.limits =
+            (struct husk_limits){.memory_bytes = 64 * MIB, .disk_bytes = 8 * MIB, .inodes = 64};
+        CASE("%s", rows[i].code);
+        AUTO_RESULT struct husk_result *r = fixture_run(engine, &spec);
+        CHECK_END(r, rows[i].want);
+    }
+}
+
+TEST(processes_are_limited_and_the_program_sees_it)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_spec spec = fixture_spec("python", HUSK_SCRIPT,
+                                         "import os, time\nn = 0\n"
+                                         "try:\n"
+                                         "    while True:\n"
+                                         "        if os.fork() == 0: time.sleep(100)\n"
+                                         "        n += 1\n"
+                                         "except BlockingIOError:\n"
+                                         "    print(n)");
+    AUTO_RESULT struct husk_result *r = NULL;
+
+    spec.limits.pids = 10;
+    r = fixture_run(engine, &spec);
+    CHECK_END(r, "completed exit 0");
+    CHECK_STR(r->out, "9\n");
+}
+
+TEST(names_of_ends_are_complete)
+{
+    CHECK_STR(husk_status_name(HUSK_COMPLETED), "completed");
+    CHECK_STR(husk_status_name(HUSK_CRASHED), "crashed");
+    CHECK_STR(husk_cause_name(HUSK_CAUSE_EXIT), "exit");
+    CHECK_STR(husk_cause_name(HUSK_CAUSE_INTERNAL), "internal");
+}
