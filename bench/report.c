@@ -117,13 +117,11 @@ static void put_row(char cells[COLUMNS][CELL], const struct row *row)
 static void print_line(FILE *to, char cells[COLUMNS][CELL], const size_t widths[COLUMNS],
                        bool markdown)
 {
-    fputs(markdown ? "|" : "", to);
-    for (int i = 0; i < COLUMNS; i++) {
-        bool last = i == COLUMNS - 1;
-        fprintf(to, markdown ? " %-*s |" : last ? "%-*.*s" : "%-*s  ", (int)widths[i],
-                last && !markdown ? CELL : (int)widths[i], cells[i]);
+    fputs(markdown ? "| " : "", to);
+    for (int i = 0; i < COLUMNS - 1; i++) {
+        fprintf(to, "%-*s%s", (int)widths[i], cells[i], markdown ? " | " : "  ");
     }
-    fputc('\n', to);
+    fprintf(to, "%s%s\n", cells[COLUMNS - 1], markdown ? " |" : "");
 }
 
 void report_table(const struct report *report, FILE *to, bool markdown)
@@ -173,7 +171,7 @@ static json_t *begin_entry(const struct row *row)
                      "ours", summary_json(&row->ours, row->unit), "peers", "ratio", "bar", "pass");
 }
 
-/* One benchmark's rows share an entry; a miss outweighs an absent peer, which outweighs a pass. */
+/* The rows of one benchmark share an entry. "pass" stays null when no bar could be judged. */
 static void add_to_entry(json_t *entry, const struct row *row)
 {
     const char *key = row->bar.absolute || row->peer_name[0] == '\0' ? "absolute" : row->peer_name;

@@ -227,19 +227,26 @@ def _new_space() -> dict[str, Any]:
 
 
 _FIRST_CELL: Fields = [(KIND, b"\x01"), (NAME, b"<cell>"), (CODE, b"print(1+1)")]
+_template_warm_up = ""
 
 
 def _warm() -> None:
     """Touches the memory that a first cell will touch, before anybody waits for it."""
     saved = _husk.mute(True)
+    if _template_warm_up:
+        exec(_template_warm_up, _new_space())
     execute(_prepare(_FIRST_CELL), _new_space(), True)
     _husk.unmute(saved)
     linecache.cache.clear()
 
 
-def rehearse() -> None:
+def rehearse(template_warm_up: str) -> None:
     """In the zygote: the same once, so that what it creates lazily exists before memory is frozen."""
+    global _template_warm_up
+    _template_warm_up = template_warm_up
     _open_stdio()
+    if template_warm_up:
+        exec(template_warm_up, _new_space())
     execute(_prepare(_FIRST_CELL), _new_space(), True)
     execute({KIND: b"\x01", CODE: b"x = 1\nx"}, _new_space(), False)
     linecache.cache.clear()

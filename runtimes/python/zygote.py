@@ -16,6 +16,7 @@ import _husk  # noqa: E402
 # Nobody reads this process's stderr: whatever goes wrong is told to the launcher.
 sys.excepthook = lambda kind, error, _: _husk.broken(f"{kind.__name__}: {error}")
 
+import argparse  # noqa: E402
 import gc  # noqa: E402
 import threading  # noqa: E402
 
@@ -41,15 +42,23 @@ def preload(names: list[str]) -> None:
         _husk.broken(f"preloads started threads, which no fork can copy: {', '.join(running)}")
 
 
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--plain-fork", action="store_true", help="do not freeze memory (benchmarks)")
+    parser.add_argument("--warm", default="", help="code that boxes run before they are parked")
+    parser.add_argument("modules", nargs="*")
+    return parser.parse_args()
+
+
 def main() -> None:
-    names = [name for name in sys.argv[1:] if not name.startswith("--")]
-    preload(names)
+    chosen = options()
+    preload(chosen.modules)
     reseed.prepare()
-    runner.rehearse()
+    runner.rehearse(chosen.warm)
     gc.collect()
     gc.freeze()
     gc.enable()
-    if "--plain-fork" not in sys.argv:
+    if not chosen.plain_fork:
         _husk.freeze()
         if _husk.rehearse():
             runner.rehearse_box()

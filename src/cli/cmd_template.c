@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cli/run_request.h"
@@ -47,15 +48,32 @@ const struct option_table template_table = {
     .anywhere = true,
 };
 
+/* What a run gets that asks for nothing: a template's 0 stands for the default. */
+static struct husk_limits effective(const struct husk_limits *given)
+{
+    struct limits normal = limits_default();
+    struct husk_limits l = *given;
+
+    l.memory_bytes = l.memory_bytes != 0 ? l.memory_bytes : normal.memory_bytes;
+    l.disk_bytes =
+        l.disk_bytes != 0 ? l.disk_bytes : MIN(normal.disk_bytes, limits_disk_max(l.memory_bytes));
+    l.timeout_ms = l.timeout_ms != 0 ? l.timeout_ms : normal.timeout_ms;
+    l.cpu_milli = l.cpu_milli != 0 ? l.cpu_milli : normal.cpu_milli;
+    l.pids = l.pids != 0 ? l.pids : normal.pids;
+    return l;
+}
+
 static json_t *template_json(const struct husk_template_info *t)
 {
-    return json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:{s:I, s:I, s:I, s:f, s:I}}", "name", t->name,
-        "language", language_name(t->language), "runtime", t->runtime, "origin", t->origin, "about",
-        t->about, "preload", t->preload, "usable", (int)(t->missing[0] == '\0'), "missing",
-        t->missing, "limits", "memory_bytes", (json_int_t)t->limits.memory_bytes, "disk_bytes",
-        (json_int_t)t->limits.disk_bytes, "timeout_ms", (json_int_t)t->limits.timeout_ms, "cpus",
-        t->limits.cpu_milli / 1000.0, "pids", (json_int_t)t->limits.pids);
+    struct husk_limits l = effective(&t->limits);
+
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:{s:I, s:I, s:I, s:f, s:I}}",
+                     "name", t->name, "language", language_name(t->language), "runtime", t->runtime,
+                     "origin", t->origin, "about", t->about, "preload", t->preload, "usable",
+                     (int)(t->missing[0] == '\0'), "missing", t->missing, "limits", "memory_bytes",
+                     (json_int_t)l.memory_bytes, "disk_bytes", (json_int_t)l.disk_bytes,
+                     "timeout_ms", (json_int_t)l.timeout_ms, "cpus", l.cpu_milli / 1000.0, "pids",
+                     (json_int_t)l.pids);
 }
 
 static int print_list(const struct husk_template_info *list, size_t n, bool json)
@@ -82,13 +100,14 @@ static int print_list(const struct husk_template_info *list, size_t n, bool json
 
 static void print_one(const struct husk_template_info *t)
 {
+    struct husk_limits l = effective(&t->limits);
+
     printf("name      %s\nlanguage  %s\nabout     %s\nruntime   %s\norigin    %s\n", t->name,
            language_name(t->language), t->about, t->runtime, t->origin);
     printf("preload   %s\n", t->preload[0] != '\0' ? t->preload : "nothing");
     printf("limits    %llu MiB memory, %llu MiB disk, %.3g cores, %u processes, %.3g s\n",
-           (unsigned long long)(t->limits.memory_bytes / MIB),
-           (unsigned long long)(t->limits.disk_bytes / MIB), t->limits.cpu_milli / 1000.0,
-           t->limits.pids, (double)t->limits.timeout_ms / 1000.0);
+           (unsigned long long)(l.memory_bytes / MIB), (unsigned long long)(l.disk_bytes / MIB),
+           l.cpu_milli / 1000.0, l.pids, (double)l.timeout_ms / 1000.0);
     printf("usable    %s%s\n", t->missing[0] != '\0' ? "no: " : "yes", t->missing);
 }
 

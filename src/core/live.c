@@ -208,7 +208,15 @@ static int add_program(struct husk_engine *engine, uint32_t id, const struct tem
             return -1;
         }
     }
-    return preload ? add_preloads(engine, id, def->info.preload, e) : 0;
+    if (!preload) {
+        return 0;
+    }
+    if (def->warm[0] != '\0' &&
+        (add_text(engine, id, LAUNCHER_ARG, "--warm", e) < 0 ||
+         add_text(engine, id, LAUNCHER_ARG, def->warm, e) < 0)) {
+        return -1;
+    }
+    return add_preloads(engine, id, def->info.preload, e);
 }
 
 static int add_run_mounts(struct husk_engine *engine, uint32_t id, const struct husk_mount *mounts,

@@ -26,6 +26,7 @@ struct template_def {
     bool host_root;                 /* /usr and friends of this host; else root is used */
     char root[TEMPLATE_PATH_MAX];   /* an unpacked root file system */
     char seccomp[32];               /* profile name */
+    char warm[512];                 /* code that each box runs before it is parked; may be empty */
     struct template_mount mounts[TEMPLATE_LIST_MAX];
     size_t n_mounts;
     char env[TEMPLATE_LIST_MAX][256];

@@ -84,6 +84,11 @@ static int key_preload(struct parser *p, const char *v, struct err *e)
     return set_text(p, "preload", p->def->info.preload, sizeof(p->def->info.preload), v, e);
 }
 
+static int key_warm(struct parser *p, const char *v, struct err *e)
+{
+    return set_text(p, "warm", p->def->warm, sizeof(p->def->warm), v, e);
+}
+
 static int key_seccomp(struct parser *p, const char *v, struct err *e)
 {
     return str_is_name(v) ? set_text(p, "seccomp", p->def->seccomp, sizeof(p->def->seccomp), v, e)
@@ -178,6 +183,7 @@ static const struct {
     {"about", key_about, false},     {"language", key_language, false},
     {"runtime", key_runtime, false}, {"root", key_root, false},
     {"preload", key_preload, false}, {"seccomp", key_seccomp, false},
+    {"warm", key_warm, false},
     {"mount", key_mount, true},      {"env", key_env, true},
     {"memory", key_memory, false},   {"disk", key_disk, false},
     {"timeout", key_timeout, false}, {"cpus", key_cpus, false},

@@ -161,6 +161,8 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
         release_entry(l, box);
         return -1;
     }
+    box->born_by = clock_ns() + (uint64_t)SPAWN_PATIENCE_MS * NS_PER_MS;
+    l->next_deadline = earlier(l->next_deadline, box->born_by);
     if (req->box.deadline_ms != 0) {
         box_arm(l, box, req->box.deadline_ms);
     }
@@ -168,12 +170,15 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
     return 0;
 }
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
 void box_arm(struct launcher *l, struct box_entry *box, uint64_t ms)
 {
     box->deadline = clock_ns() + ms * NS_PER_MS;
-    if (l->next_deadline == 0 || box->deadline < l->next_deadline) {
-        l->next_deadline = box->deadline;
-    }
+    l->next_deadline = earlier(l->next_deadline, box->deadline);
 }
 
 static pid_t pid_of(int pidfd)
@@ -359,21 +364,24 @@ void box_orphaned(struct launcher *l, uint32_t template_id)
     }
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a == 0 || (b != 0 && b < a) ? b : a;
-}
-
 void box_expire(struct launcher *l, uint64_t now)
 {
     uint64_t next = 0;
 
     for (size_t i = 0; i < BOXES_MAX; i++) {
         struct box_entry *box = &l->boxes[i];
-        if (box->deadline == 0 || box->state == BOX_FREE) {
+        if (box->state == BOX_FREE) {
             continue;
         }
-        if (box->deadline <= now) {
+        if (box->state == BOX_SPAWNING) {
+            if (box->born_by > now) {
+                next = earlier(next, box->born_by);
+            } else if (box->born_by != 0) {
+                (void)sys_pidfd_signal(l->templates[box->template_id].pidfd, SIGKILL);
+                box->born_by = 0; /* its zygote's death ends it */
+            }
+        }
+        if (box->deadline != 0 && box->deadline <= now) {
             box_end(l, box, LAUNCHER_END_TIMEOUT);
         } else {
             next = earlier(next, box->deadline);

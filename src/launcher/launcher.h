@@ -33,6 +33,7 @@
 #define TEARDOWN_MAX 256        /* boxes on their way out before new ones have to wait */
 #define SPAWNS_MAX 32           /* births under way before the next request is read */
 #define CGROUPS_KEPT 256        /* empty cgroups held for the next boxes */
+#define SPAWN_PATIENCE_MS 20000 /* a birth takes a millisecond; a zygote that needs this long is stuck */
 #define ZYGOTE_START_MS 120000  /* a template that is not ready by then is broken */
 
 enum template_state { TEMPLATE_FREE = 0, TEMPLATE_BUILDING, TEMPLATE_STARTING, TEMPLATE_RUNNING };
@@ -68,6 +69,7 @@ struct box_entry {
     int pidfd;
     struct cgroup *cgroup;
     uint64_t deadline; /* ns, 0: none */
+    uint64_t born_by;  /* ns: a zygote that has not made it by then is stuck */
     uint32_t end;      /* enum launcher_end: why we ended it */
     bool silent;       /* FINISH was answered: nobody waits for the EXIT event */
 };

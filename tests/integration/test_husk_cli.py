@@ -172,6 +172,8 @@ def test_template_show(husk: Program) -> None:
     shown = json.loads(husk("template", "show", "--json", "python").out)
     assert shown["name"] == "python"
     assert shown["usable"] is True
+    assert shown["limits"]["memory_bytes"] == 1 << 30
+    assert shown["limits"]["pids"] == 128
     done = husk("template", "show", "pyton")
     assert done.code == 125
     assert "did you mean 'python'?" in done.error

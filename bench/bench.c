@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * husk-bench: measures husk beside its peers and says whether the bars of docs/performance.md are met.
+ *
+ * Called by bench/run, which prepares what is needed. Measures, prints and writes; never changes how
+ * anything behaves.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "bench.h"
+
+static const struct benchmark {
+    const char *id;
+    const char *about;
+    int (*run)(struct world *w, struct err *e);
+} benchmarks[] = {
+    {"P1", "warm exec", bench_warm},
+    {"P2", "cold exec", bench_cold},
+    {"P3", "data exec", bench_data},
+    {"P4", "size-flat fork", bench_size_flat},
+    {"P5", "throughput", bench_rate},
+    {"P6", "CPU per exec", bench_cpu},
+    {"P7", "fan-out", bench_fan_out},
+    {"P8", "density", bench_density},
+    {"P13", "isolation tax", bench_tax},
+    {"P14", "steady state", bench_steady},
+    {"P15", "no debt", bench_debt},
+};
+
+struct options {
+    const char *build;
+    const char *source;
+    const char *scratch;
+    const char *json;
+    bool markdown;
+    char **ids; /* NULL-terminated; empty: all */
+};
+
+static bool is_wanted(const struct options *o, const char *id)
+{
+    for (char **p = o->ids; *p != NULL; p++) {
+        if (str_eq(*p, id)) {
+            return true;
+        }
+    }
+    return o->ids[0] == NULL;
+}
+
+static bool ids_are_known(const struct options *o)
+{
+    for (char **p = o->ids; *p != NULL; p++) {
+        bool known = false;
+        for (size_t i = 0; i < ARRAY_LEN(benchmarks); i++) {
+            known = known || str_eq(*p, benchmarks[i].id);
+        }
+        if (!known) {
+            fprintf(stderr, "husk-bench: there is no benchmark %s\n", *p);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool parse(int argc, char **argv, struct options *o, struct world *w)
+{
+    static const struct option known[] = {
+        {"build", required_argument, NULL, 'b'},   {"source", required_argument, NULL, 's'},
+        {"scratch", required_argument, NULL, 't'}, {"json", required_argument, NULL, 'j'},
+        {"runsc", required_argument, NULL, 'r'},   {"platform", required_argument, NULL, 'p'},
+        {"docker", required_argument, NULL, 'd'},  {"markdown", no_argument, NULL, 'm'},
+        {NULL, 0, NULL, 0},
+    };
+    const char **texts[] = {['b'] = &o->build, ['s'] = &o->source,
+                            ['t'] = &o->scratch, ['j'] = &o->json,
+                            ['r'] = &w->runsc, ['p'] = &w->runsc_platform,
+                            ['d'] = &w->docker_image};
+    int c;
+
+    while ((c = getopt_long(argc, argv, "", known, NULL)) >= 0) {
+        if (c == '?') {
+            return false;
+        }
+        if (c == 'm') {
+            o->markdown = true;
+        } else {
+            *texts[c] = optarg;
+        }
+    }
+    o->ids = argv + optind;
+    return o->build != NULL && o->source != NULL && o->scratch != NULL;
+}
+
+static int run_all(const struct options *o, struct world *w)
+{
+    for (size_t i = 0; i < ARRAY_LEN(benchmarks); i++) {
+        const struct benchmark *b = &benchmarks[i];
+        struct err e = {0};
+        if (!is_wanted(o, b->id)) {
+            continue;
+        }
+        uint64_t begun = clock_ms();
+        fprintf(stderr, "==> %s %s\n", b->id, b->about);
+        if (b->run(w, &e) < 0) {
+            fprintf(stderr, "    FAILED: %s\n", e.msg);
+            w->report.failed++;
+        }
+        fprintf(stderr, "    took %.1f s\n", (double)(clock_ms() - begun) / 1e3);
+    }
+    return w->report.failed;
+}
+
+int main(int argc, char **argv)
+{
+    static struct world w = {.runsc_platform = "systrap"};
+    struct options o = {0};
+    struct err e = {0};
+
+    if (!parse(argc, argv, &o, &w) || !ids_are_known(&o)) {
+        fprintf(stderr, "husk-bench is started by bench/run; see there\n");
+        return 2;
+    }
+    /* Absolute: peers run in other mount namespaces, where no working directory is kept. */
+    if (realpath(o.build, w.build) == NULL || realpath(o.source, w.source) == NULL ||
+        realpath(o.scratch, w.scratch) == NULL) {
+        perror("husk-bench: a folder that bench/run names");
+        return 2;
+    }
+    w.cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int failed = run_all(&o, &w);
+    report_table(&w.report, stdout, o.markdown);
+    if (failed > 0) {
+        printf("%d benchmarks could not be carried out; the reasons are above\n", failed);
+    }
+    if (o.json != NULL && report_json(&w.report, o.json, &e) < 0) {
+        fprintf(stderr, "husk-bench: %s\n", e.msg);
+        return 2;
+    }
+    return report_missed(&w.report) ? 1 : 0;
+}

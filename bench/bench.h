@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the benchmarks share. Definitions and bars are in docs/performance.md; each function below carries out those
+ * of its file and adds rows to the report.
+ */
+#pragma once
+
+#include <limits.h>
+
+#include "base/err.h"
+#include "race.h"
+#include "report.h"
+
+#define CODE "print(1+1)"
+#define CODE_OUTPUT "2\n"
+
+/* Where things are. Owned by main(), read-only for everybody else, but for the report. */
+struct world {
+    char build[PATH_MAX];   /* the build folder, staged */
+    char source[PATH_MAX];  /* bench/ of the source tree: the Python peers */
+    char scratch[PATH_MAX]; /* ours to fill; bench/run made the templates in it and removes it */
+    const char *runsc;        /* gVisor's runtime, or NULL */
+    const char *runsc_platform;
+    const char *docker_image; /* an empty image, or NULL when no engine answers */
+    int cores;
+    struct report report;
+};
+
+int bench_warm(struct world *w, struct err *e);      /* P1: latency.c */
+int bench_cold(struct world *w, struct err *e);      /* P2 */
+int bench_data(struct world *w, struct err *e);      /* P3 */
+int bench_size_flat(struct world *w, struct err *e); /* P4 */
+int bench_rate(struct world *w, struct err *e);      /* P5: load.c */
+int bench_cpu(struct world *w, struct err *e);       /* P6 */
+int bench_fan_out(struct world *w, struct err *e);   /* P7: density.c */
+int bench_density(struct world *w, struct err *e);   /* P8 */
+int bench_tax(struct world *w, struct err *e);       /* P13: tax.c */
+int bench_steady(struct world *w, struct err *e);    /* P14: steady.c */
+int bench_debt(struct world *w, struct err *e);      /* P15: debt.c */
