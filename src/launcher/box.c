@@ -24,6 +24,11 @@
 
 #define NS_PER_MS 1000000u
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
 struct box_entry *box_at(struct launcher *l, uint32_t id)
 {
     struct box_entry *box = &l->boxes[id % BOXES_MAX];
@@ -168,11 +173,6 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
     }
     reply_box(l, req, box);
     return 0;
-}
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
 void box_arm(struct launcher *l, struct box_entry *box, uint64_t ms)
