@@ -36,7 +36,6 @@ struct options {
     const char *build;
     const char *source;
     const char *scratch;
-    const char *json;
     bool markdown;
     char **ids; /* NULL-terminated; empty: all */
 };
@@ -70,14 +69,13 @@ static bool parse(int argc, char **argv, struct options *o, struct world *w)
 {
     static const struct option known[] = {
         {"build", required_argument, NULL, 'b'},   {"source", required_argument, NULL, 's'},
-        {"scratch", required_argument, NULL, 't'}, {"json", required_argument, NULL, 'j'},
-        {"runsc", required_argument, NULL, 'r'},   {"platform", required_argument, NULL, 'p'},
-        {"docker", required_argument, NULL, 'd'},  {"markdown", no_argument, NULL, 'm'},
+        {"scratch", required_argument, NULL, 't'}, {"runsc", required_argument, NULL, 'r'},
+        {"platform", required_argument, NULL, 'p'}, {"docker", required_argument, NULL, 'd'},
+        {"markdown", no_argument, NULL, 'm'},
         {NULL, 0, NULL, 0},
     };
     const char **texts[] = {['b'] = &o->build, ['s'] = &o->source,
-                            ['t'] = &o->scratch, ['j'] = &o->json,
-                            ['r'] = &w->runsc, ['p'] = &w->runsc_platform,
+                            ['t'] = &o->scratch, ['r'] = &w->runsc, ['p'] = &w->runsc_platform,
                             ['d'] = &w->docker_image};
     int c;
 
@@ -136,7 +134,9 @@ int main(int argc, char **argv)
     if (failed > 0) {
         printf("%d benchmarks could not be carried out; the reasons are above\n", failed);
     }
-    if (o.json != NULL && report_json(&w.report, o.json, &e) < 0) {
+    char json[PATH_MAX + 16];
+    (void)str_format(json, sizeof(json), "%s/bench.json", w.build);
+    if (report_json(&w.report, json, &e) < 0) {
         fprintf(stderr, "husk-bench: %s\n", e.msg);
         return 2;
     }

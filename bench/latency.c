@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* P1 to P4: how long a caller waits for one piece of code. */
-#include "base/str.h"
 #include "match.h"
 #include "subject.h"
 
@@ -23,6 +22,18 @@ static struct contender contender_of(const char *name, struct subject *s)
                               .user = s};
 }
 
+static int run(struct world *w, struct match *m, struct err *e)
+{
+    struct subject *s = m->ours.user;
+    int r = subject_open(s, s->warm ? CHUNK : 0, e);
+
+    if (r == 0) {
+        r = match_run(w, m, e);
+    }
+    subject_close(s);
+    return r;
+}
+
 int bench_warm(struct world *w, struct err *e)
 {
     static struct peer exec_true;
@@ -32,20 +43,18 @@ int bench_warm(struct world *w, struct err *e)
                         .code = CODE,
                         .expect = CODE_OUTPUT,
                         .warm = true};
-    struct contender ours = contender_of("husk, warm pool", &s);
-    const struct match matches[] = {
-        {&exec_true, CHUNK, {BAR_AT_MOST, false, 0.40, 0.20}},
-        {&bwrap, PEER_CHUNK, {BAR_AT_MOST, false, 1 / 60.0, 0}},
-    };
 
     peer_true(&exec_true);
     peer_bwrap(CODE, CODE_OUTPUT, &bwrap);
-    int r = subject_open(&s, CHUNK, e);
-    if (r == 0) {
-        r = match_run(w, "P1", "warm exec", &ours, matches, ARRAY_LEN(matches), e);
-    }
-    subject_close(&s);
-    return r;
+    struct match m = {
+        .id = "P1",
+        .what = "warm exec",
+        .ours = contender_of("husk, warm pool", &s),
+        .opponents = {opponent_of(&exec_true, CHUNK, AT_MOST(0.40, 0.20)),
+                      opponent_of(&bwrap, PEER_CHUNK, AT_MOST(1 / 60.0, 0))},
+        .n = 2,
+    };
+    return run(w, &m, e);
 }
 
 int bench_cold(struct world *w, struct err *e)
@@ -57,25 +66,24 @@ int bench_cold(struct world *w, struct err *e)
     static struct peer docker;
     struct subject s = {
         .world = w, .template_name = "python", .code = CODE, .expect = CODE_OUTPUT};
-    struct contender ours = contender_of("husk, cold", &s);
-    const struct match matches[] = {
-        {&exec_true, CHUNK, {BAR_AT_MOST, false, 2.0, 1.0}},
-        {&bwrap, PEER_CHUNK, {BAR_AT_MOST, false, 1 / 12.0, 0}},
-        {&crun, PEER_CHUNK, {BAR_AT_MOST, false, 1 / 18.0, 0}},
-        {&runsc, PEER_CHUNK, {BAR_AT_MOST, false, 1 / 60.0, 1 / 100.0}},
-        {&docker, PEER_CHUNK, {BAR_NONE, false, 0, 0}},
-    };
 
     peer_true(&exec_true);
     peer_bwrap(CODE, CODE_OUTPUT, &bwrap);
     peer_crun(w, CODE, CODE_OUTPUT, &crun);
     peer_runsc(w, CODE, CODE_OUTPUT, &runsc);
     peer_docker(w, CODE, CODE_OUTPUT, &docker);
-    int r = subject_open(&s, 0, e);
-    if (r == 0) {
-        r = match_run(w, "P2", "cold exec", &ours, matches, ARRAY_LEN(matches), e);
-    }
-    subject_close(&s);
+    struct match m = {
+        .id = "P2",
+        .what = "cold exec",
+        .ours = contender_of("husk, cold", &s),
+        .opponents = {opponent_of(&exec_true, CHUNK, AT_MOST(2.0, 1.0)),
+                      opponent_of(&bwrap, PEER_CHUNK, AT_MOST(1 / 12.0, 0)),
+                      opponent_of(&crun, PEER_CHUNK, AT_MOST(1 / 18.0, 0)),
+                      opponent_of(&runsc, PEER_CHUNK, AT_MOST(1 / 60.0, 1 / 100.0)),
+                      opponent_of(&docker, PEER_CHUNK, NO_BAR)},
+        .n = 5,
+    };
+    int r = run(w, &m, e);
     peer_release(&crun);
     return r;
 }
@@ -85,40 +93,38 @@ int bench_data(struct world *w, struct err *e)
     static struct peer bwrap;
     struct subject s = {
         .world = w, .template_name = "bench-data", .code = DATA_CODE, .expect = DATA_OUTPUT};
-    struct contender ours = contender_of("husk, cold", &s);
-    const struct match matches[] = {
-        {&bwrap, PEER_CHUNK, {BAR_AT_MOST, false, 1 / 100.0, 1 / 250.0}},
-    };
 
     peer_bwrap(DATA_CODE, DATA_OUTPUT, &bwrap);
     bwrap.recorded_ms = 420;
-    int r = subject_open(&s, 0, e);
-    if (r == 0) {
-        r = match_run(w, "P3", "data exec, cold", &ours, matches, ARRAY_LEN(matches), e);
-    }
-    subject_close(&s);
-    return r;
+    struct match m = {
+        .id = "P3",
+        .what = "data exec, cold",
+        .ours = contender_of("husk, cold", &s),
+        .opponents = {opponent_of(&bwrap, PEER_CHUNK, AT_MOST(1 / 100.0, 1 / 250.0))},
+        .n = 1,
+    };
+    return run(w, &m, e);
 }
 
-/* Both templates are there at the same time; only the memory of their zygotes differs. */
+/* Both zygotes are there at the same time; only their memory differs. */
 int bench_size_flat(struct world *w, struct err *e)
 {
     struct subject large = {
         .world = w, .template_name = "bench-1g", .code = CODE, .expect = CODE_OUTPUT};
     struct subject small = large;
-    const struct bar bar = {BAR_AT_MOST, false, 1.3, 1.1};
-    int r = -1;
 
     small.template_name = "bench-64m";
-    if (subject_open(&large, 0, e) == 0 && subject_open(&small, 0, e) == 0) {
-        struct contender both[] = {contender_of("husk, 1 GB in the zygote", &large),
-                                   contender_of("husk, 64 MB", &small)};
-        r = race_run(both, ARRAY_LEN(both), RACE_ROUNDS, e);
-        if (r == 0) {
-            match_report(w, "P4", "cold exec, 1 GB template", &both[0], &both[1], &bar);
-        }
+    struct match m = {
+        .id = "P4",
+        .what = "cold exec, 1 GB zygote",
+        .ours = contender_of("husk, 1 GB zygote", &large),
+        .opponents = {{.contender = contender_of("64 MB zygote", &small), .bar = AT_MOST(1.3, 1.1)}},
+        .n = 1,
+    };
+    int r = subject_open(&small, 0, e);
+    if (r == 0) {
+        r = run(w, &m, e);
     }
-    subject_close(&large);
     subject_close(&small);
     return r;
 }

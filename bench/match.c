@@ -1,71 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Races against peers; see match.h. */
+/* Races and their rows; see match.h. */
 #include "match.h"
 
 #include "base/str.h"
 
-#define MATCHES_MAX 8
-
-static struct row begin_row(const char *id, const char *what, const struct contender *ours,
-                            const struct bar *bar)
+struct opponent opponent_of(struct peer *peer, int chunk, struct bar bar)
 {
-    struct row row = {.ours = ours->summary, .bar = *bar};
-
-    (void)str_copy(row.id, sizeof(row.id), id);
-    (void)str_copy(row.what, sizeof(row.what), what);
-    (void)str_copy(row.unit, sizeof(row.unit), ours->unit);
-    return row;
+    return (struct opponent){
+        .contender = {.name = peer->name,
+                      .unit = "ms",
+                      .recorded = peer->recorded_ms,
+                      .chunk = chunk,
+                      .once = peer_once,
+                      .user = peer},
+        .absent = peer->absent[0] != '\0' ? peer->absent : NULL,
+        .bar = bar,
+    };
 }
 
-void match_report(struct world *w, const char *id, const char *what, const struct contender *ours,
-                  const struct contender *peer, const struct bar *bar)
+static void report(struct world *w, const struct match *m, const struct opponent *o)
 {
-    struct row row = begin_row(id, what, ours, bar);
+    struct row row = {.ours = m->ours.summary, .peer = o->contender.summary, .bar = o->bar};
 
-    if (peer != NULL) {
-        (void)str_copy(row.peer_name, sizeof(row.peer_name), peer->name);
-        row.peer = peer->summary;
+    (void)str_copy(row.id, sizeof(row.id), m->id);
+    (void)str_copy(row.what, sizeof(row.what), m->what);
+    (void)str_copy(row.unit, sizeof(row.unit), m->ours.unit);
+    (void)str_copy(row.peer_name, sizeof(row.peer_name), o->contender.name);
+    if (o->absent != NULL) {
+        (void)str_copy(row.absent, sizeof(row.absent), o->absent);
     }
     report_add(&w->report, &row);
 }
 
-static void report_absent(struct world *w, const char *id, const char *what,
-                         const struct contender *ours, const struct match *m)
+int match_run(struct world *w, struct match *m, struct err *e)
 {
-    struct row row = begin_row(id, what, ours, &m->bar);
+    struct contender all[OPPONENTS_MAX + 1] = {m->ours};
+    size_t n = 1;
 
-    (void)str_copy(row.peer_name, sizeof(row.peer_name), m->peer->name);
-    (void)str_copy(row.absent, sizeof(row.absent), m->peer->absent);
-    report_add(&w->report, &row);
-}
-
-int match_run(struct world *w, const char *id, const char *what, struct contender *ours,
-              const struct match *matches, size_t n, struct err *e)
-{
-    struct contender all[MATCHES_MAX + 1] = {*ours};
-    size_t present = 1;
-
-    for (size_t i = 0; i < n && present <= MATCHES_MAX; i++) {
-        struct peer *p = matches[i].peer;
-        if (p->absent[0] == '\0') {
-            all[present++] = (struct contender){.name = p->name,
-                                                .unit = ours->unit,
-                                                .recorded = p->recorded_ms,
-                                                .chunk = matches[i].chunk,
-                                                .once = peer_once,
-                                                .user = p};
+    for (size_t i = 0; i < m->n; i++) {
+        if (m->opponents[i].absent == NULL) {
+            all[n++] = m->opponents[i].contender;
         }
     }
-    if (race_run(all, present, RACE_ROUNDS, e) < 0) {
+    if (race_run(all, n, RACE_ROUNDS, e) < 0) {
         return -1;
     }
-    *ours = all[0];
-    for (size_t i = 0, at = 1; i < n; i++) {
-        if (matches[i].peer->absent[0] == '\0') {
-            match_report(w, id, what, ours, &all[at++], &matches[i].bar);
-        } else {
-            report_absent(w, id, what, ours, &matches[i]);
+    m->ours = all[0];
+    n = 1;
+    for (size_t i = 0; i < m->n; i++) {
+        if (m->opponents[i].absent == NULL) {
+            m->opponents[i].contender = all[n++];
         }
+        report(w, m, &m->opponents[i]);
     }
     return 0;
 }

@@ -1,19 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A race against command-line peers, and its rows in the report. */
+/* A benchmark as most of them are: ourselves and some peers in one race, with a bar against each. */
 #pragma once
 
 #include "peers.h"
 
-struct match {
-    struct peer *peer; /* borrowed */
-    int chunk;
+#define OPPONENTS_MAX 6
+
+struct opponent {
+    struct contender contender;
+    const char *absent; /* why it does not take part; NULL: it does */
     struct bar bar;
 };
 
-/* One row for each peer; those that are absent get a row that says why. */
-int match_run(struct world *w, const char *id, const char *what, struct contender *ours,
-              const struct match *matches, size_t n, struct err *e);
+struct match {
+    const char *id;
+    const char *what;
+    struct contender ours;
+    struct opponent opponents[OPPONENTS_MAX];
+    size_t n;
+};
 
-/* One row of a finished race. peer may be NULL. */
-void match_report(struct world *w, const char *id, const char *what, const struct contender *ours,
-                  const struct contender *peer, const struct bar *bar);
+/* A command as opponent; the peer is borrowed and must have been described before. */
+struct opponent opponent_of(struct peer *peer, int chunk, struct bar bar);
+
+/* Runs the race and reports one row for each opponent; those that are absent get a row that says why. */
+int match_run(struct world *w, struct match *m, struct err *e);

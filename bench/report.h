@@ -23,6 +23,11 @@ struct bar {
     double stretch; /* what we would like; 0: nothing said */
 };
 
+/* At most, at least so many times the peer's. */
+#define AT_MOST(limit, wish) ((struct bar){BAR_AT_MOST, false, (limit), (wish)})
+#define AT_LEAST(limit, wish) ((struct bar){BAR_AT_LEAST, false, (limit), (wish)})
+#define NO_BAR ((struct bar){BAR_NONE, false, 0, 0})
+
 struct row {
     char id[8];
     char what[48];

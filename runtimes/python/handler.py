@@ -73,5 +73,5 @@ def encode(answer: Any) -> bytes:
     """The answer as JSON. What JSON cannot say is the handler's mistake: TypeError or ValueError."""
     try:
         return json.dumps(answer, allow_nan=False, ensure_ascii=False).encode()
-    except (TypeError, ValueError, UnicodeEncodeError) as error:
-        raise type(error)(f"the handler's answer cannot be said in JSON: {error}") from None
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"the handler's answer cannot be said in JSON: {error}") from None

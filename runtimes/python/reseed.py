@@ -68,6 +68,6 @@ def prepare() -> None:
 
 def apply() -> None:
     """In a new box, before anything else."""
-    _husk.seed_libc(int.from_bytes(os.urandom(4), "little"))
+    _husk.seed_libc()
     for hook in _hooks:
         hook()

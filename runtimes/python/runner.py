@@ -31,7 +31,8 @@ EVENT, CONTEXT, TIMEOUT_MS = 8, 9, 10
 EXIT, VALUE, VALUE_JSON, ERROR_TYPE, ERROR_MESSAGE, TRACEBACK = 13, 14, 15, 16, 17, 18
 SCRIPT, CELL, HANDLER = 0, 1, 2
 
-ONCE, SESSION = 0, 1
+SESSION = 1
+REST_ALL, REST_VALUE, REST_ERROR = 0, 1, 2  # src/runner/module_once.c
 VALUE_MAX = 1 << 20
 MESSAGE_MAX = 64 << 10
 
@@ -84,8 +85,8 @@ def _user_traceback(error: BaseException, name: str) -> Optional[types.Traceback
 
 
 def _remember_source(name: str, source: str) -> None:
-    # The lazy form: split into lines only if a traceback ever asks.
-    linecache.cache[name] = (lambda: source,)  # type: ignore[assignment]
+    """For tracebacks: no file on disk holds the code."""
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
 
 
 def _describe(error: BaseException, name: str) -> Fields:
@@ -165,31 +166,66 @@ def _at_exit() -> None:
         atexit._run_exitfuncs()
 
 
+def _failure(error: BaseException, kind: int, name: str) -> tuple[Fields, int]:
+    """What is said about code that raised."""
+    if isinstance(error, SystemExit):
+        return [], _exit_code(error)
+    answer = _describe(error, name)
+    if kind == SCRIPT:
+        if sys.excepthook is sys.__excepthook__:
+            # The built-in hook would look for the source on disk.
+            os.write(2, answer[-1][1])
+        else:
+            sys.excepthook(type(error), error, _user_traceback(error, name))
+    return answer, 130 if isinstance(error, KeyboardInterrupt) else 1
+
+
+def _evaluate(
+    kind: int, source: str, name: str, space: dict[str, Any], fields: dict[int, bytes]
+) -> Fields:
+    if kind == CELL:
+        return _run_cell(source, name, space)
+    if kind == HANDLER:
+        return _run_handler(source, name, space, fields)
+    exec(compile(source, name, "exec", dont_inherit=True), space)
+    return []
+
+
+def _kind(fields: dict[int, bytes]) -> int:
+    return fields[KIND][0] if KIND in fields else SCRIPT
+
+
+def _name(fields: dict[int, bytes]) -> str:
+    return fields[NAME].decode("utf-8", "replace") if NAME in fields else "<cell>"
+
+
 def execute(fields: dict[int, bytes], space: dict[str, Any], ends: bool) -> Fields:
     """Runs one piece of code. Returns the fields of its DONE frame."""
-    kind = fields[KIND][0] if KIND in fields else SCRIPT
-    name = fields[NAME].decode("utf-8", "replace") if NAME in fields else "<cell>"
-    answer: Fields = []
-    code = 0
+    kind, name, code = _kind(fields), _name(fields), 0
     try:
         source = fields[CODE].decode("utf-8")
         _remember_source(name, source)
-        if kind == CELL:
-            answer = _run_cell(source, name, space)
-        elif kind == HANDLER:
-            answer = _run_handler(source, name, space, fields)
-        else:
-            exec(compile(source, name, "exec", dont_inherit=True), space)
+        answer = _evaluate(kind, source, name, space, fields)
         if ends:
             _at_exit()
-    except SystemExit as stop:
-        code = _exit_code(stop)
     except BaseException as error:
-        code = 130 if isinstance(error, KeyboardInterrupt) else 1
-        answer = _describe(error, name)
-        if kind == SCRIPT:
-            error.__traceback__ = _user_traceback(error, name)
-            sys.excepthook(type(error), error, error.__traceback__)
+        answer, code = _failure(error, kind, name)
+    _flush()
+    answer.append((EXIT, _u32(code)))
+    return answer
+
+
+def _conclude(rest: int, what: Any, fields: dict[int, bytes]) -> Fields:
+    """Ends a run that _husk.once() began: it has a value to report, or an exception."""
+    kind, name, code = _kind(fields), _name(fields), 0
+    _remember_source(name, fields[CODE].decode("utf-8", "replace"))
+    try:
+        if rest == REST_ERROR:
+            raise what
+        answer = [] if what is None or kind != CELL else _value_fields(what)
+        _at_exit()
+    except BaseException as error:
+        answer, code = _failure(error, kind, name)
     _flush()
     answer.append((EXIT, _u32(code)))
     return answer
@@ -226,48 +262,54 @@ def _new_space() -> dict[str, Any]:
     return space
 
 
-_FIRST_CELL: Fields = [(KIND, b"\x01"), (NAME, b"<cell>"), (CODE, b"print(1+1)")]
+_FIRST_CELL = "print(1+1)"
 _template_warm_up = ""
+_space: dict[str, Any] = {}
+
+
+def _first_cell() -> None:
+    """The steps of a first short cell, as _husk.once() takes them."""
+    _husk.rehearse_once(_FIRST_CELL, _space, threading._active, atexit._ncallbacks)  # type: ignore
 
 
 def _warm() -> None:
     """Touches the memory that a first cell will touch, before anybody waits for it."""
     saved = _husk.mute(True)
     if _template_warm_up:
-        exec(_template_warm_up, _new_space())
-    execute(_prepare(_FIRST_CELL), _new_space(), True)
+        exec(_template_warm_up, {"__builtins__": builtins})
+    _first_cell()
     _husk.unmute(saved)
-    linecache.cache.clear()
 
 
 def rehearse(template_warm_up: str) -> None:
-    """In the zygote: the same once, so that what it creates lazily exists before memory is frozen."""
-    global _template_warm_up
+    """In the zygote: all of it once, so that what is made lazily exists before memory is frozen."""
+    global _template_warm_up, _space
     _template_warm_up = template_warm_up
     _open_stdio()
+    _space = _new_space()
     if template_warm_up:
-        exec(template_warm_up, _new_space())
-    execute(_prepare(_FIRST_CELL), _new_space(), True)
-    execute({KIND: b"\x01", CODE: b"x = 1\nx"}, _new_space(), False)
+        exec(template_warm_up, {"__builtins__": builtins})
+    _first_cell()
+    execute({KIND: b"\x01", CODE: b"x = 1\nx"}, {"__builtins__": builtins}, False)
     linecache.cache.clear()
+    sys.path.insert(0, "/workspace")
 
 
 def rehearse_box() -> None:
-    """In a throw-away fork of the zygote: all that a box does up to the end of its first cell."""
+    """In a throw-away fork of the zygote: what a box does up to the end of its first cell."""
     reseed.apply()
     _warm()
-    sys.path.insert(0, "/workspace")
-    execute(_prepare(_FIRST_CELL), _new_space(), True)
 
 
-def _serve_once(space: dict[str, Any]) -> None:
+def _serve_once() -> None:
     _husk.ready()
-    request = _husk.recv()
-    if request is None or request[0] != RUN:
-        os._exit(0)
-    fields = request[2]
+    # Comes back only with what C cannot do; the common run ends inside.
+    rest, what, fields = _husk.once(_space, threading._active, atexit._ncallbacks)  # type: ignore
     single = _prepare(fields)
-    answer = execute(single, space, True)
+    if rest == REST_ALL:
+        answer = execute(single, _space, True)
+    else:
+        answer = _conclude(rest, what, single)
     _send_files(fields)
     _husk.send(DONE, answer)
     # Stay until the end comes from outside: a sleeping process's CPU time is fully counted.
@@ -275,7 +317,7 @@ def _serve_once(space: dict[str, Any]) -> None:
     os._exit(int.from_bytes(answer[-1][1], "little"))
 
 
-def _serve_context(space: dict[str, Any]) -> None:
+def _serve_context() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _husk.mute(False)
     _husk.ready()
@@ -288,7 +330,7 @@ def _serve_context(space: dict[str, Any]) -> None:
             if kind == BRANCH and fd >= 0:
                 _branch(fd)
                 continue
-            answer = execute(_prepare(fields), space, False)
+            answer = execute(_prepare(fields), _space, False)
             _send_files(fields)
             _husk.mute(False)
             _husk.send(DONE, answer)
@@ -312,10 +354,7 @@ def serve(mode: int, warm: bool) -> None:
     if mode == SESSION:
         _husk.session()  # PID 1 stays in there; a context comes out
         reseed.apply()
-    if warm and mode == ONCE:
+        _serve_context()
+    if warm:
         _warm()
-    sys.path.insert(0, "/workspace")
-    space = _new_space()
-    if mode == SESSION:
-        _serve_context(space)
-    _serve_once(space)
+    _serve_once()

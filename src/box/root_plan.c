@@ -113,6 +113,20 @@ static int clone_tree(int fd, struct err *e)
     return tree;
 }
 
+/* Every box mounts its own things over these: what a template puts below would silently vanish. */
+static bool is_hidden(const char *path)
+{
+    static const char *const own[] = {"/tmp", "/workspace", "/proc", "/dev", "/run", "/var/tmp"};
+
+    for (size_t i = 0; i < ARRAY_LEN(own); i++) {
+        size_t n = strlen(own[i]);
+        if (strncmp(path, own[i], n) == 0 && (path[n] == '/' || path[n] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int root_plan_mount(struct root_plan *plan, int fd, const char *path, bool writable,
                     const struct root_owner *owner, struct err *e)
 {
@@ -120,6 +134,12 @@ int root_plan_mount(struct root_plan *plan, int fd, const char *path, bool writa
     AUTO_CLOSE int userns = -1;
     struct stat st;
 
+    if (is_hidden(path)) {
+        return err_set(e, ERR_INVALID,
+                       "%s: a box has its own /tmp, /workspace, /proc, /dev and /run: mount elsewhere, "
+                       "for instance at /data",
+                       path);
+    }
     struct root_place *place = next_place(plan, path, e);
     if (place == NULL) {
         return -1;

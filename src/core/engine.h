@@ -98,6 +98,7 @@ struct guest *guest_new(struct husk_engine *engine, struct live_template *live,
 void guest_free(struct husk_engine *engine, struct guest *g); /* kills the box if it lives; NULL is fine */
 
 void guest_serve_start(struct guest *g); /* READY or FAILED of a starting box */
+void guest_unwatch(struct husk_engine *engine, struct guest *g); /* from now on its user reads its control socket */
 int guest_finish(struct husk_engine *engine, struct guest *g, bool want_disk, struct err *e); /* fills usage; box goes away */
 
 /* pool.c */

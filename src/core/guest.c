@@ -155,6 +155,11 @@ static void note_ready(struct guest *g, const char *body, size_t len)
     }
 }
 
+void guest_unwatch(struct husk_engine *engine, struct guest *g)
+{
+    (void)epoll_ctl(engine->epoll, EPOLL_CTL_DEL, g->control.fd, NULL); /* twice does no harm */
+}
+
 void guest_serve_start(struct guest *g)
 {
     struct frame_head head;

@@ -9,8 +9,8 @@
 #include "base/rand.h"
 #include "core/run.h"
 
-#define START_PATIENCE_MS 30000
 #define FRAME_SLACK 65536
+#define UNARMED_MS 2 /* how long a run may last before the launcher is told its deadline */
 
 /* A parked box if there is one that fits, else a new one that starts with its deadline armed. */
 static struct guest *get_guest(struct husk_engine *engine, struct live_template *live,
@@ -29,14 +29,9 @@ static struct guest *get_guest(struct husk_engine *engine, struct live_template 
     return guest_new(engine, live, &options, e);
 }
 
-static int start_run(struct run *run, bool warm, struct err *e)
+static int start_run(struct run *run, struct err *e)
 {
     AUTO_BUF struct buf frame = BUF_INIT(FRAME_TO_BOX_MAX + FRAME_SLACK);
-    struct launcher_req arm = {
-        .op = LAUNCHER_RUN,
-        .box_id = run->guest->box_id,
-        .run.deadline_ms = run->limits.timeout_ms,
-    };
 
     rand_bytes(run->token, sizeof(run->token));
     if (run_frame(run->spec, &run->limits, run->token, &frame, e) < 0) {
@@ -44,14 +39,37 @@ static int start_run(struct run *run, bool warm, struct err *e)
     }
     run->started_ns = clock_ns();
     /* A new box reads this as soon as it is ready: no need to wait for that. */
-    if (channel_send(run->channel, &frame, NULL, 0, e) < 0) {
+    return channel_send(run->channel, &frame, NULL, 0, e);
+}
+
+/*
+ * A parked box has no deadline yet. Most runs are over before the launcher would have heard of theirs, so it is
+ * told only of those that are not; should this process die first, the launcher ends all its boxes anyway.
+ */
+static int drive(struct run *run, bool warm, struct err *e)
+{
+    struct launcher_req arm = {
+        .op = LAUNCHER_RUN,
+        .box_id = run->guest->box_id,
+        .run.deadline_ms = run->limits.timeout_ms,
+    };
+
+    if (warm && run->limits.timeout_ms > UNARMED_MS) {
+        int r = run_drive(run, UNARMED_MS, e);
+        if (r != 0) {
+            return r;
+        }
+        arm.run.deadline_ms -= UNARMED_MS;
+    }
+    if (warm && native_send(run->engine->native, &arm, NULL, 0, e) < 0) {
         return -1;
     }
-    return warm ? native_send(run->engine->native, &arm, NULL, 0, e) : 0;
+    return run_drive(run, -1, e);
 }
 
 static void take_ends(struct run *run)
 {
+    guest_unwatch(run->engine, run->guest);
     run->channel = &run->guest->control;
     run->in = take_fd(&run->guest->in);
     run->out = run->guest->out;
@@ -62,13 +80,13 @@ static void take_ends(struct run *run)
 static int run_in(struct run *run, double queue_ms, bool warm, struct err *e)
 {
     take_ends(run);
-    int r = start_run(run, warm, e);
+    int r = start_run(run, e);
     if (r < 0 && e->sys_errno == EPIPE) {
         /* It ended before it could take the code; what the launcher says about that is the result. */
         r = 0;
     }
     if (r == 0) {
-        r = run_drive(run, -1, e);
+        r = drive(run, warm, e);
     }
     fd_close(&run->in);
     if (r < 0) {

@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <sys/epoll.h>
 
 #include "base/clock.h"
 #include "core/engine.h"
@@ -84,7 +83,7 @@ static void settle(struct husk_engine *engine, struct live_template *live, struc
     live->stats.starting--;
     if (g->state == GUEST_READY && live->stats.parked < live->pool_max) {
         /* Its next word would come only after a RUN: no need to watch it. */
-        (void)epoll_ctl(engine->epoll, EPOLL_CTL_DEL, g->control.fd, NULL);
+        guest_unwatch(engine, g);
         list_push(&live->parked, g);
         live->stats.parked++;
     } else {

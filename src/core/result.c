@@ -115,6 +115,31 @@ static json_t *files_json(const struct husk_result *r)
     return list;
 }
 
+/*
+ * The value as JSON is a claim like any other: only what parses is passed on, and then as it was written, for
+ * parsing and printing it again would change numbers.
+ */
+static bool is_json(const char *s)
+{
+    json_t *value = json_loads(
+        s, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, NULL);
+
+    json_decref(value);
+    return value != NULL;
+}
+
+/* Puts the value behind the other members: "{...}" becomes "{..., "value_json": value}". */
+static char *append_value(const char *object, const char *value)
+{
+    AUTO_BUF struct buf b = BUF_INIT(strlen(object) + strlen(value) + 32);
+
+    if (buf_add(&b, object, strlen(object) - 1) < 0 ||
+        buf_printf(&b, ",\"value_json\":%s}", value) < 0) {
+        return NULL;
+    }
+    return TAKE_PTR(b.data);
+}
+
 char *husk_result_json(const struct husk_result *r)
 {
     json_t *all = json_pack(
@@ -125,15 +150,12 @@ char *husk_result_json(const struct husk_result *r)
         error_json(r), "termination", "cause", husk_cause_name(r->termination.cause), "detail",
         r->termination.detail, "limit", r->termination.limit, "metrics", metrics_json(&r->metrics),
         "receipt", receipt_json(&r->receipt), "files", files_json(r));
-    if (all == NULL) {
+    AUTO_FREE char *object = json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(12));
+
+    json_decref(all);
+    if (object == NULL) {
         return NULL;
     }
-    /* The value as JSON is a claim like any other: only what parses is passed on. */
-    json_t *value = r->value_json != NULL
-                        ? json_loads(r->value_json, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL)
-                        : NULL;
-    json_object_set_new(all, "value_json", value != NULL ? value : json_null());
-    char *s = json_dumps(all, JSON_COMPACT | JSON_ENCODE_ANY);
-    json_decref(all);
-    return s;
+    bool has_value = r->value_json != NULL && is_json(r->value_json);
+    return append_value(object, has_value ? r->value_json : "null");
 }

@@ -349,6 +349,7 @@ static int open_session(struct husk_engine *engine, const struct husk_spec *spec
     if (s->guest->state != GUEST_READY) {
         return err_set(e, ERR_ISOLATION, "%s", s->guest->failure);
     }
+    guest_unwatch(engine, s->guest);
     return context_start(s, &s->contexts[0], &s->guest->control, FRAME_CONTEXT, e);
 }
 

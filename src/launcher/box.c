@@ -218,7 +218,7 @@ static void fill_disk(const struct box_entry *box, struct launcher_usage *ret)
     if (root < 0 || sys_pidfd_signal(box->pidfd, 0) < 0) {
         return;
     }
-    disk = sys_openat2(root, BOX_DISK + 1, &how);
+    disk = sys_openat2(root, &BOX_DISK[1], &how);
     if (disk >= 0 && fstatfs(disk, &fs) == 0) {
         ret->disk_free = (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize;
         ret->inodes_free = fs.f_ffree;

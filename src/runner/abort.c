@@ -9,7 +9,7 @@
 #include "base/fd.h"
 #include "box/setup.h"
 
-static const uint8_t (*current_token)[FRAME_TOKEN_SIZE];
+static const uint8_t *current_token; /* FRAME_TOKEN_SIZE bytes */
 
 static void on_abort(int sig)
 {
@@ -28,7 +28,7 @@ static void on_abort(int sig)
     };
 
     if (getpid() == 1) {
-        memcpy(done.head.token, *current_token, sizeof(done.head.token));
+        memcpy(done.head.token, current_token, sizeof(done.head.token));
         (void)fd_send(BOX_CONTROL_FD, &done, sizeof(done), NULL, 0, 0);
         _exit(128 + sig);
     }
@@ -36,7 +36,7 @@ static void on_abort(int sig)
     (void)raise(sig);
 }
 
-void abort_report(const uint8_t (*token)[FRAME_TOKEN_SIZE])
+void abort_report(const uint8_t *token)
 {
     struct sigaction action = {.sa_handler = on_abort, .sa_flags = SA_RESETHAND | SA_NODEFER};
 

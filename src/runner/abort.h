@@ -10,4 +10,4 @@
 #include "wire/frame.h"
 
 /* The token is read when it happens: it belongs to the run that is being served then. */
-void abort_report(const uint8_t (*token)[FRAME_TOKEN_SIZE]);
+void abort_report(const uint8_t *token);

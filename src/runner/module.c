@@ -15,25 +15,18 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/rand.h"
 #include "box/setup.h"
 #include "runner/abort.h"
 #include "runner/control.h"
-#include "runner/files.h"
 #include "runner/hotset.h"
+#include "runner/module.h"
 #include "runner/remap.h"
 #include "runner/rawfork.h"
 #include "runner/session.h"
 #include "runner/zygote.h"
 
 #define STDIO 3
-
-static struct frame_head current; /* of the run that is being served: its token goes into every answer */
-
-static PyObject *raise_errno(int r)
-{
-    errno = -r;
-    return PyErr_SetFromErrno(PyExc_OSError);
-}
 
 static PyObject *husk_freeze(PyObject *self, PyObject *args)
 {
@@ -43,7 +36,7 @@ static PyObject *husk_freeze(PyObject *self, PyObject *args)
     (void)args;
     int r = remap_freeze(&stats);
     if (r < 0) {
-        return raise_errno(r);
+        return module_errno(r);
     }
     return Py_BuildValue("nn", (Py_ssize_t)stats.regions, (Py_ssize_t)stats.bytes);
 }
@@ -98,14 +91,14 @@ static PyObject *husk_ready(PyObject *self, PyObject *args)
     (void)self;
     (void)args;
     if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0) {
-        return raise_errno(-errno);
+        return module_errno(-errno);
     }
     if (getpid() == 1) {
-        abort_report((const uint8_t(*)[FRAME_TOKEN_SIZE]) & current.token);
+        abort_report(module_run.token);
     }
     int r = control_send_ready(BOX_CONTROL_FD);
     if (r < 0) {
-        return raise_errno(r);
+        return module_errno(r);
     }
     Py_RETURN_NONE;
 }
@@ -126,7 +119,7 @@ static PyObject *husk_mute(PyObject *self, PyObject *args)
             saved[i] = fcntl(i, F_DUPFD_CLOEXEC, BOX_CONTROL_FD + 1);
         }
         if (null < 0 || dup3(null, i, 0) < 0) {
-            return raise_errno(-errno);
+            return module_errno(-errno);
         }
     }
     close(null);
@@ -143,150 +136,9 @@ static PyObject *husk_unmute(PyObject *self, PyObject *args)
     }
     for (int i = 0; i < STDIO; i++) {
         if (dup3(saved[i], i, 0) < 0) {
-            return raise_errno(-errno);
+            return module_errno(-errno);
         }
         close(saved[i]);
-    }
-    Py_RETURN_NONE;
-}
-
-/* Fields as a list of (key, bytes). Files are written here and left out. */
-static PyObject *build_fields(const struct buf *body)
-{
-    PyObject *list = PyList_New(0);
-    struct frame_field f;
-    struct err e;
-    size_t at = 0;
-    int r = 0;
-
-    while (list != NULL && (r = frame_next(body->data, body->len, &at, &f)) > 0) {
-        if (f.key == KEY_PUT) {
-            if (files_put(&f, &e) < 0) {
-                PyErr_SetString(PyExc_OSError, e.msg);
-                Py_CLEAR(list);
-            }
-            continue;
-        }
-        PyObject *pair = Py_BuildValue("Iy#", (unsigned)f.key, f.data, (Py_ssize_t)f.len);
-        if (pair == NULL || PyList_Append(list, pair) < 0) {
-            Py_CLEAR(list);
-        }
-        Py_XDECREF(pair);
-    }
-    if (r < 0) {
-        Py_CLEAR(list);
-        PyErr_SetString(PyExc_ValueError, "malformed frame");
-    }
-    return list;
-}
-
-/* RUN may bring new stdio; CONTEXT and BRANCH bring a control socket, which is handed to the caller. */
-static int place_fds(const struct frame_head *head, struct fd_set_msg *fds)
-{
-    if (head->type == FRAME_RUN && fds->n == STDIO) {
-        for (int i = 0; i < STDIO; i++) {
-            if (dup3(fds->fds[i], i, 0) < 0) {
-                return -errno;
-            }
-        }
-    }
-    if (head->type == FRAME_BRANCH && fds->n == 1) {
-        int fd = fds->fds[0];
-        fds->n = 0;
-        return fd;
-    }
-    fd_set_release(fds);
-    return -1;
-}
-
-static PyObject *husk_recv(PyObject *self, PyObject *args)
-{
-    static struct buf body = {.max = FRAME_TO_BOX_MAX};
-    struct fd_set_msg fds = {.n = 0};
-    int r;
-
-    (void)self;
-    (void)args;
-    for (;;) {
-        Py_BEGIN_ALLOW_THREADS
-        r = control_recv(BOX_CONTROL_FD, &current, &body, &fds);
-        Py_END_ALLOW_THREADS
-        if (r != -EINTR) {
-            break;
-        }
-        if (PyErr_CheckSignals() < 0) {
-            return NULL;
-        }
-    }
-    if (r < 0) {
-        return raise_errno(r);
-    }
-    if (r == 0) {
-        Py_RETURN_NONE;
-    }
-    int fd = place_fds(&current, &fds);
-    PyObject *fields = build_fields(&body);
-    if (body.cap > (size_t)1 << 20) {
-        buf_release(&body); /* one large upload must not stay in a session's memory */
-    }
-    if (fields == NULL) {
-        return NULL;
-    }
-    return Py_BuildValue("IiN", (unsigned)current.type, fd, fields);
-}
-
-static PyObject *husk_send(PyObject *self, PyObject *args)
-{
-    AUTO_BUF struct buf b = BUF_INIT(FRAME_FROM_BOX_MAX);
-    unsigned type;
-    PyObject *fields;
-
-    (void)self;
-    if (!PyArg_ParseTuple(args, "IO", &type, &fields)) {
-        return NULL;
-    }
-    if (frame_begin(&b, type, current.token) < 0) {
-        return PyErr_NoMemory();
-    }
-    Py_ssize_t n = PySequence_Size(fields);
-    for (Py_ssize_t i = 0; i < n; i++) {
-        unsigned key;
-        const char *data;
-        Py_ssize_t len;
-        PyObject *pair = PySequence_GetItem(fields, i);
-        int ok = pair != NULL && PyArg_ParseTuple(pair, "Iy#", &key, &data, &len);
-        if (ok && frame_add(&b, key, data, (size_t)len) < 0) {
-            ok = 0;
-            PyErr_SetString(PyExc_OverflowError, "result is too large");
-        }
-        Py_XDECREF(pair);
-        if (!ok) {
-            return NULL;
-        }
-    }
-    int r = frame_end(&b);
-    if (r == 0) {
-        r = control_send(BOX_CONTROL_FD, &b);
-    }
-    if (r < 0) {
-        return raise_errno(r);
-    }
-    Py_RETURN_NONE;
-}
-
-static PyObject *husk_send_file(PyObject *self, PyObject *args)
-{
-    const char *name;
-    Py_ssize_t len;
-
-    (void)self;
-    if (!PyArg_ParseTuple(args, "y#", &name, &len)) {
-        return NULL;
-    }
-    struct frame_field f = {.key = KEY_GET, .len = (uint32_t)len, .data = name};
-    int r = files_send(BOX_CONTROL_FD, &current, &f);
-    if (r < 0) {
-        return raise_errno(r);
     }
     Py_RETURN_NONE;
 }
@@ -301,23 +153,27 @@ static PyObject *husk_adopt(PyObject *self, PyObject *args)
         return NULL;
     }
     if (dup3(fd, BOX_CONTROL_FD, O_CLOEXEC) < 0) {
-        return raise_errno(-errno);
+        return module_errno(-errno);
     }
     close(fd);
     Py_RETURN_NONE;
 }
 
 /* libc's own generators are copies in every box until they are seeded anew. */
-static PyObject *husk_seed_libc(PyObject *self, PyObject *args)
+static void seed_libc(void)
 {
     unsigned seed;
 
-    (void)self;
-    if (!PyArg_ParseTuple(args, "I", &seed)) {
-        return NULL;
-    }
+    rand_bytes(&seed, sizeof(seed));
     srand(seed);
     srand48((long)seed);
+}
+
+static PyObject *husk_seed_libc(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    seed_libc();
     Py_RETURN_NONE;
 }
 
@@ -330,7 +186,7 @@ static PyObject *husk_fork(PyObject *self, PyObject *args)
     (void)args;
     pid_t pid = rawfork(0, &pidfd);
     if (pid < 0) {
-        return raise_errno(pid);
+        return module_errno(pid);
     }
     if (pid > 0) {
         close(pidfd);
@@ -348,11 +204,13 @@ static PyMethodDef methods[] = {
     {"ready", husk_ready, METH_NOARGS, "Say that this box or context waits for code."},
     {"mute", husk_mute, METH_VARARGS, "Point stdio at /dev/null."},
     {"unmute", husk_unmute, METH_VARARGS, "Undo mute."},
+    {"once", husk_once, METH_VARARGS, "Serve one run, in C as far as possible."},
+    {"rehearse_once", husk_rehearse_once, METH_VARARGS, "Run a cell as once() would."},
     {"recv", husk_recv, METH_NOARGS, "Wait for a frame: (type, fd, fields) or None."},
     {"send", husk_send, METH_VARARGS, "Send a frame: type, fields."},
     {"send_file", husk_send_file, METH_VARARGS, "Send a workspace file."},
     {"adopt", husk_adopt, METH_VARARGS, "Listen on another control socket."},
-    {"seed_libc", husk_seed_libc, METH_VARARGS, "Seed rand() and friends."},
+    {"seed_libc", husk_seed_libc, METH_NOARGS, "Seed rand() and friends."},
     {"fork", husk_fork, METH_NOARGS, "Fork past all hooks."},
     {NULL, NULL, 0, NULL},
 };

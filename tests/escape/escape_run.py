@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -24,6 +25,7 @@ class Run:
     raw: bytes  # every byte that husk printed, on both streams
     result: dict[str, Any]
     wall_s: float
+    husk_mb: float  # most memory that husk itself was seen to use
 
     def facts(self) -> dict[str, Any]:
         """The flat names that a payload's demands use."""
@@ -42,6 +44,7 @@ class Run:
             "cpu_ms": metrics["cpu_time_ms"],
             "processes": metrics["processes"],
             "wall_s": self.wall_s,
+            "husk_mb": self.husk_mb,
         }
 
     def summary(self) -> str:
@@ -57,13 +60,25 @@ def command(flags: dict[str, str], *words: str) -> list[str]:
     return line + list(words)
 
 
-def _watch(husk: "subprocess.Popen[bytes]", timeout_s: float) -> tuple[bytes, bytes]:
-    """Waits for the answer and notes the processes of the run, to know later what was ours."""
+def _peak_mb(pid: int) -> float:
+    """The high-water mark of a process's memory; 0 when it is gone."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0.0
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return int(found.group(1)) / 1024 if found else 0.0
+
+
+def _watch(husk: "subprocess.Popen[bytes]", timeout_s: float) -> tuple[bytes, bytes, float]:
+    """Waits for the answer; notes husk's memory, and its processes, to know later what was ours."""
     deadline = time.monotonic() + timeout_s
+    peak = 0.0
     while True:
         seen.update(descendants(husk.pid))
+        peak = max(peak, _peak_mb(husk.pid))
         try:
-            return husk.communicate(timeout=0.02)
+            return (*husk.communicate(timeout=0.02), peak)
         except subprocess.TimeoutExpired:
             if time.monotonic() > deadline:
                 husk.kill()
@@ -87,7 +102,7 @@ def run_json(
         env=env,
         pass_fds=pass_fds,
     ) as husk:
-        out, err = _watch(husk, timeout_s)
+        out, err, peak = _watch(husk, timeout_s)
     wall = time.monotonic() - start
     try:
         result = json.loads(out)
@@ -96,7 +111,7 @@ def run_json(
             f"husk --json answered no JSON ({error}), exit {husk.returncode}\n"
             f"stdout: {out[:2000]!r}\nstderr: {err[:2000]!r}"
         ) from error
-    return Run(out + err, result, wall)
+    return Run(out + err, result, wall, peak)
 
 
 def run_plain(
@@ -110,7 +125,7 @@ def run_plain(
         stderr=subprocess.PIPE,
         env=env,
     ) as husk:
-        out, err = _watch(husk, timeout_s)
+        out, err, _ = _watch(husk, timeout_s)
     return subprocess.CompletedProcess(husk.args, husk.returncode, out, err)
 
 

@@ -142,3 +142,37 @@ for action in (lambda: open('/data/kept', 'w'), lambda: os.unlink('/data/kept'),
     ), run.summary()
     assert tree_hash(shared) == before
     assert os.path.exists(shared / "kept")
+
+
+FLOOD_OF_FILES = """
+import sys
+frame = sys._getframe()
+while '_husk' not in frame.f_globals:
+    frame = frame.f_back
+channel = frame.f_globals['_husk']
+FILE, NAME, DATA = 19, 2, 20
+big = bytes(16 << 20)
+for name in (b'out',) * 20 + (b'../planted', b'/tmp/planted', b'planted'):
+    channel.send(FILE, [(NAME, name), (DATA, big)])
+"""
+
+
+def test_a_file_is_taken_once_and_only_if_asked_for(canary: Canary, tmp_path: Path) -> None:
+    """S2, S6: a box that answers again and again fills neither husk's memory nor other files."""
+    words = ["--out", f"out:{tmp_path / 'out'}", FLOOD_OF_FILES]
+    run = run_json({**LIMITS, "--memory": "96M"}, *words, env=canary.parent_env())
+    assert run.husk_mb <= 96, "husk keeps every copy"
+    assert {path.name for path in tmp_path.iterdir()} <= {"out"}
+
+
+@pytest.mark.parametrize(
+    "name", ["../up", "/etc/up", "a/../../up", "..", ".", "a//../../up", "./../up"]
+)
+def test_copying_in_stays_in_the_workspace(canary: Canary, tmp_path: Path, name: str) -> None:
+    """S1: a name that leaves the workspace is refused before anything runs."""
+    source = tmp_path / "source"
+    source.write_text("planted")
+    done = run_plain(
+        LIMITS, "--file", f"{source}:{name}", "print('STARTED')", env=canary.parent_env()
+    )
+    assert done.returncode not in (0, 1) and b"STARTED" not in done.stdout, done

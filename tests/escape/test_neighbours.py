@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,10 +118,23 @@ def test_a_greedy_box_starves_nobody_of_kernel_quotas(canary: Canary) -> None:
     with LiveBox(GREEDY, SMALL, env):
         run = run_json(SMALL, MODEST, env=env)
         assert run.result["stdout"] == "[]\n", run.summary()
+
+
+def pending_signals() -> int:
+    """Queued signals charged to our own user on the host."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("SigQ:")[1].split("/")[0])
+
+
+def test_a_greedy_box_costs_the_hosts_own_user_nothing(canary: Canary) -> None:
+    """R4: quotas used up inside are not those of the user who runs husk."""
+    before = pending_signals()
+    with LiveBox(GREEDY, SMALL, canary.parent_env()):
         host = subprocess.run(
             [sys.executable, "-c", MODEST], capture_output=True, text=True, check=False
         )
-        assert host.stdout == "[]\n", "the host's own user is starved: " + host.stdout + host.stderr
+        assert host.stdout == "[]\n", "starved: " + host.stdout + host.stderr
+        assert pending_signals() <= before + 100, "signals queued inside are charged to us"
 
 
 # ---- Z2, Z6: one box after another

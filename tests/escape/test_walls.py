@@ -41,6 +41,16 @@ def test_a_box_dies_with_the_husk_that_started_it(canary: Canary, number: int) -
     assert box.end(number) != 0
 
 
+def test_a_box_dies_with_its_launcher(canary: Canary) -> None:
+    """S7: the launcher is the one process that could lose a box; when it is killed, husk says so."""
+    with LiveBox(HOLD, SMALL, canary.parent_env()) as box:
+        names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in box.pids()}
+        launchers = [pid for pid, name in names.items() if name == "husk-launcher"]
+        assert launchers, names
+        os.kill(min(launchers), signal.SIGKILL)
+        assert box.husk.wait(10) == 125
+
+
 # ---- E1: ids
 
 
@@ -191,6 +201,21 @@ def test_nothing_is_typed_into_the_starters_terminal(canary: Canary) -> None:
         assert "TYPED[owned]" in unboxed, "without a box the attack works on this kernel"
     boxed = in_terminal(command(SMALL, TYPE_INTO_TERMINAL), env)
     assert "TYPED[]" in boxed, boxed
+
+
+SEQUENCES = {
+    "output": "import os\nos.write(1, b'\\x1b]52;c;AAAA\\x07\\x1b[6n\\x9bc')\nos.write(2, b'\\x1bPq')",
+    "value": "type('T', (), {'__repr__': lambda self: '\\x1b]52;c;AAAA\\x07'})()",
+    "error": "raise ValueError('\\x1b]52;c;AAAA\\x07')",
+    "error type": "raise type('\\x1b]52;c;AAAA\\x07', (Exception,), {})",
+}
+
+
+@pytest.mark.parametrize("where", sorted(SEQUENCES))
+def test_control_sequences_are_shown_not_obeyed(canary: Canary, where: str) -> None:
+    """E9: nothing that a program prints, returns or raises reaches the terminal as a command."""
+    shown = in_terminal(command(SMALL, SEQUENCES[where]), canary.parent_env())
+    assert "AAAA" in shown and "\x1b" not in shown and "\x9b" not in shown, repr(shown)
 
 
 # ---- E17: crash handler

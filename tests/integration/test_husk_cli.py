@@ -107,9 +107,9 @@ def test_suggestions(husk: Program, args: list[str], hint: str) -> None:
 
 
 def test_unknown_template_is_suggested(husk: Program) -> None:
-    done = husk("run", "--template", "pyhton", "1")
+    done = husk("run", "--template", "pythom", "1")
     assert done.code == 125
-    assert done.error == "husk: there is no template 'pyhton'; did you mean 'python'?\n"
+    assert done.error == "husk: there is no template 'pythom'; did you mean 'python'?\n"
 
 
 def test_template_and_language_must_agree(husk: Program) -> None:
@@ -174,7 +174,7 @@ def test_template_show(husk: Program) -> None:
     assert shown["usable"] is True
     assert shown["limits"]["memory_bytes"] == 1 << 30
     assert shown["limits"]["pids"] == 128
-    done = husk("template", "show", "pyton")
+    done = husk("template", "show", "pythom")
     assert done.code == 125
     assert "did you mean 'python'?" in done.error
 

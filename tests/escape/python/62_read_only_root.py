@@ -28,7 +28,21 @@ for path in targets:
             changed.append((name, real))
         except OSError:
             pass
-for folder in ("/", "/dev", "/etc", "/usr", "/proc", "/opt", "/var", "/run", "/dev/pts", "/mnt"):
+for folder in (
+    "/",
+    "/dev",
+    "/etc",
+    "/usr",
+    "/proc",
+    "/opt",
+    "/var",
+    "/run",
+    "/run/box",
+    "/run/empty",
+    "/husk",
+    "/dev/pts",
+    "/mnt",
+):
     try:
         os.close(os.open(folder + "/planted", os.O_WRONLY | os.O_CREAT))
         changed.append(folder)

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # technique: S7 R1
 # held: threads up to the limit, all spinning, are refused beyond it and end with the run
-# expect: status=timeout|failed processes<=48
+# expect: status=timeout processes<=48 processes>=40 stdout~start
 # limits: --timeout 1 --pids 48
 import threading
 import time
 
+go = threading.Event()
+
 
 def spin():
+    go.wait()
     while True:
         pass
 
@@ -19,4 +22,5 @@ try:
         started += 1
 except RuntimeError as error:
     print(started, error, flush=True)
+go.set()
 time.sleep(60)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # technique: R3
-# held: empty files end with ENOSPC at the inode limit
+# held: empty files end with ENOSPC at an inode limit that fits into the memory of a small box
 # expect: status=completed exit=0 stdout~HELD
-# limits: --memory 256M --disk 16M --timeout 15
+# limits: --memory 32M --disk 8M --timeout 15
 import errno
 import os
 import sys

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # technique: R3
-# held: attributes on files are refused or counted
-# expect: status=completed|memory_exceeded stdout!~ESCAPED peak_mb<=129
-# limits: --memory 128M --disk 16M --timeout 8
+# held: attributes on files end with ENOSPC, not with an OOM kill
+# expect: status=completed exit=0 stdout~HELD
+# limits: --memory 64M --disk 16M --timeout 8
 import os
 
 total = 0

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Peer of the density benchmark: a zygote as anybody would write it, without frozen memory and without isolation.
+
+    peer_plainfork.py RUNTIME_DIR COUNT
+
+Imports what a zygote of husk imports. On "fork" it forks COUNT children that run the warm-up snippet and then wait;
+on "clear" it ends them. Talks packets on descriptor 3.
+"""
+import importlib
+import io
+import os
+import signal
+import socket
+import sys
+from typing import Any
+
+runtime_dir, count = sys.argv[1], int(sys.argv[2])
+sys.path.insert(0, runtime_dir + "/runtimes/python")
+sys.path.insert(0, runtime_dir)
+runner: Any = importlib.import_module("runner")
+reseed: Any = importlib.import_module("reseed")
+
+
+def child(ready: int) -> None:
+    """Does in a fork what a parked box has done."""
+    reseed.apply()
+    sys.stdout = io.TextIOWrapper(io.FileIO(os.open("/dev/null", os.O_WRONLY), "w"))
+    runner.execute({runner.KIND: b"\x01", runner.CODE: b"print(1+1)"}, runner._new_space(), False)
+    os.write(ready, b"x")
+    while True:
+        signal.pause()
+
+
+def fork_all() -> list[int]:
+    told, ready = os.pipe()
+    pids = []
+    for _ in range(count):
+        pid = os.fork()
+        if pid == 0:
+            child(ready)
+        pids.append(pid)
+    for _ in range(count):
+        os.read(told, 1)
+    os.close(told)
+    os.close(ready)
+    return pids
+
+
+def end_all(pids: list[int]) -> None:
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    for pid in pids:
+        os.waitpid(pid, 0)
+
+
+def main() -> None:
+    control = socket.socket(fileno=3)
+    reseed.prepare()
+    runner.rehearse()
+    control.send(b"ready")
+    pids: list[int] = []
+    while word := control.recv(64):
+        if word == b"fork":
+            pids = fork_all()
+        elif word == b"clear":
+            end_all(pids)
+            pids = []
+        control.send(b"ok")
+    end_all(pids)
+
+
+main()

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* P13: what isolation adds to a fork of the same kind of zygote. */
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "child.h"
+#include "match.h"
+#include "subject.h"
+
+#define CHUNK 20
+
+/* The child writes its output before its answer, so it is all there. */
+static int fork_once(void *user, double *ret, struct err *e)
+{
+    const struct child *c = user;
+    char out[64];
+
+    uint64_t begun = clock_ns();
+    if (child_ask(c, CODE, e) < 0) {
+        return -1;
+    }
+    ssize_t n = read(c->out, out, sizeof(out) - 1);
+    *ret = (double)(clock_ns() - begun) / 1e6;
+    out[n > 0 ? n : 0] = '\0';
+    return str_eq(out, CODE_OUTPUT) ? 0 : err_set(e, ERR_PROTOCOL, "it printed \"%s\"", out);
+}
+
+int bench_tax(struct world *w, struct err *e)
+{
+    struct child child = {.socket = -1, .out = -1};
+    struct subject s = {
+        .world = w, .template_name = "python", .code = CODE, .expect = CODE_OUTPUT};
+    struct match m = {
+        .id = "P13",
+        .what = "isolation tax",
+        .ours = {.name = "husk, cold", .unit = "ms", .chunk = CHUNK, .once = subject_once, .user = &s},
+        .opponents = {{.contender = {.name = "fork of the same zygote",
+                                     .unit = "ms",
+                                     .chunk = CHUNK,
+                                     .once = fork_once,
+                                     .user = &child},
+                       .bar = AT_MOST(1.8, 1.3)}},
+        .n = 1,
+    };
+    char script[PATH_MAX + 32];
+    char lib[PATH_MAX + 16];
+
+    (void)str_format(script, sizeof(script), "%s/peer_forkonly.py", w->source);
+    (void)str_format(lib, sizeof(lib), "%s/lib/husk", w->build);
+    int r = child_open(&child, (const char *const[]){script, lib, NULL}, e);
+    if (r == 0) {
+        r = subject_open(&s, 0, e);
+    }
+    if (r == 0) {
+        r = match_run(w, &m, e);
+    }
+    subject_close(&s);
+    child_close(&child);
+    return r;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the _husk extension share. Include it after Python.h's PY_SSIZE_T_CLEAN. */
+#pragma once
+
+#include <Python.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "wire/frame.h"
+
+/* Head of the run that is being served: its token goes into every answer. */
+extern struct frame_head module_run;
+
+PyObject *module_errno(int r); /* raises OSError for -errno */
+
+/* module_frames.c */
+int module_wait(struct buf **ret_body, struct fd_set_msg *fds); /* 1 frame, 0 end, -errno, -1 with an exception set */
+PyObject *module_fields(const struct buf *body); /* list of (key, bytes); files are written and left out */
+PyObject *husk_recv(PyObject *self, PyObject *args);
+PyObject *husk_send(PyObject *self, PyObject *args);
+PyObject *husk_send_file(PyObject *self, PyObject *args);
+
+/* module_once.c */
+PyObject *husk_once(PyObject *self, PyObject *args);
+PyObject *husk_rehearse_once(PyObject *self, PyObject *args);

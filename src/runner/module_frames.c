@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* _husk: frames of the control socket as Python objects; see module.h. */
+#define PY_SSIZE_T_CLEAN
+#include "runner/module.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "box/setup.h"
+#include "runner/control.h"
+#include "runner/files.h"
+
+#define STDIO 3
+#define LARGE_BODY ((size_t)1 << 20)
+
+struct frame_head module_run;
+
+PyObject *module_errno(int r)
+{
+    errno = -r;
+    return PyErr_SetFromErrno(PyExc_OSError);
+}
+
+/* Fields as a list of (key, bytes). Files are written here and left out. */
+PyObject *module_fields(const struct buf *body)
+{
+    PyObject *list = PyList_New(0);
+    struct frame_field f;
+    struct err e;
+    size_t at = 0;
+    int r = 0;
+
+    while (list != NULL && (r = frame_next(body->data, body->len, &at, &f)) > 0) {
+        if (f.key == KEY_PUT) {
+            if (files_put(&f, &e) < 0) {
+                PyErr_SetString(PyExc_OSError, e.msg);
+                Py_CLEAR(list);
+            }
+            continue;
+        }
+        PyObject *pair = Py_BuildValue("Iy#", (unsigned)f.key, f.data, (Py_ssize_t)f.len);
+        if (pair == NULL || PyList_Append(list, pair) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(pair);
+    }
+    if (r < 0) {
+        Py_CLEAR(list);
+        PyErr_SetString(PyExc_ValueError, "malformed frame");
+    }
+    return list;
+}
+
+/* RUN may bring new stdio; CONTEXT and BRANCH bring a control socket, which is handed to the caller. */
+static int place_fds(const struct frame_head *head, struct fd_set_msg *fds)
+{
+    if (head->type == FRAME_RUN && fds->n == STDIO) {
+        for (int i = 0; i < STDIO; i++) {
+            if (dup3(fds->fds[i], i, 0) < 0) {
+                return -errno;
+            }
+        }
+    }
+    if (head->type == FRAME_BRANCH && fds->n == 1) {
+        int fd = fds->fds[0];
+        fds->n = 0;
+        return fd;
+    }
+    fd_set_release(fds);
+    return -1;
+}
+
+int module_wait(struct buf **ret_body, struct fd_set_msg *fds)
+{
+    static struct buf body = {.max = FRAME_TO_BOX_MAX};
+    int r;
+
+    for (;;) {
+        if (body.cap > LARGE_BODY) {
+            buf_release(&body); /* one large upload must not stay in a session's memory */
+        }
+        Py_BEGIN_ALLOW_THREADS
+        r = control_recv(BOX_CONTROL_FD, &module_run, &body, fds);
+        Py_END_ALLOW_THREADS
+        if (r != -EINTR) {
+            *ret_body = &body;
+            return r;
+        }
+        if (PyErr_CheckSignals() < 0) {
+            return -1; /* EPERM, which no socket gives: the exception is set */
+        }
+    }
+}
+
+PyObject *husk_recv(PyObject *self, PyObject *args)
+{
+    struct fd_set_msg fds = {.n = 0};
+    struct buf *body;
+
+    (void)self;
+    (void)args;
+    int r = module_wait(&body, &fds);
+    if (r < 0) {
+        return PyErr_Occurred() != NULL ? NULL : module_errno(r);
+    }
+    if (r == 0) {
+        Py_RETURN_NONE;
+    }
+    int fd = place_fds(&module_run, &fds);
+    PyObject *fields = module_fields(body);
+    if (fields == NULL) {
+        return NULL;
+    }
+    return Py_BuildValue("IiN", (unsigned)module_run.type, fd, fields);
+}
+
+PyObject *husk_send(PyObject *self, PyObject *args)
+{
+    AUTO_BUF struct buf b = BUF_INIT(FRAME_FROM_BOX_MAX);
+    unsigned type;
+    PyObject *fields;
+
+    (void)self;
+    if (!PyArg_ParseTuple(args, "IO", &type, &fields)) {
+        return NULL;
+    }
+    if (frame_begin(&b, type, module_run.token) < 0) {
+        return PyErr_NoMemory();
+    }
+    Py_ssize_t n = PySequence_Size(fields);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        unsigned key;
+        const char *data;
+        Py_ssize_t len;
+        PyObject *pair = PySequence_GetItem(fields, i);
+        int ok = pair != NULL && PyArg_ParseTuple(pair, "Iy#", &key, &data, &len);
+        if (ok && frame_add(&b, key, data, (size_t)len) < 0) {
+            ok = 0;
+            PyErr_SetString(PyExc_OverflowError, "result is too large");
+        }
+        Py_XDECREF(pair);
+        if (!ok) {
+            return NULL;
+        }
+    }
+    int r = frame_end(&b);
+    if (r == 0) {
+        r = control_send(BOX_CONTROL_FD, &b);
+    }
+    if (r < 0) {
+        return module_errno(r);
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject *husk_send_file(PyObject *self, PyObject *args)
+{
+    const char *name;
+    Py_ssize_t len;
+
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y#", &name, &len)) {
+        return NULL;
+    }
+    struct frame_field f = {.key = KEY_GET, .len = (uint32_t)len, .data = name};
+    int r = files_send(BOX_CONTROL_FD, &module_run, &f);
+    if (r < 0) {
+        return module_errno(r);
+    }
+    Py_RETURN_NONE;
+}
+

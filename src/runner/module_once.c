@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * _husk: the one run of a single-use box, with as little Python as possible.
+ *
+ * Every Python function that runs in a new box touches pages that have to be copied first, at a microsecond or two each. The
+ * common case (code that ends without an exception and without a value) is served here from the request to its DONE
+ * frame; everything else goes back to runner.py with what is known so far.
+ */
+#define PY_SSIZE_T_CLEAN
+#include "runner/module.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "box/setup.h"
+#include "runner/control.h"
+
+/* Who takes over: the first item of what once() returns. Known to runner.py. */
+enum rest { REST_ALL = 0, REST_VALUE = 1, REST_ERROR = 2 };
+
+struct request {
+    const char *code; /* NUL-terminated */
+    const char *name;
+    int kind;
+    bool plain; /* nothing in it that only Python knows how to apply */
+};
+
+/* Fields end where the next one starts, so strings get their NUL only here. */
+static char *copy_string(const struct frame_field *f)
+{
+    char *s = PyMem_Malloc((size_t)f->len + 1);
+
+    if (s != NULL) {
+        memcpy(s, f->data, f->len);
+        s[f->len] = '\0';
+    }
+    return s;
+}
+
+static bool read_request(const struct buf *body, struct request *ret)
+{
+    struct frame_field f;
+
+    *ret = (struct request){.plain = true};
+    for (size_t at = 0; frame_next(body->data, body->len, &at, &f) > 0;) {
+        switch (f.key) {
+        case KEY_CODE:
+            ret->code = copy_string(&f);
+            ret->plain = ret->plain && memchr(f.data, '\0', f.len) == NULL;
+            break;
+        case KEY_NAME:
+            ret->name = copy_string(&f);
+            break;
+        case KEY_KIND:
+            ret->kind = f.len == 1 ? f.data[0] : FRAME_HANDLER;
+            break;
+        default:
+            ret->plain = false;
+            break;
+        }
+    }
+    return ret->plain && ret->code != NULL && ret->name != NULL && ret->kind != FRAME_HANDLER;
+}
+
+/* Only a cell that is one expression: several statements with a last value need the syntax tree. */
+static PyObject *compile_request(const struct request *r)
+{
+    return Py_CompileString(r->code, r->name,
+                            r->kind == FRAME_CELL ? Py_eval_input : Py_file_input);
+}
+
+static PyObject *evaluate(const struct request *r, PyObject *space)
+{
+    PyObject *code = compile_request(r);
+
+    if (code == NULL) {
+        return NULL;
+    }
+    PyObject *value = PyEval_EvalCode(code, space, space);
+    Py_DECREF(code);
+    return value;
+}
+
+static int flush(const char *stream)
+{
+    PyObject *file = PySys_GetObject(stream); /* borrowed */
+    PyObject *done = file != NULL ? PyObject_CallMethod(file, "flush", NULL) : NULL;
+
+    if (done == NULL) {
+        PyErr_Clear(); /* user code may have closed or replaced it */
+    }
+    Py_XDECREF(done);
+    return 0;
+}
+
+/* Nothing that a normal interpreter would wait for or call at its end. */
+static bool ends_plainly(PyObject *threads, PyObject *count_exit_functions)
+{
+    PyObject *n = PyObject_CallObject(count_exit_functions, NULL);
+    bool none = n != NULL && PyLong_AsLong(n) == 0;
+
+    Py_XDECREF(n);
+    PyErr_Clear();
+    return none && PyDict_Size(threads) == 1;
+}
+
+static void send_done_and_wait(void)
+{
+    struct {
+        struct frame_head head;
+        uint32_t key, len, code;
+    } done = {.head = {.type = FRAME_DONE, .len = 12}, .key = KEY_EXIT, .len = 4};
+    char byte;
+
+    memcpy(done.head.token, module_run.token, sizeof(done.head.token));
+    (void)fd_send(BOX_CONTROL_FD, &done, sizeof(done), NULL, 0, 0);
+    /* Stay until the end comes from outside: a sleeping process's CPU time is fully counted. */
+    while (read(BOX_CONTROL_FD, &byte, 1) < 0 && errno == EINTR) {
+    }
+    _exit(0);
+}
+
+static PyObject *hand_over(enum rest rest, PyObject *what, const struct buf *body)
+{
+    PyObject *fields = module_fields(body);
+
+    if (fields == NULL) {
+        Py_XDECREF(what);
+        return NULL;
+    }
+    if (what == NULL) {
+        what = Py_None;
+        Py_INCREF(what);
+    }
+    return Py_BuildValue("iNN", (int)rest, what, fields);
+}
+
+static PyObject *take_exception(void)
+{
+    PyObject *type;
+    PyObject *value;
+    PyObject *traceback;
+
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback != NULL) {
+        PyException_SetTraceback(value, traceback);
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+}
+
+/* once(space, threads, count_exit_functions) -> (rest, value or exception, fields), or never. */
+PyObject *husk_once(PyObject *self, PyObject *args)
+{
+    struct fd_set_msg fds = {.n = 0};
+    struct request request;
+    struct buf *body;
+    PyObject *space;
+    PyObject *threads;
+    PyObject *count_exit_functions;
+
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOO", &space, &threads, &count_exit_functions)) {
+        return NULL;
+    }
+    if (module_wait(&body, &fds) <= 0 || module_run.type != FRAME_RUN) {
+        _exit(0); /* thrown away unused */
+    }
+    fd_set_release(&fds);
+    if (!read_request(body, &request)) {
+        return hand_over(REST_ALL, NULL, body);
+    }
+    PyObject *value = evaluate(&request, space);
+    if (value == NULL) {
+        if (request.kind == FRAME_CELL && PyErr_ExceptionMatches(PyExc_SyntaxError)) {
+            PyErr_Clear(); /* more than an expression, most likely: Python looks again */
+            return hand_over(REST_ALL, NULL, body);
+        }
+        return hand_over(REST_ERROR, take_exception(), body);
+    }
+    if ((request.kind == FRAME_CELL && value != Py_None) ||
+        !ends_plainly(threads, count_exit_functions)) {
+        return hand_over(REST_VALUE, value, body);
+    }
+    flush("stdout");
+    flush("stderr");
+    send_done_and_wait();
+    return NULL;
+}
+
+/* The same steps up to the answer, for rehearsal and warm-up. */
+PyObject *husk_rehearse_once(PyObject *self, PyObject *args)
+{
+    struct request request = {.kind = FRAME_CELL, .name = "<cell>"};
+    PyObject *space;
+    PyObject *threads;
+    PyObject *count_exit_functions;
+
+    (void)self;
+    if (!PyArg_ParseTuple(args, "sOOO", &request.code, &space, &threads, &count_exit_functions)) {
+        return NULL;
+    }
+    PyObject *value = evaluate(&request, space);
+    if (value == NULL) {
+        return NULL;
+    }
+    (void)ends_plainly(threads, count_exit_functions);
+    flush("stdout");
+    flush("stderr");
+    return value;
+}

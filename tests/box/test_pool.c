@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pool: how many boxes are parked, who gets them, and that nobody gets a used or dead one. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "engine_fixture.h"
+#include "proc_fixture.h"
+#include "tap.h"
+
+static void set_pool(struct husk_engine *engine, uint32_t min, uint32_t max)
+{
+    struct husk_error e;
+
+    CHECK_OK(husk_pool_set(engine, "python", NULL, min, max, &e), &e);
+    CHECK_OK(husk_pool_wait(engine, "python", min, &e), &e);
+}
+
+static struct husk_pool_stats stats_of(struct husk_engine *engine)
+{
+    struct husk_pool_stats stats;
+    struct husk_error e;
+
+    CHECK_OK(husk_pool_stats(engine, "python", &stats, &e), &e);
+    return stats;
+}
+
+static void wait_parked(struct husk_engine *engine, uint32_t parked)
+{
+    struct husk_error e;
+
+    CHECK_OK(husk_pool_wait(engine, "python", parked, &e), &e);
+}
+
+TEST(as_many_boxes_are_parked_as_were_asked_for)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    static struct proc_list boxes;
+
+    set_pool(engine, 3, 5);
+    struct husk_pool_stats stats = stats_of(engine);
+    CHECK_INT(stats.parked, 3);
+    CHECK_INT(stats.starting, 0);
+    CHECK_INT(stats.hits + stats.misses + stats.dead, 0);
+    proc_children(proc_zygote(proc_launcher()), &boxes);
+    CHECK_INT(boxes.n, 3);
+}
+
+TEST(a_smaller_pool_gives_boxes_back)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    static struct proc_list boxes;
+
+    set_pool(engine, 4, 4);
+    proc_children(proc_zygote(proc_launcher()), &boxes);
+    CHECK_INT(boxes.n, 4);
+    set_pool(engine, 1, 1);
+    CHECK_INT(stats_of(engine).parked, 1);
+    /* One of the four is kept; which one is the pool's business. */
+    for (bool three_gone = false; !three_gone;) {
+        size_t gone = 0;
+        for (size_t i = 0; i < boxes.n; i++) {
+            gone += !proc_is_alive(boxes.pids[i]);
+        }
+        CHECK(gone <= 3);
+        three_gone = gone == 3;
+    }
+}
+
+TEST(a_run_takes_a_parked_box_and_another_one_takes_its_place)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    set_pool(engine, 2, 2);
+    for (int i = 0; i < 6; i++) {
+        CASE("run %d", i);
+        wait_parked(engine, 2);
+        AUTO_RESULT struct husk_result *r = fixture_cell(engine, "6 * 7");
+        CHECK_STR(r->value, "42");
+        CHECK(r->receipt.warm);
+        struct husk_pool_stats stats = stats_of(engine);
+        CHECK_INT(stats.hits, i + 1);
+        CHECK_INT(stats.misses, 0);
+        CHECK_INT(stats.parked + stats.starting, 2);
+    }
+    CHECK_INT(stats_of(engine).dead, 0);
+}
+
+TEST(a_run_that_finds_no_parked_box_counts_as_a_miss_and_gets_a_new_one)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_spec other = fixture_spec("python", HUSK_CELL, "1");
+    AUTO_RESULT struct husk_result *fit = NULL;
+    AUTO_RESULT struct husk_result *unfit = NULL;
+
+    set_pool(engine, 1, 1);
+    other.limits.memory_bytes = 64 * MIB; /* no parked box is that small */
+    unfit = fixture_run(engine, &other);
+    CHECK(!unfit->receipt.warm);
+    CHECK_INT(unfit->receipt.limits.memory_bytes, 64 * MIB);
+    CHECK_INT(stats_of(engine).misses, 1);
+    CHECK_INT(stats_of(engine).hits, 0);
+    fit = fixture_cell(engine, "1");
+    CHECK(fit->receipt.warm);
+    CHECK_INT(stats_of(engine).hits, 1);
+}
+
+TEST(timeout_and_output_bound_are_the_runs_not_the_boxs)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_spec slow = fixture_spec("python", HUSK_SCRIPT, "while True: pass");
+    struct husk_spec loud = fixture_spec("python", HUSK_SCRIPT, "while True: print('x' * 1000)");
+    AUTO_RESULT struct husk_result *r1 = NULL;
+    AUTO_RESULT struct husk_result *r2 = NULL;
+
+    set_pool(engine, 2, 2);
+    slow.limits.timeout_ms = 300;
+    r1 = fixture_run(engine, &slow);
+    CHECK(r1->receipt.warm);
+    CHECK_END(r1, "timeout timeout 124: timeout 300 ms");
+    loud.limits.output_bytes = 50 * 1024;
+    r2 = fixture_run(engine, &loud);
+    CHECK(r2->receipt.warm);
+    CHECK_END(r2, "failed output_limit 153: output 50 KiB");
+}
+
+TEST(a_run_without_pool_leaves_the_pool_alone)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_spec spec = fixture_spec("python", HUSK_CELL, "1");
+    AUTO_RESULT struct husk_result *r = NULL;
+
+    set_pool(engine, 1, 1);
+    spec.no_pool = true;
+    r = fixture_run(engine, &spec);
+    CHECK(!r->receipt.warm);
+    CHECK_INT(stats_of(engine).parked, 1);
+    CHECK_INT(stats_of(engine).hits + stats_of(engine).misses, 0);
+}
+
+/* Files, modules, variables, processes, System V memory, terminals: a box is used once. */
+TEST(nothing_of_one_run_is_seen_by_the_next)
+{
+    static const char leave[] =
+        "import builtins, ctypes, json, os, subprocess, sys, threading\n"
+        "open('/workspace/left', 'w').write('x')\nopen('/tmp/left', 'w').write('x')\n"
+        "os.environ['LEFT'] = 'x'\nbuiltins.left = 1\njson.left = 1\nsys.path.append('/left')\n"
+        "os.umask(0)\nos.chdir('/tmp')\nsys.setrecursionlimit(500)\n"
+        "subprocess.Popen(['/usr/bin/sleep', '100'])\n"
+        "threading.Thread(target=lambda: threading.Event().wait(), daemon=True).start()\n"
+        "ctypes.CDLL(None).shmget(0x1234, 4096, 0o1600)\nprint('left')\n";
+    static const char look[] =
+        "import builtins, ctypes, json, os, sys, threading\n"
+        "print(os.listdir('/workspace'), os.listdir('/tmp'), 'LEFT' in os.environ,\n"
+        "      hasattr(builtins, 'left'), hasattr(json, 'left'), '/left' in sys.path,\n"
+        "      os.umask(0o77) == 0o77, os.getcwd(), sys.getrecursionlimit(),\n"
+        "      len([p for p in os.listdir('/proc') if p.isdigit()]), threading.active_count(),\n"
+        "      ctypes.CDLL(None).shmget(0x1234, 4096, 0))\n";
+    static const char clean[] = "[] [] False False False False True /workspace 1000 1 1 -1\n";
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    set_pool(engine, 1, 1);
+    for (int i = 0; i < 4; i++) {
+        CASE("round %d", i);
+        wait_parked(engine, 1);
+        AUTO_RESULT struct husk_result *a = fixture_script(engine, leave);
+        CHECK_END(a, "completed exit 0");
+        wait_parked(engine, 1);
+        AUTO_RESULT struct husk_result *b = fixture_script(engine, look);
+        CHECK(a->receipt.warm && b->receipt.warm);
+        CHECK_STR(b->out, clean);
+    }
+}
+
+TEST(a_parked_box_that_was_killed_is_replaced_and_never_handed_out)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    static struct proc_list boxes;
+
+    set_pool(engine, 3, 3);
+    proc_children(proc_zygote(proc_launcher()), &boxes);
+    CHECK_INT(boxes.n, 3);
+    for (size_t i = 0; i < boxes.n; i++) {
+        proc_kill(boxes.pids[i]);
+    }
+    /* Whoever asks now gets a living one, however fast the news travels. */
+    for (int i = 0; i < 4; i++) {
+        CASE("run %d", i);
+        AUTO_RESULT struct husk_result *r = fixture_cell(engine, "6 * 7");
+        CHECK_END(r, "completed exit 0");
+        CHECK_STR(r->value, "42");
+    }
+    wait_parked(engine, 3);
+    CHECK_INT(stats_of(engine).dead, 3);
+}
+
+TEST(impossible_pools_are_refused)
+{
+    static const struct {
+        const char *name;
+        uint32_t min, max;
+        const char *type;
+    } rows[] = {
+        {"python", 2, 1, "invalid_argument"},
+        {"python", 0, 1001, "invalid_argument"},
+        {"no-such", 1, 1, "not_found"},
+    };
+    const struct husk_limits bad = {.memory_bytes = 1};
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_error e;
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CASE("%s %u to %u", rows[i].name, rows[i].min, rows[i].max);
+        CHECK_INT(husk_pool_set(engine, rows[i].name, NULL, rows[i].min, rows[i].max, &e), -1);
+        CHECK_STR(e.type, rows[i].type);
+    }
+    CHECK_INT(husk_pool_set(engine, "python", &bad, 1, 1, &e), -1);
+    CHECK_STR(e.type, "invalid_argument");
+}
+
+TEST(boxes_of_other_languages_can_be_parked_too)
+{
+    static const struct {
+        const char *template_name;
+        const char *code;
+    } rows[] = {{"shell", "echo ok"}, {"node", "console.log('ok')"}};
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_error e;
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const char *name = rows[i].template_name;
+        struct husk_spec spec = fixture_spec(name, HUSK_SCRIPT, rows[i].code);
+        if (str_eq(name, "node") && access("/usr/bin/node", X_OK) < 0) {
+            continue;
+        }
+        CASE("%s", name);
+        CHECK_OK(husk_pool_set(engine, name, NULL, 1, 1, &e), &e);
+        CHECK_OK(husk_pool_wait(engine, name, 1, &e), &e);
+        AUTO_RESULT struct husk_result *r = fixture_run(engine, &spec);
+        CHECK(r->receipt.warm);
+        CHECK_STR(r->out, "ok\n");
+    }
+}

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+# technique: 19 S5
+# held: an endless stream of well-formed frames does not grow husk and does not outlast the limit
+# expect: status=timeout|crashed husk_mb<=64 wall_s<=6
+# limits: --timeout 2
+import sys
+
+frame = sys._getframe()
+while "_husk" not in frame.f_globals:
+    frame = frame.f_back
+channel = frame.f_globals["_husk"]
+
+DISPLAY, DATA = 18, 20
+big = bytes(20 << 20)
+while True:
+    channel.send(DISPLAY, [(DATA, big)])
