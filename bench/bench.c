@@ -19,16 +19,11 @@ static const struct benchmark {
     const char *about;
     int (*run)(struct world *w, struct err *e);
 } benchmarks[] = {
-    {"P1", "warm exec", bench_warm},
-    {"P2", "cold exec", bench_cold},
-    {"P3", "data exec", bench_data},
-    {"P4", "size-flat fork", bench_size_flat},
-    {"P5", "throughput", bench_rate},
-    {"P6", "CPU per exec", bench_cpu},
-    {"P7", "fan-out", bench_fan_out},
-    {"P8", "density", bench_density},
-    {"P13", "isolation tax", bench_tax},
-    {"P14", "steady state", bench_steady},
+    {"P1", "warm exec", bench_warm},     {"P2", "cold exec", bench_cold},
+    {"P3", "data exec", bench_data},     {"P4", "size-flat fork", bench_size_flat},
+    {"P5", "throughput", bench_rate},    {"P6", "CPU per exec", bench_cpu},
+    {"P7", "fan-out", bench_fan_out},    {"P8", "density", bench_density},
+    {"P13", "isolation tax", bench_tax}, {"P14", "steady state", bench_steady},
     {"P15", "no debt", bench_debt},
 };
 
@@ -68,15 +63,14 @@ static bool ids_are_known(const struct options *o)
 static bool parse(int argc, char **argv, struct options *o, struct world *w)
 {
     static const struct option known[] = {
-        {"build", required_argument, NULL, 'b'},   {"source", required_argument, NULL, 's'},
-        {"scratch", required_argument, NULL, 't'}, {"runsc", required_argument, NULL, 'r'},
+        {"build", required_argument, NULL, 'b'},    {"source", required_argument, NULL, 's'},
+        {"scratch", required_argument, NULL, 't'},  {"runsc", required_argument, NULL, 'r'},
         {"platform", required_argument, NULL, 'p'}, {"docker", required_argument, NULL, 'd'},
-        {"markdown", no_argument, NULL, 'm'},
-        {NULL, 0, NULL, 0},
+        {"markdown", no_argument, NULL, 'm'},       {NULL, 0, NULL, 0},
     };
-    const char **texts[] = {['b'] = &o->build, ['s'] = &o->source,
-                            ['t'] = &o->scratch, ['r'] = &w->runsc, ['p'] = &w->runsc_platform,
-                            ['d'] = &w->docker_image};
+    const char **texts[] = {
+        ['b'] = &o->build, ['s'] = &o->source,         ['t'] = &o->scratch,
+        ['r'] = &w->runsc, ['p'] = &w->runsc_platform, ['d'] = &w->docker_image};
     int c;
 
     while ((c = getopt_long(argc, argv, "", known, NULL)) >= 0) {

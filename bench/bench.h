@@ -19,7 +19,7 @@ struct world {
     char build[PATH_MAX];   /* the build folder, staged */
     char source[PATH_MAX];  /* bench/ of the source tree: the Python peers */
     char scratch[PATH_MAX]; /* ours to fill; bench/run made the templates in it and removes it */
-    const char *runsc;        /* gVisor's runtime, or NULL */
+    const char *runsc;      /* gVisor's runtime, or NULL */
     const char *runsc_platform;
     const char *docker_image; /* an empty image, or NULL when no engine answers */
     int cores;

@@ -53,6 +53,7 @@ int child_open(struct child *ret, const char *const *args, struct err *e)
 {
     AUTO_CLOSE int theirs = -1;
     AUTO_CLOSE int out = -1;
+    char rehearsal[256]; /* what it wrote while warming up */
     int sockets[2];
     int pipe_fds[2];
 
@@ -73,7 +74,15 @@ int child_open(struct child *ret, const char *const *args, struct err *e)
     }
     fd_close(&theirs);
     r = fd_set_nonblock(ret->out, true);
-    return r < 0 ? err_sys(e, -r, "pipe") : hear(ret, "ready", e);
+    if (r < 0) {
+        return err_sys(e, -r, "pipe");
+    }
+    if (hear(ret, "ready", e) < 0) {
+        return -1;
+    }
+    while (read(ret->out, rehearsal, sizeof(rehearsal)) > 0) {
+    }
+    return 0;
 }
 
 /* The end of its socket is the end of the helper. */

@@ -147,9 +147,10 @@ static double sum_up(const struct crowd *c, double dirty, const struct host_memo
     double stacks = now->kernel_stack - c->before.kernel_stack;
     double percpu = now->percpu - c->before.percpu;
 
-    fprintf(stderr,
-            "    %-24s dirty %4.0f  slab %4.0f  page tables %4.0f  stacks %3.0f  (percpu %3.0f) KB\n",
-            c->name, dirty / CROWD, slab / CROWD, tables / CROWD, stacks / CROWD, percpu / CROWD);
+    fprintf(
+        stderr,
+        "    %-24s dirty %4.0f  slab %4.0f  page tables %4.0f  stacks %3.0f  (percpu %3.0f) KB\n",
+        c->name, dirty / CROWD, slab / CROWD, tables / CROWD, stacks / CROWD, percpu / CROWD);
     return (dirty + slab + tables + stacks) / CROWD;
 }
 

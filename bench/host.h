@@ -38,5 +38,5 @@ double host_rss(pid_t pid);
 /* Open descriptors of a process; those that refer to network namespaces in ret_netns (may be NULL). */
 size_t host_descriptors(pid_t pid, size_t *ret_netns);
 
-size_t host_mounts(pid_t pid); /* in its mount namespace */
+size_t host_mounts(pid_t pid);       /* in its mount namespace */
 size_t host_cgroups(pid_t launcher); /* directories that it made, in all hierarchies */

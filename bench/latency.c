@@ -38,11 +38,8 @@ int bench_warm(struct world *w, struct err *e)
 {
     static struct peer exec_true;
     static struct peer bwrap;
-    struct subject s = {.world = w,
-                        .template_name = "python",
-                        .code = CODE,
-                        .expect = CODE_OUTPUT,
-                        .warm = true};
+    struct subject s = {
+        .world = w, .template_name = "python", .code = CODE, .expect = CODE_OUTPUT, .warm = true};
 
     peer_true(&exec_true);
     peer_bwrap(CODE, CODE_OUTPUT, &bwrap);
@@ -64,8 +61,7 @@ int bench_cold(struct world *w, struct err *e)
     static struct peer crun;
     static struct peer runsc;
     static struct peer docker;
-    struct subject s = {
-        .world = w, .template_name = "python", .code = CODE, .expect = CODE_OUTPUT};
+    struct subject s = {.world = w, .template_name = "python", .code = CODE, .expect = CODE_OUTPUT};
 
     peer_true(&exec_true);
     peer_bwrap(CODE, CODE_OUTPUT, &bwrap);
@@ -118,7 +114,8 @@ int bench_size_flat(struct world *w, struct err *e)
         .id = "P4",
         .what = "cold exec, 1 GB zygote",
         .ours = contender_of("husk, 1 GB zygote", &large),
-        .opponents = {{.contender = contender_of("64 MB zygote", &small), .bar = AT_MOST(1.3, 1.1)}},
+        .opponents = {{.contender = contender_of("64 MB zygote", &small),
+                       .bar = AT_MOST(1.3, 1.1)}},
         .n = 1,
     };
     int r = subject_open(&small, 0, e);

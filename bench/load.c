@@ -4,7 +4,7 @@
 #include "subject.h"
 #include "work.h"
 
-#define PARKED 8          /* boxes that each worker keeps ready */
+#define PARKED 8 /* boxes that each worker keeps ready */
 #define SUBJECT_SECONDS 3.0
 #define PEER_SECONDS 2.0
 
@@ -53,20 +53,6 @@ static int open_cold(void *user, struct err *e)
     return subject_open(user, 0, e);
 }
 
-/* In a closed loop a run may find the pool empty and make its own box: then it is a cold one. */
-static int once_either(void *user, double *ret, struct err *e)
-{
-    struct subject *s = user;
-    struct husk_pool_stats stats;
-    struct husk_error h;
-
-    if (husk_pool_stats(s->engine, s->template_name, &stats, &h) < 0) {
-        return err_set(e, ERR_SYSTEM, "%s", h.message);
-    }
-    s->warm = stats.parked > 0;
-    return subject_once(s, ret, e);
-}
-
 static void close_subject(void *user)
 {
     subject_close(user);
@@ -89,10 +75,9 @@ int bench_rate(struct world *w, struct err *e)
 {
     static struct peer exec_true;
     static struct peer bwrap;
-    struct subject s = {
-        .world = w, .template_name = "python", .code = CODE, .expect = CODE_OUTPUT};
+    struct subject s = {.world = w, .template_name = "python", .code = CODE, .expect = CODE_OUTPUT};
     struct load ours = {
-        .job = {"husk, pool", open_pooled, once_either, close_subject, &s},
+        .job = {"husk, pool", open_pooled, subject_once_pooled, close_subject, &s},
         .workers = w->cores,
         .seconds = SUBJECT_SECONDS,
     };
@@ -116,8 +101,7 @@ int bench_cpu(struct world *w, struct err *e)
 {
     static struct peer exec_true;
     static struct peer bwrap;
-    struct subject s = {
-        .world = w, .template_name = "python", .code = CODE, .expect = CODE_OUTPUT};
+    struct subject s = {.world = w, .template_name = "python", .code = CODE, .expect = CODE_OUTPUT};
     struct load ours = {
         .job = {"husk, cold", open_cold, subject_once, close_subject, &s}, .few = 20, .many = 220};
     struct load peers[2] = {{.few = 20, .many = 220}, {.few = 5, .many = 45}};

@@ -29,23 +29,39 @@ static json_t *bind(const char *path)
                      path, "options", "rbind", "ro");
 }
 
-/* Makes what a mount needs to stand on; links of the host are made as links. */
+/* Makes what a mount needs to stand on; a link of the host is made as a link. 1: needs a mount, 0: does not. */
+static int make_place(int root, const char *path)
+{
+    char target[256];
+    struct stat st;
+
+    if (peer_host_link(path, target, sizeof(target))) {
+        return symlinkat(target, root, path + 1) < 0 && errno != EEXIST ? -1 : 0;
+    }
+    if (stat(path, &st) < 0) {
+        return 0;
+    }
+    int r = S_ISDIR(st.st_mode) ? mkdirat(root, path + 1, 0755)
+                                : mknodat(root, path + 1, S_IFREG | 0644, 0);
+    return r < 0 && errno != EEXIST ? -1 : 1;
+}
+
+/* The mounts of a root that has been made for them; NULL when it could not. */
 static json_t *make_root(int root)
 {
     json_t *mounts = json_pack("[o, o, o]", special("proc", "/proc"), special("tmpfs", "/dev"),
                                special("tmpfs", "/tmp"));
+    int r = mkdirat(root, "etc", 0755) < 0 && errno != EEXIST ? -1 : 0;
 
-    (void)mkdirat(root, "etc", 0755);
-    for (const char *const *path = peer_host_paths; *path != NULL; path++) {
-        char target[256];
-        struct stat st;
-        if (peer_host_link(*path, target, sizeof(target))) {
-            (void)symlinkat(target, root, *path + 1);
-        } else if (stat(*path, &st) == 0) {
-            (void)(S_ISDIR(st.st_mode) ? mkdirat(root, *path + 1, 0755)
-                                       : mknodat(root, *path + 1, S_IFREG | 0644, 0));
+    for (const char *const *path = peer_host_paths; *path != NULL && r >= 0; path++) {
+        r = make_place(root, *path);
+        if (r > 0) {
             json_array_append_new(mounts, bind(*path));
         }
+    }
+    if (r < 0) {
+        json_decref(mounts);
+        return NULL;
     }
     return mounts;
 }
@@ -54,13 +70,12 @@ static json_t *describe(const char *code, json_t *mounts)
 {
     json_t *config = json_pack("{s:s, s:{s:s, s:b}, s:s}", "ociVersion", "1.0.2", "root", "path",
                                "rootfs", "readonly", 1, "hostname", "box");
-    json_t *process = json_pack(
-        "{s:b, s:{s:i, s:i}, s:[s, s, s, s], s:[s, s], s:s, s:b}", "terminal", 0, "user", "uid", 0,
-        "gid", 0, "args", "/usr/bin/python3", "-I", "-c", code, "env", "PATH=/usr/bin:/bin",
-        "LANG=C.UTF-8", "cwd", "/", "noNewPrivileges", 1);
-    json_t *namespaces =
-        json_pack("[{s:s}, {s:s}, {s:s}, {s:s}, {s:s}]", "type", "pid", "type", "network", "type",
-                  "ipc", "type", "uts", "type", "mount");
+    json_t *process =
+        json_pack("{s:b, s:{s:i, s:i}, s:[s, s, s, s], s:[s, s], s:s, s:b}", "terminal", 0, "user",
+                  "uid", 0, "gid", 0, "args", "/usr/bin/python3", "-I", "-c", code, "env",
+                  "PATH=/usr/bin:/bin", "LANG=C.UTF-8", "cwd", "/", "noNewPrivileges", 1);
+    json_t *namespaces = json_pack("[{s:s}, {s:s}, {s:s}, {s:s}, {s:s}]", "type", "pid", "type",
+                                   "network", "type", "ipc", "type", "uts", "type", "mount");
 
     json_object_set_new(config, "process", process);
     json_object_set_new(config, "mounts", mounts);
@@ -85,7 +100,11 @@ static int make_bundle(const char *path, const char *code, struct err *e)
     if (root < 0 || str_format(file, sizeof(file), "%s/config.json", path) < 0) {
         return err_sys(e, errno, "open %s/rootfs", path);
     }
-    json_t *config = describe(code, make_root(root));
+    json_t *mounts = make_root(root);
+    if (mounts == NULL) {
+        return err_sys(e, errno, "fill %s/rootfs", path);
+    }
+    json_t *config = describe(code, mounts);
     int r = json_dump_file(config, file, JSON_INDENT(1));
     json_decref(config);
     return r < 0 ? err_sys(e, errno, "write %s", file) : 0;
@@ -102,10 +121,10 @@ static int hide_unified(struct err *e)
     if (home < 0 || unshare(CLONE_NEWNS) < 0) {
         return err_sys(e, errno, "new mount namespace");
     }
-    int made = mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-                       umount2(UNIFIED, MNT_DETACH) < 0
-                   ? -1
-                   : open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+    int made =
+        mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || umount2(UNIFIED, MNT_DETACH) < 0
+            ? -1
+            : open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
     int why = errno;
     if (setns(home, CLONE_NEWNS) < 0) {
         return err_sys(e, errno, "leave the new mount namespace");

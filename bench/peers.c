@@ -19,9 +19,15 @@
 static char *const peer_env[] = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "OPENBLAS_NUM_THREADS=1",
                                  NULL};
 
-const char *const peer_host_paths[] = {"/usr",   "/bin",   "/sbin",
-                                       "/lib",   "/lib32", "/lib64",
-                                       "/libx32", "/etc/ld.so.cache", "/etc/alternatives",
+const char *const peer_host_paths[] = {"/usr",
+                                       "/bin",
+                                       "/sbin",
+                                       "/lib",
+                                       "/lib32",
+                                       "/lib64",
+                                       "/libx32",
+                                       "/etc/ld.so.cache",
+                                       "/etc/alternatives",
                                        NULL};
 
 bool peer_host_link(const char *path, char *target, size_t size)
@@ -212,8 +218,8 @@ void peer_true(struct peer *ret)
 void peer_bwrap(const char *code, const char *expect, struct peer *ret)
 {
     peer_begin(ret, "bwrap+python", 23.3, expect);
-    peer_add(ret, (const char *const[]){"bwrap", "--unshare-all", "--proc", "/proc", "--dev", "/dev",
-                                        "--tmpfs", "/tmp", NULL});
+    peer_add(ret, (const char *const[]){"bwrap", "--unshare-all", "--proc", "/proc", "--dev",
+                                        "/dev", "--tmpfs", "/tmp", NULL});
     for (const char *const *path = peer_host_paths; *path != NULL; path++) {
         char target[256];
         if (peer_host_link(*path, target, sizeof(target))) {
@@ -242,6 +248,7 @@ void peer_docker(const struct world *w, const char *code, const char *expect, st
             peer_add(ret, (const char *const[]){"-v", volume, NULL});
         }
     }
-    peer_add(ret, (const char *const[]){w->docker_image, "/usr/bin/python3", "-I", "-c", code, NULL});
+    peer_add(ret,
+             (const char *const[]){w->docker_image, "/usr/bin/python3", "-I", "-c", code, NULL});
     peer_try(ret);
 }

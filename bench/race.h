@@ -13,8 +13,9 @@
 struct contender {
     const char *name;
     const char *unit;
-    double recorded; /* p50 on a quiet machine; 0: none. A peer beyond twice this means a busy machine */
-    int chunk;       /* measurements in a row */
+    double
+        recorded; /* p50 on a quiet machine; 0: none. A peer beyond twice this means a busy machine */
+    int chunk;    /* measurements in a row */
     int (*prepare)(void *user, int chunk, struct err *e); /* untimed, before a chunk; may be NULL */
     int (*once)(void *user, double *ret, struct err *e);  /* one measurement */
     void *user;

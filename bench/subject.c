@@ -16,7 +16,8 @@ int subject_pool(struct subject *s, uint32_t min, uint32_t max, struct err *e)
 {
     struct husk_error h;
 
-    return husk_pool_set(s->engine, s->template_name, NULL, min, max, &h) < 0 ? from_husk(&h, e) : 0;
+    return husk_pool_set(s->engine, s->template_name, NULL, min, max, &h) < 0 ? from_husk(&h, e)
+                                                                              : 0;
 }
 
 int subject_wait(struct subject *s, uint32_t parked, struct err *e)
@@ -107,4 +108,17 @@ int subject_once(void *user, double *ret, struct err *e)
     }
     husk_result_free(result);
     return right ? 0 : -1;
+}
+
+int subject_once_pooled(void *user, double *ret, struct err *e)
+{
+    struct subject *s = user;
+    struct husk_pool_stats stats;
+    struct husk_error h;
+
+    if (husk_pool_stats(s->engine, s->template_name, &stats, &h) < 0) {
+        return from_husk(&h, e);
+    }
+    s->warm = stats.parked > 0;
+    return subject_once(s, ret, e);
 }

@@ -12,8 +12,8 @@ struct subject {
     const struct world *world;
     const char *template_name;
     const char *code;
-    const char *expect; /* its whole stdout */
-    bool warm;          /* boxes come from the pool */
+    const char *expect;         /* its whole stdout */
+    bool warm;                  /* boxes come from the pool */
     struct husk_engine *engine; /* owned */
 };
 
@@ -23,6 +23,9 @@ void subject_close(struct subject *s);
 
 /* One run, checked; ms until husk_run() returned. The signature is that of a contender. */
 int subject_once(void *subject, double *ret, struct err *e);
+
+/* Likewise with a pool that refills itself: in a closed loop a run may find it empty and make its own box. */
+int subject_once_pooled(void *subject, double *ret, struct err *e);
 
 /* Parks that many boxes and stops refilling: what is timed next is runs alone. Likewise a contender's. */
 int subject_fill(void *subject, int boxes, struct err *e);

@@ -30,12 +30,12 @@ static int fork_once(void *user, double *ret, struct err *e)
 int bench_tax(struct world *w, struct err *e)
 {
     struct child child = {.socket = -1, .out = -1};
-    struct subject s = {
-        .world = w, .template_name = "python", .code = CODE, .expect = CODE_OUTPUT};
+    struct subject s = {.world = w, .template_name = "python", .code = CODE, .expect = CODE_OUTPUT};
     struct match m = {
         .id = "P13",
         .what = "isolation tax",
-        .ours = {.name = "husk, cold", .unit = "ms", .chunk = CHUNK, .once = subject_once, .user = &s},
+        .ours =
+            {.name = "husk, cold", .unit = "ms", .chunk = CHUNK, .once = subject_once, .user = &s},
         .opponents = {{.contender = {.name = "fork of the same zygote",
                                      .unit = "ms",
                                      .chunk = CHUNK,

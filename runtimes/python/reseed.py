@@ -58,12 +58,13 @@ _KNOWN: dict[str, Callable[[Any], None]] = {
 }
 
 
-def prepare() -> None:
-    """In the zygote: decide once what there is to reseed."""
+def prepare() -> bool:
+    """In the zygote: decide once what there is to reseed. False: nothing but libc's generators."""
     for name, hook in _KNOWN.items():
         module = sys.modules.get(name)
         if module is not None:
             _hooks.append(lambda hook=hook, module=module: hook(module))  # type: ignore[misc]
+    return bool(_hooks)
 
 
 def apply() -> None:

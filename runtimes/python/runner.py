@@ -31,8 +31,7 @@ EVENT, CONTEXT, TIMEOUT_MS = 8, 9, 10
 EXIT, VALUE, VALUE_JSON, ERROR_TYPE, ERROR_MESSAGE, TRACEBACK = 13, 14, 15, 16, 17, 18
 SCRIPT, CELL, HANDLER = 0, 1, 2
 
-SESSION = 1
-REST_ALL, REST_VALUE, REST_ERROR = 0, 1, 2  # src/runner/module_once.c
+REST_ALL, REST_VALUE, REST_ERROR, REST_SESSION = 0, 1, 2, 3  # src/runner/module_once.c
 VALUE_MAX = 1 << 20
 MESSAGE_MAX = 64 << 10
 
@@ -262,49 +261,39 @@ def _new_space() -> dict[str, Any]:
     return space
 
 
-_FIRST_CELL = "print(1+1)"
 _template_warm_up = ""
 _space: dict[str, Any] = {}
 
 
-def _first_cell() -> None:
-    """The steps of a first short cell, as _husk.once() takes them."""
-    _husk.rehearse_once(_FIRST_CELL, _space, threading._active, atexit._ncallbacks)  # type: ignore
-
-
-def _warm() -> None:
-    """Touches the memory that a first cell will touch, before anybody waits for it."""
-    saved = _husk.mute(True)
-    if _template_warm_up:
+def _in_box(warm: int) -> None:
+    """First thing in a new box, where there is anything to do."""
+    reseed.apply()
+    if warm and _template_warm_up:
         exec(_template_warm_up, {"__builtins__": builtins})
-    _first_cell()
-    _husk.unmute(saved)
 
 
-def rehearse(template_warm_up: str) -> None:
-    """In the zygote: all of it once, so that what is made lazily exists before memory is frozen."""
+def prepare(template_warm_up: str) -> None:
+    """In the zygote: everything that can be done once, so that boxes need not."""
     global _template_warm_up, _space
     _template_warm_up = template_warm_up
     _open_stdio()
     _space = _new_space()
     if template_warm_up:
         exec(template_warm_up, {"__builtins__": builtins})
-    _first_cell()
     execute({KIND: b"\x01", CODE: b"x = 1\nx"}, {"__builtins__": builtins}, False)
     linecache.cache.clear()
     sys.path.insert(0, "/workspace")
+    has_work = reseed.prepare() or bool(template_warm_up)
+    _husk.prepare(
+        _space,
+        threading._active,  # type: ignore[attr-defined]
+        atexit._ncallbacks,
+        _in_box if has_work else None,
+    )
 
 
-def rehearse_box() -> None:
-    """In a throw-away fork of the zygote: what a box does up to the end of its first cell."""
-    reseed.apply()
-    _warm()
-
-
-def _serve_once() -> None:
-    _husk.ready()
-    # Comes back only with what C cannot do; the common run ends inside.
-    rest, what, fields = _husk.once(_space, threading._active, atexit._ncallbacks)  # type: ignore
+def _end_once(rest: int, what: Any, fields: Fields) -> None:
+    """What C could not do for a single-use box."""
     single = _prepare(fields)
     if rest == REST_ALL:
         answer = execute(single, _space, True)
@@ -319,7 +308,7 @@ def _serve_once() -> None:
 
 def _serve_context() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    _husk.mute(False)
+    _husk.mute()
     _husk.ready()
     while True:
         try:
@@ -332,7 +321,7 @@ def _serve_context() -> None:
                 continue
             answer = execute(_prepare(fields), _space, False)
             _send_files(fields)
-            _husk.mute(False)
+            _husk.mute()
             _husk.send(DONE, answer)
         except KeyboardInterrupt:
             continue  # an interrupt that came after its cell had ended
@@ -348,13 +337,11 @@ def _branch(fd: int) -> None:
         os.close(fd)
 
 
-def serve(mode: int, warm: bool) -> None:
-    """In a new box: from isolation to the first byte of user code."""
-    reseed.apply()
-    if mode == SESSION:
+def serve(rest: int, what: Any, fields: Fields) -> None:
+    """In a new box, with what _husk.zygote() left to do."""
+    if rest == REST_SESSION:
         _husk.session()  # PID 1 stays in there; a context comes out
         reseed.apply()
         _serve_context()
-    if warm:
-        _warm()
-    _serve_once()
+    else:
+        _end_once(rest, what, fields)

@@ -20,7 +20,6 @@ import argparse  # noqa: E402
 import gc  # noqa: E402
 import threading  # noqa: E402
 
-import reseed  # noqa: E402
 import runner  # noqa: E402
 
 # A user's own handler.py or runner.py must be found, not ours.
@@ -53,19 +52,15 @@ def options() -> argparse.Namespace:
 def main() -> None:
     chosen = options()
     preload(chosen.modules)
-    reseed.prepare()
-    runner.rehearse(chosen.warm)
+    runner.prepare(chosen.warm)
     gc.collect()
     gc.freeze()
     gc.enable()
     if not chosen.plain_fork:
         _husk.freeze()
-        if _husk.rehearse():
-            runner.rehearse_box()
-            _husk.hotset_save()
+        _husk.rehearse()
     sys.excepthook = sys.__excepthook__
-    mode, warm = _husk.zygote()
-    runner.serve(mode, bool(warm))
+    runner.serve(*_husk.zygote())
 
 
 main()

@@ -20,6 +20,16 @@ PyObject *husk_recv(PyObject *self, PyObject *args);
 PyObject *husk_send(PyObject *self, PyObject *args);
 PyObject *husk_send_file(PyObject *self, PyObject *args);
 
+/* module_box.c */
+int module_ready(void); /* says READY; 0 or -errno */
+int module_mute(int saved[3]); /* stdio to /dev/null; keeps the old ones if saved is not NULL. 0 or -errno */
+int module_unmute(int saved[3]);
+void module_seed_libc(void);
+PyObject *husk_ready(PyObject *self, PyObject *args);
+PyObject *husk_mute(PyObject *self, PyObject *args);
+PyObject *husk_seed_libc(PyObject *self, PyObject *args);
+
 /* module_once.c */
-PyObject *husk_once(PyObject *self, PyObject *args);
-PyObject *husk_rehearse_once(PyObject *self, PyObject *args);
+PyObject *husk_prepare(PyObject *self, PyObject *args);
+PyObject *husk_rehearse(PyObject *self, PyObject *args);
+PyObject *husk_zygote(PyObject *self, PyObject *args);

@@ -15,9 +15,20 @@
 
 #include "box/setup.h"
 #include "runner/control.h"
+#include "runner/hotset.h"
+#include "runner/zygote.h"
+#include "wire/launcher_msg.h"
 
-/* Who takes over: the first item of what once() returns. Known to runner.py. */
-enum rest { REST_ALL = 0, REST_VALUE = 1, REST_ERROR = 2 };
+/* What is left for Python to do: the first item of what zygote() returns. Known to runner.py. */
+enum rest { REST_ALL = 0, REST_VALUE = 1, REST_ERROR = 2, REST_SESSION = 3 };
+
+/* Python's part of the work, handed over before memory is frozen. Owned for ever. */
+static struct {
+    PyObject *space;                /* globals of the code that runs */
+    PyObject *threads;              /* threading._active */
+    PyObject *count_exit_functions; /* atexit._ncallbacks */
+    PyObject *in_box;               /* called first in a new box: reseed, warm-up of the template; None: nothing to do */
+} given;
 
 struct request {
     const char *code; /* NUL-terminated */
@@ -70,14 +81,14 @@ static PyObject *compile_request(const struct request *r)
                             r->kind == FRAME_CELL ? Py_eval_input : Py_file_input);
 }
 
-static PyObject *evaluate(const struct request *r, PyObject *space)
+static PyObject *evaluate(const struct request *r)
 {
     PyObject *code = compile_request(r);
 
     if (code == NULL) {
         return NULL;
     }
-    PyObject *value = PyEval_EvalCode(code, space, space);
+    PyObject *value = PyEval_EvalCode(code, given.space, given.space);
     Py_DECREF(code);
     return value;
 }
@@ -95,14 +106,14 @@ static int flush(const char *stream)
 }
 
 /* Nothing that a normal interpreter would wait for or call at its end. */
-static bool ends_plainly(PyObject *threads, PyObject *count_exit_functions)
+static bool ends_plainly(void)
 {
-    PyObject *n = PyObject_CallObject(count_exit_functions, NULL);
+    PyObject *n = PyObject_CallObject(given.count_exit_functions, NULL);
     bool none = n != NULL && PyLong_AsLong(n) == 0;
 
     Py_XDECREF(n);
     PyErr_Clear();
-    return none && PyDict_Size(threads) == 1;
+    return none && PyDict_Size(given.threads) == 1;
 }
 
 static void send_done_and_wait(void)
@@ -152,20 +163,13 @@ static PyObject *take_exception(void)
     return value;
 }
 
-/* once(space, threads, count_exit_functions) -> (rest, value or exception, fields), or never. */
-PyObject *husk_once(PyObject *self, PyObject *args)
+/* Waits for the run and serves it: (rest, value or exception, fields), or never. */
+static PyObject *serve_once(void)
 {
     struct fd_set_msg fds = {.n = 0};
     struct request request;
     struct buf *body;
-    PyObject *space;
-    PyObject *threads;
-    PyObject *count_exit_functions;
 
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOO", &space, &threads, &count_exit_functions)) {
-        return NULL;
-    }
     if (module_wait(&body, &fds) <= 0 || module_run.type != FRAME_RUN) {
         _exit(0); /* thrown away unused */
     }
@@ -173,7 +177,7 @@ PyObject *husk_once(PyObject *self, PyObject *args)
     if (!read_request(body, &request)) {
         return hand_over(REST_ALL, NULL, body);
     }
-    PyObject *value = evaluate(&request, space);
+    PyObject *value = evaluate(&request);
     if (value == NULL) {
         if (request.kind == FRAME_CELL && PyErr_ExceptionMatches(PyExc_SyntaxError)) {
             PyErr_Clear(); /* more than an expression, most likely: Python looks again */
@@ -181,8 +185,7 @@ PyObject *husk_once(PyObject *self, PyObject *args)
         }
         return hand_over(REST_ERROR, take_exception(), body);
     }
-    if ((request.kind == FRAME_CELL && value != Py_None) ||
-        !ends_plainly(threads, count_exit_functions)) {
+    if ((request.kind == FRAME_CELL && value != Py_None) || !ends_plainly()) {
         return hand_over(REST_VALUE, value, body);
     }
     flush("stdout");
@@ -191,24 +194,81 @@ PyObject *husk_once(PyObject *self, PyObject *args)
     return NULL;
 }
 
-/* The same steps up to the answer, for rehearsal and warm-up. */
-PyObject *husk_rehearse_once(PyObject *self, PyObject *args)
+/* The steps of a first short cell, up to its answer. */
+static int first_cell(void)
 {
-    struct request request = {.kind = FRAME_CELL, .name = "<cell>"};
-    PyObject *space;
-    PyObject *threads;
-    PyObject *count_exit_functions;
+    const struct request request = {.kind = FRAME_CELL, .name = "<cell>", .code = "print(1+1)"};
+    int saved[3];
 
-    (void)self;
-    if (!PyArg_ParseTuple(args, "sOOO", &request.code, &space, &threads, &count_exit_functions)) {
-        return NULL;
+    if (module_mute(saved) < 0) {
+        return -1;
     }
-    PyObject *value = evaluate(&request, space);
-    if (value == NULL) {
-        return NULL;
-    }
-    (void)ends_plainly(threads, count_exit_functions);
+    PyObject *value = evaluate(&request);
+    (void)ends_plainly();
     flush("stdout");
     flush("stderr");
-    return value;
+    int r = module_unmute(saved);
+    Py_XDECREF(value);
+    return value == NULL || r < 0 ? -1 : 0;
+}
+
+/* What a new box does first. */
+static int settle(bool warm)
+{
+    module_seed_libc();
+    if (given.in_box != Py_None) {
+        PyObject *done = PyObject_CallFunction(given.in_box, "i", (int)warm);
+        if (done == NULL) {
+            return -1;
+        }
+        Py_DECREF(done);
+    }
+    return warm ? first_cell() : 0;
+}
+
+/* prepare(space, threads, count_exit_functions, in_box) */
+PyObject *husk_prepare(PyObject *self, PyObject *args)
+{
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOO", &given.space, &given.threads, &given.count_exit_functions,
+                          &given.in_box)) {
+        return NULL;
+    }
+    Py_INCREF(given.space);
+    Py_INCREF(given.threads);
+    Py_INCREF(given.count_exit_functions);
+    Py_INCREF(given.in_box);
+    if (first_cell() < 0) { /* makes what is made lazily, before memory is frozen */
+        return PyErr_Occurred() != NULL ? NULL : module_errno(-errno);
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject *husk_rehearse(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    if (hotset_rehearse()) {
+        (void)settle(true);
+        hotset_save();
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject *husk_zygote(PyObject *self, PyObject *args)
+{
+    static struct zygote_child child; /* not on the stack: nothing above this frame may move */
+
+    (void)self;
+    (void)args;
+    zygote_serve(&child);
+    hotset_touch();
+    if (child.mode == LAUNCHER_SESSION) {
+        return Py_BuildValue("iO[]", (int)REST_SESSION, Py_None);
+    }
+    if (settle(child.warm) < 0) {
+        return NULL;
+    }
+    int r = module_ready();
+    return r < 0 ? module_errno(r) : serve_once();
 }

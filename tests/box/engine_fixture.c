@@ -165,3 +165,33 @@ void fixture_check_has(const char *file, int line, const char *text, const char 
         tap_fail(file, line, "\"%s\" is not in \"%.800s\"", part, text != NULL ? text : "(NULL)");
     }
 }
+
+void fixture_session_close(struct husk_session **session)
+{
+    husk_session_close(*session);
+}
+
+struct husk_session *fixture_session(struct husk_engine *engine, const struct husk_limits *limits)
+{
+    struct husk_spec spec = {.template_name = "python"};
+    struct husk_session *session = NULL;
+    struct husk_error e;
+
+    if (limits != NULL) {
+        spec.limits = *limits;
+    }
+    CHECK_OK(husk_session_open(engine, &spec, &session, &e), &e);
+    return session;
+}
+
+struct husk_result *fixture_in(struct husk_session *s, uint32_t context, uint64_t timeout_ms,
+                               const char *code)
+{
+    struct husk_spec spec = fixture_spec("python", HUSK_CELL, code);
+    struct husk_result *result = NULL;
+    struct husk_error e;
+
+    spec.limits.timeout_ms = timeout_ms;
+    CHECK_OK(husk_session_run(s, context, &spec, &result, &e), &e);
+    return result;
+}

@@ -55,3 +55,23 @@ void fixture_check_has(const char *file, int line, const char *text, const char 
             tap_fail(__FILE__, __LINE__, "%s: %s: %s", #call, (error)->type, (error)->message);    \
         }                                                                                          \
     } while (0)
+
+/* ---- sessions ---- */
+
+#define AUTO_SESSION AUTO(fixture_session_close)
+void fixture_session_close(struct husk_session **session);
+
+/* A session of the python template; NULL: with default limits. */
+struct husk_session *fixture_session(struct husk_engine *engine, const struct husk_limits *limits);
+
+/* Runs a cell; 0: with the session's own time limit. A refusal fails the test. */
+struct husk_result *fixture_in(struct husk_session *s, uint32_t context, uint64_t timeout_ms,
+                               const char *code);
+
+/* A cell that must complete, and its value. */
+#define CHECK_CELL(session, context, code, want)                                                   \
+    do {                                                                                           \
+        AUTO_RESULT struct husk_result *cell_ = fixture_in((session), (context), 0, (code));       \
+        CHECK_END(cell_, "completed exit 0");                                                      \
+        CHECK_STR(cell_->value, (want));                                                           \
+    } while (0)

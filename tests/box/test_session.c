@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions: what lives on from cell to cell, and what a cell that goes wrong does to it. */
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "engine_fixture.h"
+#include "tap.h"
+
+TEST(variables_modules_and_files_live_on)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+
+    CHECK_CELL(s, 0, "x = 41\nimport json\nopen('f', 'w').write('kept')", "4");
+    CHECK_CELL(s, 0, "def f(): return x + 1\nf()", "42");
+    CHECK_CELL(s, 0, "[f(), json.dumps(x), open('f').read()]", "[42, '41', 'kept']");
+    CHECK_CELL(s, 0, "__name__", "'__main__'");
+}
+
+TEST(an_exception_leaves_the_state_alone)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+
+    CHECK_CELL(s, 0, "x = 1", NULL);
+    AUTO_RESULT struct husk_result *r = fixture_in(s, 0, 0, "x = 2\n1 / 0\nx = 3");
+    CHECK_END(r, "failed exit 1");
+    CHECK_STR(r->error.type, "ZeroDivisionError");
+    CHECK_HAS(r->error.traceback, "line 2, in <module>");
+    CHECK_CELL(s, 0, "x", "2");
+    AUTO_RESULT struct husk_result *syntax = fixture_in(s, 0, 0, "x = 4\nif");
+    CHECK_STR(syntax->error.type, "SyntaxError");
+    CHECK_CELL(s, 0, "x", "2");
+    AUTO_RESULT struct husk_result *exit = fixture_in(s, 0, 0, "import sys; sys.exit(3)");
+    CHECK_END(exit, "failed exit 3");
+    CHECK_CELL(s, 0, "x", "2");
+}
+
+TEST(a_cell_that_takes_too_long_is_interrupted_and_the_state_lives_on)
+{
+    static const char *const codes[] = {
+        "n += 1\nwhile True: pass",
+        "n += 1\nimport time; time.sleep(100)",
+        "n += 1\nimport threading; threading.Event().wait()",
+        "n += 1\nimport subprocess; subprocess.run(['/usr/bin/sleep', '100'])",
+    };
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+
+    CHECK_CELL(s, 0, "n = 0", NULL);
+    for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+        CASE("%s", codes[i]);
+        AUTO_RESULT struct husk_result *r = fixture_in(s, 0, 200, codes[i]);
+        CHECK_END(r, "timeout timeout 124: timeout 200 ms");
+    }
+    CHECK_CELL(s, 0, "n", "4");
+}
+
+TEST(a_cell_that_cleans_up_when_interrupted_can_do_so)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+    AUTO_RESULT struct husk_result *r = fixture_in(s, 0, 200,
+                                                   "try:\n    while True: n = 1\n"
+                                                   "finally:\n    cleaned = True\n");
+
+    CHECK_END(r, "timeout timeout 124: timeout 200 ms");
+    CHECK_CELL(s, 0, "cleaned", "True");
+}
+
+TEST(a_cell_that_ignores_the_interrupt_is_killed_and_its_context_made_anew)
+{
+    static const char *const codes[] = {
+        "while True:\n    try:\n        while True: n = 1\n    except KeyboardInterrupt: pass",
+        "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(100)",
+    };
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+
+    for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+        CASE("%s", codes[i]);
+        CHECK_CELL(s, 0, "x = 1\nopen('f', 'w').write('kept')\nx", "1");
+        AUTO_RESULT struct husk_result *r = fixture_in(s, 0, 100, codes[i]);
+        CHECK_END(r, "timeout timeout 124: timeout 100 ms");
+        CHECK_CELL(s, 0, "['x' in globals(), open('f').read()]", "[False, 'kept']");
+    }
+}
+
+TEST(a_crash_costs_the_state_and_not_the_session)
+{
+    static const struct {
+        const char *code;
+        const char *end;
+    } rows[] = {
+        {"import ctypes; ctypes.string_at(0)", "crashed signal 139"},
+        {"import os; os.abort()", "crashed signal 134"},
+        {"import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "crashed signal 137"},
+        {"import ctypes; ctypes.CDLL(None).syscall(0x40000000 + 39)", "crashed seccomp 159"},
+        {"import os; os._exit(3)", "failed exit 3"},
+        {"import os; os._exit(0)", "completed exit 0"},
+    };
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CASE("%s", rows[i].code);
+        CHECK_CELL(s, 0, "x = 1", NULL);
+        AUTO_RESULT struct husk_result *r = fixture_in(s, 0, 0, rows[i].code);
+        CHECK_END(r, rows[i].end);
+        CHECK_CELL(s, 0, "'x' in globals()", "False");
+    }
+}
+
+TEST(reset_gives_a_fresh_interpreter_in_the_same_box)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+    struct husk_error e;
+
+    CHECK_CELL(s, 0, "x = 1\nimport json; json.left = 1\nopen('f', 'w').write('kept')", "4");
+    CHECK_OK(husk_session_reset(s, 0, &e), &e);
+    CHECK_CELL(s, 0, "import json\n['x' in globals(), hasattr(json, 'left'), open('f').read()]",
+               "[False, False, 'kept']");
+    CHECK_INT(husk_session_reset(s, 7, &e), -1);
+    CHECK_STR(e.type, "not_found");
+}
+
+TEST(output_belongs_to_the_cell_that_wrote_it)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+    AUTO_RESULT struct husk_result *one =
+        fixture_in(s, 0, 0, "import sys\nprint('one')\nprint('uno', file=sys.stderr)");
+    AUTO_RESULT struct husk_result *two = fixture_in(s, 0, 0, "sys.stdout.write('two')");
+    AUTO_RESULT struct husk_result *three = fixture_in(s, 0, 0, "1");
+    AUTO_RESULT struct husk_result *four =
+        fixture_in(s, 0, 0, "import subprocess; _ = subprocess.run(['/bin/echo', 'four'])");
+
+    CHECK_STR(one->out, "one\n");
+    CHECK_STR(one->err, "uno\n");
+    CHECK_STR(two->out, "two");
+    CHECK_STR(three->out, "");
+    CHECK_STR(three->err, "");
+    CHECK_STR(four->out, "four\n");
+}
+
+TEST(what_a_background_thread_writes_later_is_not_the_next_cells)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+    AUTO_RESULT struct husk_result *first = fixture_in(s, 0, 0,
+                                                       "import threading, time\n"
+                                                       "def talk():\n"
+                                                       "    while True:\n"
+                                                       "        print('noise', flush=True)\n"
+                                                       "        time.sleep(0.005)\n"
+                                                       "t = threading.Thread(target=talk, "
+                                                       "daemon=True)\nt.start()\n"
+                                                       "time.sleep(0.05)");
+    AUTO_RESULT struct husk_result *idle =
+        fixture_in(s, 0, 0, "time.sleep(0.1)\nprint('mine')\nt.is_alive()");
+
+    CHECK_HAS(first->out, "noise\n");
+    CHECK_STR(idle->value, "True");
+    CHECK_STR(idle->out, "mine\n");
+}
+
+TEST(a_background_process_keeps_no_cell_waiting)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+    AUTO_RESULT struct husk_result *r = fixture_in(
+        s, 0, 0, "import subprocess; p = subprocess.Popen(['/usr/bin/sleep', '100']); print('on')");
+
+    CHECK_END(r, "completed exit 0");
+    CHECK_STR(r->out, "on\n");
+    CHECK_CELL(s, 0, "p.poll()", NULL);
+}
+
+static void raise_event(void *user)
+{
+    CHECK_INT(eventfd_write(*(int *)user, 1), 0);
+}
+
+TEST(a_cell_can_be_cancelled)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+    AUTO_CLOSE int cancel = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct husk_spec spec =
+        fixture_spec("python", HUSK_CELL, "print('on')\nimport time; time.sleep(100)");
+    AUTO_RESULT struct husk_result *r = NULL;
+    struct husk_error e;
+
+    spec.cancel_fd = cancel;
+    fixture_at_output(&spec, raise_event, &cancel);
+    CHECK_OK(husk_session_run(s, 0, &spec, &r, &e), &e);
+    CHECK_END(r, "cancelled signal 130");
+    CHECK_CELL(s, 0, "1 + 1", "2");
+}
+
+TEST(stdin_files_and_arguments_are_the_cells)
+{
+    static const char *const args[] = {"a", NULL};
+    static const char *const outputs[] = {"out", NULL};
+    static const struct husk_file file = {"in", "text", 4};
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+    struct husk_spec spec = fixture_spec("python", HUSK_CELL,
+                                         "import sys\nopen('out', 'w').write('made')\n"
+                                         "[input(), open('in').read(), sys.argv[1:]]");
+    AUTO_RESULT struct husk_result *r = NULL;
+    struct husk_error e;
+
+    spec.args = args;
+    spec.outputs = outputs;
+    spec.files = &file;
+    spec.n_files = 1;
+    spec.stdin_data = "fed\n";
+    spec.stdin_len = 4;
+    CHECK_OK(husk_session_run(s, 0, &spec, &r, &e), &e);
+    CHECK_END(r, "completed exit 0");
+    CHECK_STR(r->value, "['fed', 'text', ['a']]");
+    CHECK_INT(r->n_files, 1);
+    CHECK_STR(r->files[0].data, "made");
+    CHECK_CELL(s, 0, "[sys.stdin.read(), sys.argv[1:]]", "['', []]");
+}
+
+TEST(sessions_are_a_matter_of_python)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_spec spec = {.template_name = "shell"};
+    struct husk_session *s = NULL;
+    struct husk_error e;
+
+    CHECK_INT(husk_session_open(engine, &spec, &s, &e), -1);
+    CHECK_STR(e.type, "invalid_argument");
+    spec.template_name = "no-such";
+    CHECK_INT(husk_session_open(engine, &spec, &s, &e), -1);
+    CHECK_STR(e.type, "not_found");
+    CHECK(s == NULL);
+}
