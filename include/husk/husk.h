@@ -32,12 +32,13 @@ struct husk_error {
 
 enum husk_isolation {
     HUSK_ISOLATION_FULL = 0, /* every layer, or refuse */
-    HUSK_ISOLATION_USERNS,   /* private ids, cgroup limits and Landlock may be missing; the receipt says which are */
+    HUSK_ISOLATION_USERNS, /* private ids, cgroup limits and Landlock may be missing; the receipt says which are */
 };
 
 struct husk_options {
-    const char *launcher;     /* path of husk-launcher; default: beside the running program */
-    const char *template_dir; /* more templates; default: $HUSK_TEMPLATE_DIR, else the user's and the system's */
+    const char *launcher; /* path of husk-launcher; default: beside the running program */
+    const char *
+        template_dir; /* more templates; default: $HUSK_TEMPLATE_DIR, else the user's and the system's */
     enum husk_isolation min_isolation;
 };
 
@@ -49,18 +50,19 @@ void husk_close(struct husk_engine *engine); /* kills every box; NULL is fine */
 enum husk_kind {
     HUSK_SCRIPT = 0, /* run as a program; exit code as the language defines it */
     HUSK_CELL,       /* like a notebook cell: the value of a last expression is reported */
-    HUSK_HANDLER,    /* define handler(event[, context]), call it, report what it returns (python) */
+    HUSK_HANDLER, /* define handler(event[, context]), call it, report what it returns (python) */
 };
 
 struct husk_limits {
     uint64_t memory_bytes; /* default 1 GiB */
     uint64_t disk_bytes;   /* default 256 MiB, or less when memory is small */
     uint64_t timeout_ms;   /* default 30 s */
-    uint64_t output_bytes; /* per stream, default 64 MiB: more ends the run with cause output_limit */
-    uint32_t cpu_milli;    /* default 1000: one core */
-    uint32_t pids;         /* default 128 */
-    uint32_t inodes;       /* default 65536 */
-    uint32_t open_files;   /* default 1024 */
+    uint64_t
+        output_bytes;    /* per stream, default 64 MiB: more ends the run with cause output_limit */
+    uint32_t cpu_milli;  /* default 1000: one core */
+    uint32_t pids;       /* default 128 */
+    uint32_t inodes;     /* default 65536 */
+    uint32_t open_files; /* default 1024 */
 };
 
 struct husk_mount {
@@ -78,7 +80,8 @@ struct husk_file {
 enum husk_stream { HUSK_STDOUT = 1, HUSK_STDERR = 2 };
 
 struct husk_spec {
-    const char *template_name; /* "python" (default), "shell", "node", "python-datascience", a user's own */
+    const char *
+        template_name; /* "python" (default), "shell", "node", "python-datascience", a user's own */
     enum husk_kind kind;
     const char *code; /* at most 1 MiB */
     size_t code_len;
@@ -88,10 +91,10 @@ struct husk_spec {
     const char *const *env;  /* NULL-terminated "NAME=value", or NULL */
     const void *stdin_data;  /* given whole; NULL with stdin_fd < 1 means an empty stdin */
     size_t stdin_len;
-    int stdin_fd;            /* > 0: read from here instead (0 is not possible: dup() it first) */
+    int stdin_fd; /* > 0: read from here instead (0 is not possible: dup() it first) */
     const struct husk_file *files; /* written to the workspace before the program starts */
     size_t n_files;
-    const char *const *outputs; /* NULL-terminated workspace paths to bring back, or NULL */
+    const char *const *outputs;      /* NULL-terminated workspace paths to bring back, or NULL */
     const struct husk_mount *mounts; /* a run with mounts never uses the pool */
     size_t n_mounts;
     const char *event;   /* HUSK_HANDLER: JSON text, default "{}" */
@@ -134,7 +137,8 @@ struct husk_metrics {
     double peak_memory_mb;
     uint64_t io_read_bytes;
     uint64_t io_write_bytes;
-    uint32_t processes; /* most processes and threads at once; 0 where the kernel does not count them */
+    uint32_t
+        processes; /* most processes and threads at once; 0 where the kernel does not count them */
 };
 
 /* What is actually enforced around the run. */
@@ -163,7 +167,7 @@ struct husk_output_file {
 struct husk_result {
     enum husk_status status;
     int exit_code; /* as a shell reports it: 128+signal after a signal, 124 timeout, 137 out of memory */
-    char *out;     /* stdout, NUL-terminated, may hold any bytes */
+    char *out; /* stdout, NUL-terminated, may hold any bytes */
     size_t out_len;
     bool out_truncated;
     char *err; /* stderr */
@@ -269,9 +273,9 @@ struct husk_layer {
     const char *name; /* "user namespace", "seccomp", ... */
     bool mandatory;   /* at HUSK_ISOLATION_FULL */
     bool present;
-    char fact[160];   /* what was found: "Landlock ABI 7" */
-    const char *why;  /* what it protects from */
-    const char *fix;  /* how to get it */
+    char fact[160];  /* what was found: "Landlock ABI 7" */
+    const char *why; /* what it protects from */
+    const char *fix; /* how to get it */
 };
 
 /* Fills up to max rows, returns how many there are. Works without an engine. */

@@ -188,8 +188,7 @@ const struct launcher_facts *native_facts(const struct native *n)
     return &n->facts;
 }
 
-int native_open(const char *path, enum launcher_isolation least, struct native **ret,
-                struct err *e)
+int native_open(const char *path, enum launcher_isolation least, struct native **ret, struct err *e)
 {
     struct launcher_req hello = {
         .op = LAUNCHER_HELLO,

@@ -19,7 +19,7 @@ int native_open(const char *path, enum launcher_isolation least, struct native *
                 struct err *e);
 void native_close(struct native *n); /* ends the launcher and with it every box; NULL is fine */
 
-int native_fd(const struct native *n); /* readable when native_next() may have something */
+int native_fd(const struct native *n);         /* readable when native_next() may have something */
 bool native_has_event(const struct native *n); /* something was kept aside: no need to poll */
 const struct launcher_facts *native_facts(const struct native *n);
 

@@ -21,9 +21,9 @@ struct buf {
 #define BUF_INIT(maximum) ((struct buf){.max = (maximum)})
 #define AUTO_BUF AUTO(buf_release)
 
-void buf_release(struct buf *b);                      /* frees; keeps the maximum */
-int buf_reserve(struct buf *b, size_t more);          /* room for that many more bytes */
-int buf_add(struct buf *b, const void *p, size_t n);  /* all of it or nothing */
+void buf_release(struct buf *b);                     /* frees; keeps the maximum */
+int buf_reserve(struct buf *b, size_t more);         /* room for that many more bytes */
+int buf_add(struct buf *b, const void *p, size_t n); /* all of it or nothing */
 int buf_add_str(struct buf *b, const char *s);
 int buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
-void buf_consume(struct buf *b, size_t n);            /* drops n bytes at the front */
+void buf_consume(struct buf *b, size_t n); /* drops n bytes at the front */

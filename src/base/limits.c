@@ -53,7 +53,8 @@ int limits_check(const struct limits *l, struct err *e)
     }
     if (l->disk_bytes > limits_disk_max(l->memory_bytes)) {
         return err_set(e, ERR_INVALID,
-                       "disk (%" PRIu64 " MiB) is kept in memory and must be at most three quarters "
+                       "disk (%" PRIu64
+                       " MiB) is kept in memory and must be at most three quarters "
                        "of it (%" PRIu64 " MiB): raise memory or lower disk",
                        l->disk_bytes / MIB, limits_disk_max(l->memory_bytes) / MIB);
     }

@@ -51,7 +51,8 @@ void cgroup_probe(struct cgroup_facts *ret);
 int cgroup_host_open(const char *instance, bool need_limits, struct cgroup_host **ret,
                      struct err *e);
 const struct cgroup_facts *cgroup_host_facts(const struct cgroup_host *host);
-void cgroup_host_close(struct cgroup_host *host); /* kills and removes whatever is left below; NULL is fine */
+void cgroup_host_close(
+    struct cgroup_host *host); /* kills and removes whatever is left below; NULL is fine */
 
 /* The instance name of this process: pid, start time, pid namespace. 0 or -errno. */
 int cgroup_self_name(char *dst, size_t size);
@@ -74,7 +75,7 @@ size_t cgroup_procs_fds(const struct cgroup *cg, int fds[CGROUP_PROCS_MAX]);
 /* Use since cgroup_new() or the last cgroup_recycle(). A counter that the kernel lacks stays 0. */
 void cgroup_usage(const struct cgroup *cg, struct cgroup_usage *ret);
 
-int cgroup_kill(struct cgroup *cg);           /* every process in it; 0 or -errno */
+int cgroup_kill(struct cgroup *cg);            /* every process in it; 0 or -errno */
 bool cgroup_is_empty(const struct cgroup *cg); /* no process left */
 
 /*

@@ -93,9 +93,7 @@ bool netns_is_untouched(const struct netns *net)
         struct nlmsghdr head;
         struct ifinfomsg link;
     } ask = {
-        .head = {.nlmsg_len = sizeof(ask),
-                 .nlmsg_type = RTM_GETLINK,
-                 .nlmsg_flags = NLM_F_REQUEST},
+        .head = {.nlmsg_len = sizeof(ask), .nlmsg_type = RTM_GETLINK, .nlmsg_flags = NLM_F_REQUEST},
         .link = {.ifi_family = AF_UNSPEC, .ifi_index = LOOPBACK_INDEX},
     };
     union {

@@ -153,8 +153,8 @@ static int put_place(const struct root_place *place, struct err *e)
     if (at < 0) {
         return err_sys(e, -at, "open mount point %s", place->path);
     }
-    if (move_mount(place->tree, "", at, "",
-                   MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0) {
+    if (move_mount(place->tree, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) <
+        0) {
         return err_sys(e, errno, "mount at %s", place->path);
     }
     return 0;
@@ -167,9 +167,9 @@ static int make_dev(struct err *e)
     static const struct {
         const char *path, *text;
     } links[] = {
-        {"dev/fd", "/proc/self/fd"},         {"dev/stdin", "/proc/self/fd/0"},
-        {"dev/stdout", "/proc/self/fd/1"},   {"dev/stderr", "/proc/self/fd/2"},
-        {"dev/ptmx", "pts/ptmx"},            {"dev/shm", "/tmp"},
+        {"dev/fd", "/proc/self/fd"},       {"dev/stdin", "/proc/self/fd/0"},
+        {"dev/stdout", "/proc/self/fd/1"}, {"dev/stderr", "/proc/self/fd/2"},
+        {"dev/ptmx", "pts/ptmx"},          {"dev/shm", "/tmp"},
     };
     char from[64];
 
@@ -193,7 +193,8 @@ static int make_dev(struct err *e)
 
 static int make_skeleton(struct err *e)
 {
-    static const char *const dirs[] = {"proc", "tmp", "workspace", "run", "run/box", "run/empty", "var", "home"};
+    static const char *const dirs[] = {"proc",    "tmp",       "workspace", "run",
+                                       "run/box", "run/empty", "var",       "home"};
 
     for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
         if (mkdir(dirs[i], 0755) < 0 && errno != EEXIST) {

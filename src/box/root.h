@@ -42,8 +42,8 @@ struct root_plan {
 
 /* Whose ids a writable mount is shown as: the file system's owner becomes the box's user. */
 struct root_owner {
-    bool map;      /* give the mount an id map at all */
-    uint32_t uid;  /* owner on the host */
+    bool map;     /* give the mount an id map at all */
+    uint32_t uid; /* owner on the host */
     uint32_t gid;
     uint64_t box_uid; /* host id of the box's user */
 };

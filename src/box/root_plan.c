@@ -135,10 +135,11 @@ int root_plan_mount(struct root_plan *plan, int fd, const char *path, bool writa
     struct stat st;
 
     if (is_hidden(path)) {
-        return err_set(e, ERR_INVALID,
-                       "%s: a box has its own /tmp, /workspace, /proc, /dev and /run: mount elsewhere, "
-                       "for instance at /data",
-                       path);
+        return err_set(
+            e, ERR_INVALID,
+            "%s: a box has its own /tmp, /workspace, /proc, /dev and /run: mount elsewhere, "
+            "for instance at /data",
+            path);
     }
     struct root_place *place = next_place(plan, path, e);
     if (place == NULL) {

@@ -17,12 +17,12 @@
 #include "box/cgroup.h"
 #include "box/seccomp.h"
 
-#define BOX_UID 1000          /* user code inside the box; never host id 0 outside */
-#define BOX_CONTROL_FD 3      /* where the control socket ends up */
-#define BOX_DIR "/husk"       /* our own read-only files inside the box */
+#define BOX_UID 1000     /* user code inside the box; never host id 0 outside */
+#define BOX_CONTROL_FD 3 /* where the control socket ends up */
+#define BOX_DIR "/husk"  /* our own read-only files inside the box */
 #define BOX_WORKSPACE "/workspace"
 #define BOX_DISK "/run/box" /* root of the one writable file system */
-#define BOX_WRITABLE_MAX 16   /* further writable mounts of a template */
+#define BOX_WRITABLE_MAX 16 /* further writable mounts of a template */
 
 struct box_setup {
     struct limits limits;
@@ -33,7 +33,8 @@ struct box_setup {
     size_t n_procs;
     int landlock_abi;
     bool single_id; /* only BOX_UID is mapped: no root inside, no groups to drop */
-    const char *const *writable; /* mounts that user code may write, besides workspace, tmp and dev */
+    const char *const
+        *writable; /* mounts that user code may write, besides workspace, tmp and dev */
     size_t n_writable;
 };
 

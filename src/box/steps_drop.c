@@ -101,9 +101,9 @@ int step_rlimits(struct box_setup *s, struct err *e)
 
 int step_bounding(struct box_setup *s, struct err *e)
 {
-    const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP_LOCKED |
-                               SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
-                               SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+    const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED |
+                               SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
+                               SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
 
     (void)s;
     for (int cap = 0; cap <= LAST_CAP_TRIED; cap++) {

@@ -30,8 +30,7 @@ int sys_close_range(unsigned first, unsigned last)
 
 int sys_landlock_abi(void)
 {
-    return result(
-        syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION));
+    return result(syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION));
 }
 
 int sys_landlock_create(const struct landlock_ruleset *attr, size_t size)

@@ -84,7 +84,8 @@ int channel_send(struct channel *c, const struct buf *frame, const int *fds, siz
 
     while (done < frame->len) {
         /* Blocking: the runner reads a request whole before it runs anything. Ended boxes give EPIPE. */
-        ssize_t n = fd_send(c->fd, frame->data + done, frame->len - done, fds, done == 0 ? nfds : 0, 0);
+        ssize_t n =
+            fd_send(c->fd, frame->data + done, frame->len - done, fds, done == 0 ? nfds : 0, 0);
         if (n < 0) {
             return err_sys(e, (int)-n, "hand over the code");
         }

@@ -94,7 +94,8 @@ static void probe_seccomp(struct husk_layer *row)
 {
     char fine[80];
 
-    (void)str_format(fine, sizeof(fine), "profile default, digest %s", seccomp_find("default")->digest);
+    (void)str_format(fine, sizeof(fine), "profile default, digest %s",
+                     seccomp_find("default")->digest);
     say(row, in_child(try_seccomp), fine);
 }
 
@@ -109,12 +110,14 @@ static void probe_landlock(struct husk_layer *row)
 static void probe_ids(struct husk_layer *row)
 {
     row->present = geteuid() == 0;
-    FACT(row, row->present ? "a block of 65536 host ids per box" : "not root: boxes share your own id");
+    FACT(row,
+         row->present ? "a block of 65536 host ids per box" : "not root: boxes share your own id");
 }
 
 static void probe_cgroup(struct husk_layer *row)
 {
-    static const char *const kinds[] = {"no cgroups", "v1", "v2", "hybrid: limits in v1, kill in v2"};
+    static const char *const kinds[] = {"no cgroups", "v1", "v2",
+                                        "hybrid: limits in v1, kill in v2"};
     struct cgroup_facts f;
 
     cgroup_probe(&f);
@@ -142,30 +145,44 @@ static const struct {
     struct husk_layer row;
     void (*probe)(struct husk_layer *row);
 } layers[] = {
-    {{.name = "kernel", .mandatory = true, .why = "every layer below is the kernel's",
+    {{.name = "kernel",
+      .mandatory = true,
+      .why = "every layer below is the kernel's",
       .fix = "Linux 5.12 or newer; 5.14 for cgroup.kill"},
      probe_kernel},
-    {{.name = "namespaces", .mandatory = true,
+    {{.name = "namespaces",
+      .mandatory = true,
       .why = "a box sees its own processes, mounts, network and names only",
       .fix = "sysctl user.max_user_namespaces=15000; in a container, allow unshare(2)"},
      probe_namespaces},
-    {{.name = "mount API", .mandatory = true, .why = "read-only roots are built from descriptors, not paths",
+    {{.name = "mount API",
+      .mandatory = true,
+      .why = "read-only roots are built from descriptors, not paths",
       .fix = "Linux 5.12 or newer"},
      probe_mounts},
-    {{.name = "seccomp", .mandatory = true, .why = "most of the kernel's system calls are out of reach",
+    {{.name = "seccomp",
+      .mandatory = true,
+      .why = "most of the kernel's system calls are out of reach",
       .fix = "a kernel with CONFIG_SECCOMP_FILTER"},
      probe_seccomp},
-    {{.name = "landlock", .mandatory = true, .why = "a second opinion on what may be written",
+    {{.name = "landlock",
+      .mandatory = true,
+      .why = "a second opinion on what may be written",
       .fix = "Linux 5.13 or newer with landlock in the lsm= boot parameter"},
      probe_landlock},
-    {{.name = "private ids", .mandatory = true, .why = "no id of a box means anything on the host",
+    {{.name = "private ids",
+      .mandatory = true,
+      .why = "no id of a box means anything on the host",
       .fix = "run husk as root (sudo)"},
      probe_ids},
-    {{.name = "cgroup limits", .mandatory = true,
+    {{.name = "cgroup limits",
+      .mandatory = true,
       .why = "memory, CPU and process limits hold for the whole box",
       .fix = "run husk as root (sudo), or in a delegated cgroup v2 subtree"},
      probe_cgroup},
-    {{.name = "core dumps", .mandatory = true, .why = "a crash inside must not start the host's core handler",
+    {{.name = "core dumps",
+      .mandatory = true,
+      .why = "a crash inside must not start the host's core handler",
       .fix = "raise the hard limit of core dumps to 1 (ulimit -Hc) or use a plain core_pattern"},
      probe_core},
 };

@@ -155,7 +155,8 @@ static int open_engine(const struct husk_options *o, struct husk_engine *engine,
     return 0;
 }
 
-int husk_open(const struct husk_options *options, struct husk_engine **ret, struct husk_error *error)
+int husk_open(const struct husk_options *options, struct husk_engine **ret,
+              struct husk_error *error)
 {
     static const struct husk_options defaults;
     struct err e = {0};

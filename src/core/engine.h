@@ -24,10 +24,10 @@ struct guest;
 struct live_template {
     struct live_template *next;
     char name[64];
-    bool preload;     /* with its preloads; one-shot programs do without */
-    bool one_off;     /* has mounts of one run: closed after it */
-    bool open;        /* the zygote runs */
-    uint32_t id;      /* the launcher's number for it */
+    bool preload; /* with its preloads; one-shot programs do without */
+    bool one_off; /* has mounts of one run: closed after it */
+    bool open;    /* the zygote runs */
+    uint32_t id;  /* the launcher's number for it */
     struct template_def def;
 
     bool pooled;
@@ -53,9 +53,9 @@ struct guest {
     int err;
     struct limits limits;
     struct launcher_facts facts;
-    uint32_t first_pid;   /* what READY said */
-    char failure[400];    /* GUEST_BROKEN: why */
-    bool exited;          /* the launcher said so */
+    uint32_t first_pid; /* what READY said */
+    char failure[400];  /* GUEST_BROKEN: why */
+    bool exited;        /* the launcher said so */
     int wait_status;
     enum launcher_end end;
     struct launcher_usage usage;
@@ -71,8 +71,10 @@ struct husk_engine {
 };
 
 /* engine.c */
-int engine_dispatch(struct husk_engine *engine, struct err *e); /* takes all pending launcher events */
-int engine_wait(struct husk_engine *engine, int timeout_ms, struct err *e); /* waits for any, serves pools */
+int engine_dispatch(struct husk_engine *engine,
+                    struct err *e); /* takes all pending launcher events */
+int engine_wait(struct husk_engine *engine, int timeout_ms,
+                struct err *e); /* waits for any, serves pools */
 void engine_error_export(const struct err *e, struct husk_error *ret);
 int engine_limits(const struct husk_limits *asked, const struct husk_limits *preset,
                   struct limits *ret, struct err *e);
@@ -95,11 +97,14 @@ struct guest_options {
 };
 struct guest *guest_new(struct husk_engine *engine, struct live_template *live,
                         const struct guest_options *options, struct err *e);
-void guest_free(struct husk_engine *engine, struct guest *g); /* kills the box if it lives; NULL is fine */
+void guest_free(struct husk_engine *engine,
+                struct guest *g); /* kills the box if it lives; NULL is fine */
 
 void guest_serve_start(struct guest *g); /* READY or FAILED of a starting box */
-void guest_unwatch(struct husk_engine *engine, struct guest *g); /* from now on its user reads its control socket */
-int guest_finish(struct husk_engine *engine, struct guest *g, bool want_disk, struct err *e); /* fills usage; box goes away */
+void guest_unwatch(struct husk_engine *engine,
+                   struct guest *g); /* from now on its user reads its control socket */
+int guest_finish(struct husk_engine *engine, struct guest *g, bool want_disk,
+                 struct err *e); /* fills usage; box goes away */
 
 /* pool.c */
 struct guest *pool_take(struct husk_engine *engine, struct live_template *live,

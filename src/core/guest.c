@@ -207,8 +207,7 @@ int guest_finish(struct husk_engine *engine, struct guest *g, bool want_disk, st
     if (str_eq(g->facts.cgroup, "none")) {
         return finish_by_exit(engine, g, e);
     }
-    struct launcher_req req = {
-        .op = LAUNCHER_FINISH, .box_id = g->box_id, .usage.disk = want_disk};
+    struct launcher_req req = {.op = LAUNCHER_FINISH, .box_id = g->box_id, .usage.disk = want_disk};
     struct launcher_rep rep;
 
     if (native_call(engine->native, &req, NULL, 0, &rep, e) == 0) {

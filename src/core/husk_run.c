@@ -95,7 +95,8 @@ static int run_in(struct run *run, double queue_ms, bool warm, struct err *e)
     if (run->failure[0] != '\0') {
         return err_set(e, ERR_ISOLATION, "%s", run->failure);
     }
-    if (!run->guest->exited && guest_finish(run->engine, run->guest, run->exit_code != 0 || run->signal != 0, e) < 0) {
+    if (!run->guest->exited &&
+        guest_finish(run->engine, run->guest, run->exit_code != 0 || run->signal != 0, e) < 0) {
         return -1;
     }
     if (run->guest->exited && run->guest->end == LAUNCHER_END_ZYGOTE &&

@@ -47,7 +47,8 @@ static int add_mount(struct husk_engine *engine, uint32_t id, int fd, const char
     struct launcher_req req = {.op = LAUNCHER_MOUNT, .template_id = id, .place.kind = kind};
 
     if (str_copy(req.place.path, sizeof(req.place.path), path) < 0 || !launcher_path_check(path)) {
-        return err_set(e, ERR_INVALID, "mount point \"%.200s\" must be an absolute, plain path", path);
+        return err_set(e, ERR_INVALID, "mount point \"%.200s\" must be an absolute, plain path",
+                       path);
     }
     return call(engine, &req, &fd, e);
 }
@@ -98,10 +99,25 @@ static int add_host(struct husk_engine *engine, uint32_t id, int dirfd, const ch
 static int add_host_root(struct husk_engine *engine, uint32_t id, struct err *e)
 {
     static const char *const needed[] = {
-        "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
-        "/etc/alternatives", "/etc/ld.so.cache", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
-        "/etc/services", "/etc/protocols", "/etc/localtime", "/etc/timezone", "/etc/mime.types",
-        "/etc/fonts", "/etc/matplotlibrc", "/etc/bash.bashrc",
+        "/usr",
+        "/bin",
+        "/sbin",
+        "/lib",
+        "/lib32",
+        "/lib64",
+        "/libx32",
+        "/etc/alternatives",
+        "/etc/ld.so.cache",
+        "/etc/ssl/certs",
+        "/etc/ssl/openssl.cnf",
+        "/etc/services",
+        "/etc/protocols",
+        "/etc/localtime",
+        "/etc/timezone",
+        "/etc/mime.types",
+        "/etc/fonts",
+        "/etc/matplotlibrc",
+        "/etc/bash.bashrc",
     };
 
     for (size_t i = 0; i < ARRAY_LEN(needed); i++) {
@@ -119,7 +135,8 @@ static int add_host_root(struct husk_engine *engine, uint32_t id, struct err *e)
 static int add_unpacked_root(struct husk_engine *engine, uint32_t id, const char *root,
                              struct err *e)
 {
-    static const char *const own[] = {".", "..", "dev", "proc", "sys", "tmp", "run", "workspace", "husk"};
+    static const char *const own[] = {".",   "..",  "dev",       "proc", "sys",
+                                      "tmp", "run", "workspace", "husk"};
     int result = 0;
 
     DIR *dir = opendir(root);
@@ -144,10 +161,17 @@ static int add_env(struct husk_engine *engine, uint32_t id, const struct templat
                    struct err *e)
 {
     static const char *const base[] = {
-        "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/workspace", "USER=user", "LOGNAME=user",
-        "LANG=C.UTF-8", "TMPDIR=/tmp", "SHELL=/bin/bash",
+        "PATH=/usr/local/bin:/usr/bin:/bin",
+        "HOME=/workspace",
+        "USER=user",
+        "LOGNAME=user",
+        "LANG=C.UTF-8",
+        "TMPDIR=/tmp",
+        "SHELL=/bin/bash",
         /* A zygote with threads cannot fork, and a box has one core unless it asks for more. */
-        "OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1",
+        "OPENBLAS_NUM_THREADS=1",
+        "OMP_NUM_THREADS=1",
+        "MKL_NUM_THREADS=1",
         "MPLCONFIGDIR=/tmp/.matplotlib",
     };
 
@@ -211,9 +235,8 @@ static int add_program(struct husk_engine *engine, uint32_t id, const struct tem
     if (!preload) {
         return 0;
     }
-    if (def->warm[0] != '\0' &&
-        (add_text(engine, id, LAUNCHER_ARG, "--warm", e) < 0 ||
-         add_text(engine, id, LAUNCHER_ARG, def->warm, e) < 0)) {
+    if (def->warm[0] != '\0' && (add_text(engine, id, LAUNCHER_ARG, "--warm", e) < 0 ||
+                                 add_text(engine, id, LAUNCHER_ARG, def->warm, e) < 0)) {
         return -1;
     }
     return add_preloads(engine, id, def->info.preload, e);
@@ -238,7 +261,8 @@ static int add_run_mounts(struct husk_engine *engine, uint32_t id, const struct 
         if (add_mount(engine, id, fd, mounts[i].box, kind, e) < 0) {
             return -1;
         }
-        if (!mounts[i].read_only && buf_printf(&writable, "%s%s", i > 0 ? ":" : "", mounts[i].box) < 0) {
+        if (!mounts[i].read_only &&
+            buf_printf(&writable, "%s%s", i > 0 ? ":" : "", mounts[i].box) < 0) {
             return err_set(e, ERR_LIMIT, "too many writable mounts");
         }
     }
@@ -252,8 +276,8 @@ static int begin(struct husk_engine *engine, struct live_template *live, struct 
     const struct seccomp_program *profile = seccomp_find(live->def.seccomp);
 
     if (profile == NULL) {
-        return err_set(e, ERR_INVALID, "template %s: there is no seccomp profile \"%s\"", live->name,
-                       live->def.seccomp);
+        return err_set(e, ERR_INVALID, "template %s: there is no seccomp profile \"%s\"",
+                       live->name, live->def.seccomp);
     }
     if (live->def.info.missing[0] != '\0') {
         return err_set(e, ERR_TEMPLATE, "template %s cannot run here: %s", live->name,

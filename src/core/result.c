@@ -77,10 +77,11 @@ static json_t *error_json(const struct husk_result *r)
 
 static json_t *metrics_json(const struct husk_metrics *m)
 {
-    return json_pack("{s:f, s:f, s:f, s:f, s:I, s:I, s:i}", "duration_ms", m->duration_ms, "queue_ms",
-                     m->queue_ms, "cpu_time_ms", m->cpu_time_ms, "peak_memory_mb", m->peak_memory_mb,
-                     "io_read_bytes", (json_int_t)m->io_read_bytes, "io_write_bytes",
-                     (json_int_t)m->io_write_bytes, "processes", (int)m->processes);
+    return json_pack("{s:f, s:f, s:f, s:f, s:I, s:I, s:i}", "duration_ms", m->duration_ms,
+                     "queue_ms", m->queue_ms, "cpu_time_ms", m->cpu_time_ms, "peak_memory_mb",
+                     m->peak_memory_mb, "io_read_bytes", (json_int_t)m->io_read_bytes,
+                     "io_write_bytes", (json_int_t)m->io_write_bytes, "processes",
+                     (int)m->processes);
 }
 
 static json_t *limits_json(const struct husk_limits *l)
@@ -108,9 +109,9 @@ static json_t *files_json(const struct husk_result *r)
 
     for (size_t i = 0; i < r->n_files; i++) {
         const struct husk_output_file *f = &r->files[i];
-        json_array_append_new(list, json_pack("{s:o, s:I, s:o}", "name", text_or_null(f->name),
-                                              "size", (json_int_t)f->len, "error",
-                                              text_or_null(f->error)));
+        json_array_append_new(list,
+                              json_pack("{s:o, s:I, s:o}", "name", text_or_null(f->name), "size",
+                                        (json_int_t)f->len, "error", text_or_null(f->error)));
     }
     return list;
 }
@@ -121,8 +122,8 @@ static json_t *files_json(const struct husk_result *r)
  */
 static bool is_json(const char *s)
 {
-    json_t *value = json_loads(
-        s, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, NULL);
+    json_t *value =
+        json_loads(s, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, NULL);
 
     json_decref(value);
     return value != NULL;

@@ -144,7 +144,8 @@ static void watch(struct run *run, struct pollfd p[P_COUNT], bool stdin_ready)
     for (int i = 0; i < P_COUNT; i++) {
         p[i] = (struct pollfd){.fd = -1};
     }
-    p[P_CONTROL] = (struct pollfd){.fd = run->channel_lost ? -1 : run->channel->fd, .events = POLLIN};
+    p[P_CONTROL] =
+        (struct pollfd){.fd = run->channel_lost ? -1 : run->channel->fd, .events = POLLIN};
     p[P_OUT] = (struct pollfd){.fd = run->out, .events = POLLIN};
     p[P_ERR] = (struct pollfd){.fd = run->err, .events = POLLIN};
     /* One of the two at a time, or a ready one would spin while the other is not. */
@@ -154,7 +155,8 @@ static void watch(struct run *run, struct pollfd p[P_COUNT], bool stdin_ready)
     if (from_fd && !stdin_ready) {
         p[P_STDIN] = (struct pollfd){.fd = spec->stdin_fd, .events = POLLIN};
     }
-    p[P_CANCEL] = (struct pollfd){.fd = spec->cancel_fd > 0 ? spec->cancel_fd : -1, .events = POLLIN};
+    p[P_CANCEL] =
+        (struct pollfd){.fd = spec->cancel_fd > 0 ? spec->cancel_fd : -1, .events = POLLIN};
     p[P_ENGINE] = (struct pollfd){.fd = run->engine->epoll, .events = POLLIN};
 }
 

@@ -17,7 +17,13 @@
 #define MIB ((double)(1 << 20))
 #define DISK_FULL_BELOW 4096 /* less than a page: nothing more can be written */
 
-enum { EXIT_TIMEOUT = 124, EXIT_INTERNAL = 125, EXIT_CANCELLED = 130, EXIT_OOM = 137, EXIT_FLOOD = 153 };
+enum {
+    EXIT_TIMEOUT = 124,
+    EXIT_INTERNAL = 125,
+    EXIT_CANCELLED = 130,
+    EXIT_OOM = 137,
+    EXIT_FLOOD = 153
+};
 
 static void end(struct husk_result *r, enum husk_status status, enum husk_cause cause, int code)
 {

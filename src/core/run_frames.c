@@ -184,7 +184,7 @@ static bool take_file(struct run *run, const char *body, size_t len)
     /* A box may answer what was asked, no more: names decide where a caller writes. */
     bool ok = file.name != NULL && r->n_files < FILES_MAX && was_asked_for(run->spec, file.name);
     struct husk_output_file *files =
-        ok ? realloc(r->files, (r->n_files + 1) * sizeof(*files)) : NULL;
+        ok ? reallocarray(r->files, r->n_files + 1, sizeof(*files)) : NULL;
     if (files == NULL) {
         free(file.name);
         free(file.data);

@@ -2,9 +2,7 @@
 /*
  * Sessions: one box, many cells, contexts that can be branched and gone back to; see include/husk/husk.h.
  *
- * PID 1 of the box (src/runner/session.c) forks contexts when we send it the far end of a new control socket;
- * a context forks a copy of itself the same way. Checkpoints are such copies that nobody runs cells in. All
- * contexts and checkpoints share one table, so a number means the same everywhere.
+ * Contexts and checkpoints share one table, so a number means the same everywhere.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,19 +17,13 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/rand.h"
+#include "core/context.h"
 #include "core/run.h"
 
 #define CONTEXTS_MAX 64
 #define START_PATIENCE_MS 15000
 #define INTERRUPT_PATIENCE_MS 2000 /* from SIGINT to SIGKILL */
 #define EXIT_PATIENCE_MS 2000      /* from a lost context to PID 1's word about it */
-
-struct context {
-    bool used;
-    bool is_checkpoint;
-    struct channel channel;
-    uint32_t pid; /* inside the box, as it says */
-};
 
 struct husk_session {
     struct husk_engine *engine;
@@ -44,7 +36,8 @@ struct husk_session {
 static struct context *context_get(struct husk_session *s, uint32_t id, bool checkpoint,
                                    struct err *e)
 {
-    if (id >= CONTEXTS_MAX || !s->contexts[id].used || s->contexts[id].is_checkpoint != checkpoint) {
+    if (id >= CONTEXTS_MAX || !s->contexts[id].used ||
+        s->contexts[id].is_checkpoint != checkpoint) {
         err_set(e, ERR_NOT_FOUND, "the session has no %s %u", checkpoint ? "checkpoint" : "context",
                 id);
         return NULL;
@@ -62,130 +55,6 @@ static struct context *context_free_slot(struct husk_session *s, uint32_t *id, s
     }
     err_set(e, ERR_LIMIT, "a session has at most %d contexts and checkpoints", CONTEXTS_MAX);
     return NULL;
-}
-
-static int send_simple(struct channel *to, enum frame_type type, const int *fd, uint32_t pid,
-                       uint32_t sig, struct err *e)
-{
-    AUTO_BUF struct buf b = BUF_INIT(256);
-
-    if (frame_begin(&b, type, NULL) < 0 || frame_add_u32(&b, KEY_PID, pid) < 0 ||
-        frame_add_u32(&b, KEY_SIGNAL, sig) < 0 || frame_end(&b) < 0) {
-        return err_sys(e, ENOMEM, "frame");
-    }
-    return channel_send(to, &b, fd, fd != NULL ? 1 : 0, e);
-}
-
-/* Waits for the READY of a new context. */
-static int wait_ready(struct husk_session *s, struct context *c, struct err *e)
-{
-    uint64_t until = clock_ms() + START_PATIENCE_MS;
-    struct frame_head head;
-    struct frame_field f;
-    const char *body;
-    int r;
-
-    while ((r = channel_frame(&c->channel, &head, &body)) == 0) {
-        struct pollfd p[2] = {{.fd = c->channel.fd, .events = POLLIN},
-                              {.fd = s->engine->epoll, .events = POLLIN}};
-        uint64_t now = clock_ms();
-        if (now >= until || poll(p, 2, (int)(until - now)) < 0) {
-            return err_set(e, ERR_TIMEOUT, "a context did not start in time");
-        }
-        if (p[1].revents != 0 && engine_wait(s->engine, 0, e) < 0) {
-            return -1;
-        }
-        if (s->guest->exited) {
-            return err_set(e, ERR_NOT_FOUND, "the session's box has ended");
-        }
-    }
-    if (r < 0 || head.type != FRAME_READY) {
-        return err_set(e, ERR_PROTOCOL, "a context did not start");
-    }
-    for (size_t at = 0; frame_next(body, head.len, &at, &f) > 0;) {
-        if (f.key == KEY_PID) {
-            (void)frame_field_u32(&f, &c->pid);
-        }
-    }
-    channel_drop(&c->channel, &head);
-    return 0;
-}
-
-/* Has `from` (PID 1, or a context to copy) fork a context into the slot. */
-static int context_start(struct husk_session *s, struct context *c, struct channel *from,
-                         enum frame_type how, struct err *e)
-{
-    int pair[2];
-
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
-        return err_sys(e, errno, "control socket");
-    }
-    AUTO_CLOSE int theirs = pair[1];
-    *c = (struct context){.used = true};
-    channel_init(&c->channel, pair[0]);
-    if (send_simple(from, how, &theirs, 0, 0, e) < 0) {
-        channel_release(&c->channel);
-        c->used = false;
-        return -1;
-    }
-    fd_close(&theirs);
-    if (wait_ready(s, c, e) < 0) {
-        channel_release(&c->channel);
-        c->used = false;
-        return -1;
-    }
-    return 0;
-}
-
-static void context_end(struct husk_session *s, struct context *c)
-{
-    struct err ignored;
-
-    if (c->used) {
-        (void)send_simple(&s->guest->control, FRAME_SIGNAL, NULL, c->pid, SIGKILL, &ignored);
-        channel_release(&c->channel);
-        c->used = false;
-    }
-}
-
-/* PID 1's word on how a context ended, waited for a moment. False: it did not say. */
-static bool context_fate(struct husk_session *s, uint32_t pid, int *status)
-{
-    uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
-    struct channel *control = &s->guest->control;
-    struct frame_head head;
-    const char *body;
-
-    for (;;) {
-        int r = channel_frame(control, &head, &body);
-        if (r < 0) {
-            return false;
-        }
-        if (r == 0) {
-            struct pollfd p = {.fd = control->fd, .events = POLLIN};
-            uint64_t now = clock_ms();
-            if (now >= until || poll(&p, 1, (int)(until - now)) < 0) {
-                return false;
-            }
-            continue;
-        }
-        struct frame_field f;
-        uint32_t who = 0;
-        uint32_t how = 0;
-        for (size_t at = 0; frame_next(body, head.len, &at, &f) > 0;) {
-            if (f.key == KEY_PID) {
-                (void)frame_field_u32(&f, &who);
-            } else if (f.key == KEY_EXIT) {
-                (void)frame_field_u32(&f, &how);
-            }
-        }
-        bool found = head.type == FRAME_EXITED && who == pid;
-        channel_drop(control, &head);
-        if (found) {
-            *status = (int)how;
-            return true;
-        }
-    }
 }
 
 static int usage_now(struct husk_session *s, struct launcher_usage *ret, struct err *e)
@@ -247,16 +116,17 @@ static int send_cell(struct run *run, struct err *e)
 }
 
 /* Time is up: ask (SIGINT, state survives), then insist. 1: over; -1. */
-static int interrupt(struct husk_session *s, struct run *run, const struct context *c, struct err *e)
+static int interrupt(struct husk_session *s, struct run *run, const struct context *c,
+                     struct err *e)
 {
-    if (send_simple(&s->guest->control, FRAME_SIGNAL, NULL, c->pid, SIGINT, e) < 0) {
+    if (context_send(&s->guest->control, FRAME_SIGNAL, NULL, c->pid, SIGINT, e) < 0) {
         return -1;
     }
     int r = run_drive(run, INTERRUPT_PATIENCE_MS, e);
     if (r != 0) {
         return r;
     }
-    if (send_simple(&s->guest->control, FRAME_SIGNAL, NULL, c->pid, SIGKILL, e) < 0) {
+    if (context_send(&s->guest->control, FRAME_SIGNAL, NULL, c->pid, SIGKILL, e) < 0) {
         return -1;
     }
     r = run_drive(run, EXIT_PATIENCE_MS, e);
@@ -264,18 +134,19 @@ static int interrupt(struct husk_session *s, struct run *run, const struct conte
 }
 
 /* The context is gone. Says why in run, and puts a pristine one in its place. */
-static int replace_context(struct husk_session *s, struct run *run, struct context *c, struct err *e)
+static int replace_context(struct husk_session *s, struct run *run, struct context *c,
+                           struct err *e)
 {
     int status = SIGKILL;
 
-    if (!context_fate(s, c->pid, &status)) {
+    if (!context_fate(s->guest, c->pid, &status)) {
         status = SIGKILL;
     }
     run->signal = WIFSIGNALED(status) ? (uint32_t)WTERMSIG(status) : 0;
     run->exit_code = WIFEXITED(status) ? (uint32_t)WEXITSTATUS(status) : 0;
     channel_release(&c->channel);
     c->used = false;
-    return context_start(s, c, &s->guest->control, FRAME_CONTEXT, e);
+    return context_start(s->engine, s->guest, c, &s->guest->control, FRAME_CONTEXT, e);
 }
 
 static int cell(struct husk_session *s, struct run *run, struct context *c, struct err *e)
@@ -295,7 +166,7 @@ static int cell(struct husk_session *s, struct run *run, struct context *c, stru
     }
     bool stop = run->cancelled || run->flooded || run->broke_protocol;
     if (stop && !run->done) {
-        (void)send_simple(&s->guest->control, FRAME_SIGNAL, NULL, c->pid, SIGKILL, e);
+        (void)context_send(&s->guest->control, FRAME_SIGNAL, NULL, c->pid, SIGKILL, e);
     }
     if (!s->guest->exited) {
         if (usage_now(s, &s->guest->usage, e) < 0) {
@@ -350,7 +221,8 @@ static int open_session(struct husk_engine *engine, const struct husk_spec *spec
         return err_set(e, ERR_ISOLATION, "%s", s->guest->failure);
     }
     guest_unwatch(engine, s->guest);
-    return context_start(s, &s->contexts[0], &s->guest->control, FRAME_CONTEXT, e);
+    return context_start(s->engine, s->guest, &s->contexts[0], &s->guest->control, FRAME_CONTEXT,
+                         e);
 }
 
 int husk_session_open(struct husk_engine *engine, const struct husk_spec *spec,
@@ -390,9 +262,14 @@ void husk_session_close(struct husk_session *s)
 static int session_run(struct husk_session *s, uint32_t id, const struct husk_spec *spec,
                        struct husk_result **ret, struct err *e)
 {
-    struct run run = {
-        .engine = s->engine, .spec = spec, .guest = s->guest, .in = -1, .out = -1, .err = -1,
-        .in_session = true, .limits = s->limits};
+    struct run run = {.engine = s->engine,
+                      .spec = spec,
+                      .guest = s->guest,
+                      .in = -1,
+                      .out = -1,
+                      .err = -1,
+                      .in_session = true,
+                      .limits = s->limits};
 
     struct context *c = context_get(s, id, false, e);
     if (c == NULL || run_check(spec, e) < 0) {
@@ -437,9 +314,10 @@ int husk_session_reset(struct husk_session *s, uint32_t context, struct husk_err
 
     struct context *c = context_get(s, context, false, &e);
     if (c != NULL) {
-        context_end(s, c);
+        context_end(s->guest, c);
     }
-    if (c == NULL || context_start(s, c, &s->guest->control, FRAME_CONTEXT, &e) < 0) {
+    if (c == NULL ||
+        context_start(s->engine, s->guest, c, &s->guest->control, FRAME_CONTEXT, &e) < 0) {
         engine_error_export(&e, error);
         return -1;
     }
@@ -458,7 +336,7 @@ static int copy_context(struct husk_session *s, uint32_t from, bool checkpoint, 
     if (c != NULL) {
         to = context_free_slot(s, &id, &e);
     }
-    if (to == NULL || context_start(s, to, &c->channel, FRAME_BRANCH, &e) < 0) {
+    if (to == NULL || context_start(s->engine, s->guest, to, &c->channel, FRAME_BRANCH, &e) < 0) {
         engine_error_export(&e, error);
         return -1;
     }
@@ -487,9 +365,10 @@ int husk_session_restore(struct husk_session *s, uint32_t context, uint32_t chec
     struct context *c = context_get(s, context, false, &e);
     struct context *from = c != NULL ? context_get(s, checkpoint, true, &e) : NULL;
     if (from != NULL) {
-        context_end(s, c);
+        context_end(s->guest, c);
     }
-    if (from == NULL || context_start(s, c, &from->channel, FRAME_BRANCH, &e) < 0) {
+    if (from == NULL ||
+        context_start(s->engine, s->guest, c, &from->channel, FRAME_BRANCH, &e) < 0) {
         engine_error_export(&e, error);
         return -1;
     }

@@ -87,7 +87,8 @@ int template_find(const char *dir, const char *name, struct template_def *ret, s
         r = read_one(built_in, name, "built in", ret, e);
     }
     if (r == 0) {
-        return err_set(e, ERR_NOT_FOUND, "there is no template \"%s\": see `husk template list`", name);
+        return err_set(e, ERR_NOT_FOUND, "there is no template \"%s\": see `husk template list`",
+                       name);
     }
     return r < 0 ? -1 : 0;
 }
@@ -122,8 +123,8 @@ static int each_in(const char *dir, const char *origin,
     return result;
 }
 
-int template_each(const char *dir, int (*fn)(void *user, const struct template_def *def), void *user,
-                  struct err *e)
+int template_each(const char *dir, int (*fn)(void *user, const struct template_def *def),
+                  void *user, struct err *e)
 {
     char built_in[TEMPLATE_PATH_MAX];
 

@@ -23,10 +23,10 @@ struct template_mount {
 
 struct template_def {
     struct husk_template_info info;
-    bool host_root;                 /* /usr and friends of this host; else root is used */
-    char root[TEMPLATE_PATH_MAX];   /* an unpacked root file system */
-    char seccomp[32];               /* profile name */
-    char warm[512];                 /* code that each box runs before it is parked; may be empty */
+    bool host_root;               /* /usr and friends of this host; else root is used */
+    char root[TEMPLATE_PATH_MAX]; /* an unpacked root file system */
+    char seccomp[32];             /* profile name */
+    char warm[512];               /* code that each box runs before it is parked; may be empty */
     struct template_mount mounts[TEMPLATE_LIST_MAX];
     size_t n_mounts;
     char env[TEMPLATE_LIST_MAX][256];
@@ -41,8 +41,8 @@ int template_parse(const char *name, const char *origin, const char *text, size_
 int template_find(const char *dir, const char *name, struct template_def *ret, struct err *e);
 
 /* Calls fn for every template, built-in ones first. A file that does not parse is given with info.missing set. */
-int template_each(const char *dir, int (*fn)(void *user, const struct template_def *def), void *user,
-                  struct err *e);
+int template_each(const char *dir, int (*fn)(void *user, const struct template_def *def),
+                  void *user, struct err *e);
 
 /* Where user templates live: $HUSK_TEMPLATE_DIR, else ~/.config/husk/templates, for root /etc/husk/templates. */
 int template_default_dir(char *ret, size_t size, struct err *e);

@@ -147,7 +147,8 @@ static void write_mount(FILE *f, const char *path)
 
 static int write_template(FILE *f, const struct python_facts *p, const char *const *preload)
 {
-    fprintf(f, "# Made by `husk template add`. Edit freely; docs/templates.md explains every key.\n");
+    fprintf(f,
+            "# Made by `husk template add`. Edit freely; docs/templates.md explains every key.\n");
     fprintf(f, "about    = Python %d.%d from %s\n", p->major, p->minor, p->prefix);
     fprintf(f, "language = python\nruntime  = %s\n", p->executable);
     write_mount(f, p->prefix);
@@ -188,10 +189,11 @@ static int add(const char *name, const char *python, const char *const *preload,
     char dir[TEMPLATE_PATH_MAX];
 
     if (!str_is_name(name)) {
-        return err_set(e, ERR_INVALID, "\"%.80s\" is no name for a template: use a-z 0-9 - _ .", name);
+        return err_set(e, ERR_INVALID, "\"%.80s\" is no name for a template: use a-z 0-9 - _ .",
+                       name);
     }
-    if (find_python(python, program, sizeof(program), e) < 0 || ask_python(program, &facts, e) < 0 ||
-        template_default_dir(dir, sizeof(dir), e) < 0) {
+    if (find_python(python, program, sizeof(program), e) < 0 ||
+        ask_python(program, &facts, e) < 0 || template_default_dir(dir, sizeof(dir), e) < 0) {
         return -1;
     }
     int r = make_dirs(dir);
@@ -203,8 +205,9 @@ static int add(const char *name, const char *python, const char *const *preload,
     }
     FILE *f = fopen(ret_path, "wxe");
     if (f == NULL) {
-        return errno == EEXIST ? err_set(e, ERR_EXISTS, "there is a template %s already: %s", name, ret_path)
-                               : err_sys(e, errno, "write %s", ret_path);
+        return errno == EEXIST
+                   ? err_set(e, ERR_EXISTS, "there is a template %s already: %s", name, ret_path)
+                   : err_sys(e, errno, "write %s", ret_path);
     }
     r = write_template(f, &facts, preload);
     if (fclose(f) != 0 || r < 0) {
@@ -242,7 +245,7 @@ static int add_row(void *user, const struct template_def *def)
             return 0;
         }
     }
-    struct husk_template_info *rows = realloc(l->rows, (l->n + 1) * sizeof(*rows));
+    struct husk_template_info *rows = reallocarray(l->rows, l->n + 1, sizeof(*rows));
     if (rows == NULL) {
         return -1;
     }

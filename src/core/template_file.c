@@ -75,8 +75,8 @@ static int key_root(struct parser *p, const char *v, struct err *e)
 static int key_preload(struct parser *p, const char *v, struct err *e)
 {
     for (const char *c = v; *c != '\0'; c++) {
-        bool ok = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
-                  *c == '_' || *c == '.' || *c == ' ';
+        bool ok = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
+                  (*c >= '0' && *c <= '9') || *c == '_' || *c == '.' || *c == ' ';
         if (!ok) {
             return wrong(p, "preload", "must be module names separated by spaces", e);
         }
@@ -104,7 +104,8 @@ static int key_mount(struct parser *p, const char *v, struct err *e)
         return wrong(p, "mount", "too many", e);
     }
     if (n >= sizeof(m->host) || v[0] != '/') {
-        return wrong(p, "mount", "must be an absolute host path, then optionally its path inside", e);
+        return wrong(p, "mount", "must be an absolute host path, then optionally its path inside",
+                     e);
     }
     memcpy(m->host, v, n);
     m->host[n] = '\0';
@@ -183,11 +184,10 @@ static const struct {
     {"about", key_about, false},     {"language", key_language, false},
     {"runtime", key_runtime, false}, {"root", key_root, false},
     {"preload", key_preload, false}, {"seccomp", key_seccomp, false},
-    {"warm", key_warm, false},
-    {"mount", key_mount, true},      {"env", key_env, true},
-    {"memory", key_memory, false},   {"disk", key_disk, false},
-    {"timeout", key_timeout, false}, {"cpus", key_cpus, false},
-    {"pids", key_pids, false},
+    {"warm", key_warm, false},       {"mount", key_mount, true},
+    {"env", key_env, true},          {"memory", key_memory, false},
+    {"disk", key_disk, false},       {"timeout", key_timeout, false},
+    {"cpus", key_cpus, false},       {"pids", key_pids, false},
 };
 
 static int take_pair(struct parser *p, const char *key, const char *value, struct err *e)

@@ -113,8 +113,9 @@ static void reply_box(struct launcher *l, const struct launcher_req *req,
     const struct seccomp_program *p = &seccomp_programs[t->seccomp];
 
     (void)str_format(rep.facts.seccomp, sizeof(rep.facts.seccomp), "%s:%s", p->name, p->digest);
-    rep.facts.id_start =
-        l->single_id ? l->client_uid : idmap_ward(t->lease.first) + (uint64_t)box->block * IDMAP_BLOCK;
+    rep.facts.id_start = l->single_id
+                             ? l->client_uid
+                             : idmap_ward(t->lease.first) + (uint64_t)box->block * IDMAP_BLOCK;
     rep.facts.id_count = l->single_id ? 1 : IDMAP_BLOCK;
     reply(l, &rep);
 }

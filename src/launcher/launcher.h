@@ -29,16 +29,18 @@
 #include "wire/zygote_msg.h"
 
 #define TEMPLATES_MAX 64
-#define BOXES_MAX 4096          /* a power of two: ids are slot plus generation */
-#define TEARDOWN_MAX 256        /* boxes on their way out before new ones have to wait */
-#define SPAWNS_MAX 32           /* births under way before the next request is read */
-#define CGROUPS_KEPT 256        /* empty cgroups held for the next boxes */
-#define SPAWN_PATIENCE_MS 20000 /* a birth takes a millisecond; a zygote that needs this long is stuck */
-#define ZYGOTE_START_MS 120000  /* a template that is not ready by then is broken */
+#define BOXES_MAX 4096   /* a power of two: ids are slot plus generation */
+#define TEARDOWN_MAX 256 /* boxes on their way out before new ones have to wait */
+#define SPAWNS_MAX 32    /* births under way before the next request is read */
+#define CGROUPS_KEPT 256 /* empty cgroups held for the next boxes */
+#define SPAWN_PATIENCE_MS                                                                          \
+    20000 /* a birth takes a millisecond; a zygote that needs this long is stuck */
+#define ZYGOTE_START_MS 120000 /* a template that is not ready by then is broken */
 
 enum template_state { TEMPLATE_FREE = 0, TEMPLATE_BUILDING, TEMPLATE_STARTING, TEMPLATE_RUNNING };
 
-struct template {
+struct template
+{
     enum template_state state;
     char name[LAUNCHER_NAME_MAX];
     uint32_t seccomp;
@@ -105,7 +107,7 @@ struct template *template_at(struct launcher *l, uint32_t id);
 int template_begin(struct launcher *l, const struct launcher_req *req, struct err *e);
 int template_mount(struct launcher *l, const struct launcher_req *req, int fd, struct err *e);
 int template_start(struct launcher *l, uint32_t id, uint32_t seq, struct err *e);
-void template_stop(struct launcher *l, uint32_t id); /* zygote and boxes die; the slot is free */
+void template_stop(struct launcher *l, uint32_t id);  /* zygote and boxes die; the slot is free */
 void template_serve(struct launcher *l, uint32_t id); /* the zygote has something to say */
 void template_died(struct launcher *l, uint32_t id);  /* its pidfd became readable */
 

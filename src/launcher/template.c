@@ -237,8 +237,7 @@ int template_start(struct launcher *l, uint32_t id, uint32_t seq, struct err *e)
 
 static void answer_start(struct launcher *l, struct template *t, uint32_t id, const struct err *e)
 {
-    struct launcher_rep rep = {
-        .event = LAUNCHER_EV_OK, .seq = t->start_seq, .template_id = id};
+    struct launcher_rep rep = {.event = LAUNCHER_EV_OK, .seq = t->start_seq, .template_id = id};
 
     if (e == NULL) {
         t->state = TEMPLATE_RUNNING;

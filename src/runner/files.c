@@ -89,7 +89,8 @@ int files_send(int control, const struct frame_head *run, const struct frame_fie
     name[get->len] = '\0';
 
     int r = read_whole(name, &content);
-    if (frame_begin(&frame, FRAME_FILE, run->token) < 0 || frame_add_str(&frame, KEY_NAME, name) < 0) {
+    if (frame_begin(&frame, FRAME_FILE, run->token) < 0 ||
+        frame_add_str(&frame, KEY_NAME, name) < 0) {
         return -ENOMEM;
     }
     if (r < 0) {

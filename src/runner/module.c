@@ -14,8 +14,8 @@
 
 #include "box/setup.h"
 #include "runner/module.h"
-#include "runner/remap.h"
 #include "runner/rawfork.h"
+#include "runner/remap.h"
 #include "runner/session.h"
 #include "runner/zygote.h"
 
@@ -103,7 +103,15 @@ static PyMethodDef methods[] = {
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_husk", "The inside of a husk box.", -1, methods, NULL, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT,
+    "_husk",
+    "The inside of a husk box.",
+    -1,
+    methods,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
 };
 
 PyMODINIT_FUNC PyInit__husk(void);

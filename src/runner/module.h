@@ -14,15 +14,18 @@ extern struct frame_head module_run;
 PyObject *module_errno(int r); /* raises OSError for -errno */
 
 /* module_frames.c */
-int module_wait(struct buf **ret_body, struct fd_set_msg *fds); /* 1 frame, 0 end, -errno, -1 with an exception set */
-PyObject *module_fields(const struct buf *body); /* list of (key, bytes); files are written and left out */
+int module_wait(struct buf **ret_body,
+                struct fd_set_msg *fds); /* 1 frame, 0 end, -errno, -1 with an exception set */
+PyObject *
+module_fields(const struct buf *body); /* list of (key, bytes); files are written and left out */
 PyObject *husk_recv(PyObject *self, PyObject *args);
 PyObject *husk_send(PyObject *self, PyObject *args);
 PyObject *husk_send_file(PyObject *self, PyObject *args);
 
 /* module_box.c */
 int module_ready(void); /* says READY; 0 or -errno */
-int module_mute(int saved[3]); /* stdio to /dev/null; keeps the old ones if saved is not NULL. 0 or -errno */
+int module_mute(
+    int saved[3]); /* stdio to /dev/null; keeps the old ones if saved is not NULL. 0 or -errno */
 int module_unmute(int saved[3]);
 void module_seed_libc(void);
 PyObject *husk_ready(PyObject *self, PyObject *args);

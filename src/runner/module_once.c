@@ -27,7 +27,8 @@ static struct {
     PyObject *space;                /* globals of the code that runs */
     PyObject *threads;              /* threading._active */
     PyObject *count_exit_functions; /* atexit._ncallbacks */
-    PyObject *in_box;               /* called first in a new box: reseed, warm-up of the template; None: nothing to do */
+    PyObject *
+        in_box; /* called first in a new box: reseed, warm-up of the template; None: nothing to do */
 } given;
 
 struct request {

@@ -18,9 +18,9 @@
 #include "runner/control.h"
 #include "runner/files.h"
 
-#define LINK_FD 4                 /* a prestarted interpreter's socket to PID 1 */
-#define ARGS_MAX 1024             /* arguments of one run */
-#define INLINE_CODE_MAX 100000    /* the kernel takes no single argument of 128 KiB */
+#define LINK_FD 4              /* a prestarted interpreter's socket to PID 1 */
+#define ARGS_MAX 1024          /* arguments of one run */
+#define INLINE_CODE_MAX 100000 /* the kernel takes no single argument of 128 KiB */
 #define SCRIPT_PATH "/tmp/.script"
 
 struct run {

@@ -12,7 +12,7 @@
 
 struct program {
     char *const *argv; /* interpreter and its fixed arguments, NULL-terminated */
-    bool prestart;     /* start it before the code is there; it reads a RUN body from descriptor 4 */
+    bool prestart; /* start it before the code is there; it reads a RUN body from descriptor 4 */
 };
 
 /* Serves one RUN and ends the process. */

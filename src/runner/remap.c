@@ -175,7 +175,8 @@ int remap_freeze(struct remap_stats *ret)
     uint64_t offset = 0;
 
     /* In a shared mapping, which the scan skips: its own bookkeeping must not be replaced. */
-    struct scan *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct scan *s =
+        mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (s == MAP_FAILED) {
         return -errno;
     }

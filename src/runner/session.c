@@ -111,7 +111,8 @@ void session_serve(void)
         if (control_recv(BOX_CONTROL_FD, &head, &body, &fds) <= 0) {
             _exit(0); /* whoever held the session is gone */
         }
-        if (head.type == FRAME_CONTEXT && fds.n == 1 && fork_context(fds.fds[0], signals, &old_mask)) {
+        if (head.type == FRAME_CONTEXT && fds.n == 1 &&
+            fork_context(fds.fds[0], signals, &old_mask)) {
             return;
         }
         if (head.type == FRAME_SIGNAL) {

@@ -206,8 +206,8 @@ static bool spawn(const struct zygote_req *req, const struct fd_set_msg *fds)
         give_netns(&net);
         return false;
     }
-    pid_t pid = rawfork(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS,
-                        &pidfd);
+    pid_t pid =
+        rawfork(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS, &pidfd);
     if (pid == 0) {
         fd_close(&go[1]);
         become_box(req, fds, go[0]);
@@ -239,9 +239,10 @@ static void report_exit(pid_t pid, int status, const struct rusage *usage)
             .event = ZYGOTE_EXITED,
             .box_id = z.live[i].box_id,
             .wait_status = status,
-            .cpu_ns = ((uint64_t)usage->ru_utime.tv_sec + (uint64_t)usage->ru_stime.tv_sec) *
-                          1000000000u +
-                      ((uint64_t)usage->ru_utime.tv_usec + (uint64_t)usage->ru_stime.tv_usec) * 1000u,
+            .cpu_ns =
+                ((uint64_t)usage->ru_utime.tv_sec + (uint64_t)usage->ru_stime.tv_sec) *
+                    1000000000u +
+                ((uint64_t)usage->ru_utime.tv_usec + (uint64_t)usage->ru_stime.tv_usec) * 1000u,
             .memory_max = (uint64_t)usage->ru_maxrss * 1024u,
         };
         z.live[i].pid = 0;

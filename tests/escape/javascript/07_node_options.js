@@ -14,7 +14,7 @@ fs.writeFileSync(
 );
 const env = { ...process.env, NODE_OPTIONS: "--require ./preload.js" };
 const child = spawnSync(process.execPath, ["-e", "0"], { env, encoding: "utf8" });
-if (!child.stdout.includes("preloaded")) throw new Error("the preload did not run: " + child.stderr);
+if (!child.stdout.includes("preloaded")) throw new Error(child.stderr);
 const inspector = require("inspector");
 inspector.open(0, "127.0.0.1");
 const opened = inspector.url() || "";

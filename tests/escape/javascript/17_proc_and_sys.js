@@ -5,7 +5,8 @@
 const fs = require("fs");
 
 const reached = [];
-const writable = ["/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/proc/sys/kernel/hostname"];
+const writable = ["/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger"];
+writable.push("/proc/sys/kernel/hostname");
 writable.push("/proc/sys/vm/overcommit_memory", "/proc/sys/net/ipv4/ip_forward", "/proc/1/mem");
 writable.push("/proc/sys/user/max_user_namespaces", "/etc/passwd", process.execPath);
 for (const path of writable) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every call that the policy refuses by name. Null arguments: the kernel itself would mostly answer otherwise.
+ * Every call that the policy refuses by name, with null arguments: the kernel itself would mostly
+ * answer otherwise.
  *
  * technique: E14 E13 E5
  * held: each call fails with exactly the error that the policy promises

@@ -3,7 +3,7 @@
  * Stack instead of heap: the limit on stack size is lifted as far as it goes, then the stack grows.
  *
  * technique: R2
- * held: the run ends as memory_exceeded, or as a crash at the stack limit; the peak stays at the limit
+ * held: the run ends as memory_exceeded or as a crash at the stack limit, its peak at the limit
  * expect: status=memory_exceeded|crashed exit=137|139 peak_mb<=65
  * limits: --memory 64M --timeout 8
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening files of the host by their handle, without a path ("Shocker"): inode 2 is the root of ext4.
+ * Opening files of the host by their handle, without a path: inode 2 is the root of ext4.
  *
  * technique: E14
  * held: neither making nor opening a handle is allowed

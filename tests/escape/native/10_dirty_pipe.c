@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps of the page-cache writes: splice a page of a read-only file into a pipe, then write the pipe.
+ * The steps of the page-cache writes: splice a page of a read-only file into a pipe, then write to
+ * the pipe.
  *
  * technique: E7
  * held: no call that puts file pages into a pipe works, and the file keeps its first bytes

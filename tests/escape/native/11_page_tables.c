@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One page read every 2 MiB over a huge area: almost no memory of its own, but a page table for each.
+ * One page read every 2 MiB over a huge area: hardly any memory, but a page table for each.
  *
  * technique: R2
  * held: page tables count, so the run ends as memory_exceeded with its peak at the limit

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # technique: R4
-# held: POSIX queues are refused or end at a small limit; SysV queues are the box's own, in its own memory
+# held: POSIX queues are refused or end at a small limit; SysV queues live in the box's memory
 # expect: status=completed exit=0 stdout~HELD
 import ctypes
 import os

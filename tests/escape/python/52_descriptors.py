@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # technique: E3
-# held: descriptors are the three standard streams and at most one control socket; cwd is the workspace
+# held: only the standard streams and one control socket are open; cwd is the workspace
 # expect: status=completed exit=0 stdout~HELD
 import os
 import stat

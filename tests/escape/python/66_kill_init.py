@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # technique: S6 S7
-# held: signals at init and at every process of the box end nothing outside it, and the end is reported
+# held: signals at everybody end nothing outside the box, and the true end is reported
 # expect: status=failed exit=1 stdout~HELD
 import os
 import signal

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # technique: E4
-# held: directories that swap with links to / all the time, also during teardown, change nothing outside
+# held: directories that swap with links to /, also during teardown, change nothing outside
 # expect: status=completed exit=0 stdout~HELD
 # limits: --timeout 5
 import ctypes

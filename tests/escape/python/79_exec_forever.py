@@ -7,5 +7,5 @@
 import os
 import sys
 
-again = "import os, sys; os.execv(sys.executable, [sys.executable, '-S', '-E', '-c', sys.argv[1], sys.argv[1]])"
+again = "import os, sys; a = sys.argv[1]; os.execv(sys.executable, ['python', '-S', '-c', a, a])"
 os.execv(sys.executable, [sys.executable, "-S", "-E", "-c", again, again])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # technique: R3 S3
-# held: a tree too deep for any path ends at the inode limit or the time limit, and goes away with the box
+# held: a tree too deep for any path ends at a limit and goes away with the box
 # expect: status=completed|timeout stdout!~ESCAPED
 # limits: --memory 128M --disk 16M --timeout 3
 import os

@@ -4,7 +4,7 @@
 # held: PATH, IFS, ENV, BASH_ENV and exported functions change only the box's own shells
 # expect: status=completed exit=0 stdout~HELD
 mkdir -p bin
-printf '#!/bin/sh\necho "planted $(/usr/bin/id -u 2>/dev/null || echo 1000)" >> /tmp/planted\n' > bin/ls
+printf '#!/bin/sh\necho "planted $(/usr/bin/id -u)" >> /tmp/planted\n' > bin/ls
 chmod 755 bin/ls
 printf 'echo "startup $(id -u)" >> /tmp/planted\n' > rc
 export PATH="$PWD/bin:$PATH" ENV="$PWD/rc" BASH_ENV="$PWD/rc"

@@ -7,7 +7,8 @@ answer=
 if command -v bash > /dev/null; then
     answer=$(bash -c "exec 3<> /dev/tcp/127.0.0.1/$HINT_PORT && head -c 100 <&3" 2> /dev/null)
 fi
-for tool in "curl -s telnet://127.0.0.1:$HINT_PORT" "nc -w1 127.0.0.1 $HINT_PORT" "wget -qO- 127.0.0.1:$HINT_PORT"; do
+for tool in "curl -s telnet://127.0.0.1:$HINT_PORT" "nc -w1 127.0.0.1 $HINT_PORT" \
+    "wget -qO- 127.0.0.1:$HINT_PORT"; do
     command -v "${tool%% *}" > /dev/null && answer="$answer$($tool 2> /dev/null < /dev/null)"
 done
 case "$answer" in

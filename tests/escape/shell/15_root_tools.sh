@@ -4,8 +4,9 @@
 # held: set-uid helpers of the distribution, if present, give nothing
 # expect: status=completed exit=0 stdout~HELD
 reached=
-for tool in "su -c id" "sudo -n id" "pkexec id" "newgrp root -c id" "sg root id" "doas id" "capsh --uid=0 -- -c id" \
-    "setpriv --reuid=0 id" "setpriv --ambient-caps=+all id" "mount" "fusermount -u /" "newuidmap $$ 0 0 1"; do
+for tool in "su -c id" "sudo -n id" "pkexec id" "newgrp root -c id" "sg root id" "doas id" \
+    "capsh --uid=0 -- -c id" "setpriv --reuid=0 id" "setpriv --ambient-caps=+all id" "mount" \
+    "fusermount -u /" "newuidmap $$ 0 0 1"; do
     command -v "${tool%% *}" > /dev/null || continue
     answer=$(timeout 3 $tool 2>&1 < /dev/null)
     case "$answer" in

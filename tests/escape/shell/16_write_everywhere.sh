@@ -4,8 +4,9 @@
 # held: nothing outside the workspace and /tmp can be written, not by root's files, devices or /proc
 # expect: status=completed exit=0 stdout~HELD
 written=
-for target in /etc/passwd /etc/ld.so.preload /usr/bin/x /bin/sh /root/x /lib/x.so /proc/sys/kernel/core_pattern \
-    /proc/sysrq-trigger /proc/sys/kernel/modprobe /proc/sys/vm/drop_caches /sys/kernel/uevent_helper /sys/power/state /dev/x /dev/kmsg \
+for target in /etc/passwd /etc/ld.so.preload /usr/bin/x /bin/sh /root/x /lib/x.so \
+    /proc/sys/kernel/core_pattern /proc/sysrq-trigger /proc/sys/kernel/modprobe /dev/x /dev/kmsg \
+    /proc/sys/vm/drop_caches /sys/kernel/uevent_helper /sys/power/state \
     /proc/1/oom_score_adj /proc/acpi/x /run/x /var/x /opt/x /x; do
     if (: >> "$target") 2> /dev/null; then
         written="$written $target"

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contexts of a session: live interpreters inside one box, each with a control socket of its own.
+ *
+ * PID 1 of the box (src/runner/session.c) forks one when it is sent the far end of a new socket; a context
+ * forks a copy of itself the same way. Checkpoints are such copies that nobody runs cells in.
+ */
+#pragma once
+
+#include "core/engine.h"
+
+struct context {
+    bool used;
+    bool is_checkpoint;
+    struct channel channel;
+    uint32_t pid; /* inside the box, as it says */
+};
+
+/* A frame with an optional descriptor, process id and signal. */
+int context_send(struct channel *to, enum frame_type type, const int *fd, uint32_t pid,
+                 uint32_t sig, struct err *e);
+
+/* Has `from` (PID 1 with FRAME_CONTEXT, a context with FRAME_BRANCH) fork into an unused *c, and waits until it is ready. */
+int context_start(struct husk_engine *engine, struct guest *box, struct context *c,
+                  struct channel *from, enum frame_type how, struct err *e);
+void context_end(struct guest *box, struct context *c); /* kills it; unused is fine */
+
+/* PID 1's word on how a context ended, waited for a moment. False: it did not say. */
+bool context_fate(struct guest *box, uint32_t pid, int *ret_status);
