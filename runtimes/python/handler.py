@@ -20,12 +20,16 @@ class Context:
     """The second argument of a handler. Its remaining time counts down."""
 
     def __init__(self, fields: dict[str, Any], timeout_ms: int) -> None:
-        unknown = set(fields) - set(_DEFAULTS) - {
-            "request_id",
-            "aws_request_id",
-            "log_stream_name",
-            "remaining_time_in_millis",
-        }
+        unknown = (
+            set(fields)
+            - set(_DEFAULTS)
+            - {
+                "request_id",
+                "aws_request_id",
+                "log_stream_name",
+                "remaining_time_in_millis",
+            }
+        )
         if unknown:
             raise ValueError(f"unknown context field: {', '.join(sorted(unknown))}")
         random_id = os.urandom(16).hex()

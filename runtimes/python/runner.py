@@ -53,7 +53,9 @@ def _text(value: str, limit: int) -> bytes:
 def _open_stdio() -> None:
     """Line-buffered like a terminal, so that what was printed before a kill is not lost."""
     sys.stdin = io.TextIOWrapper(
-        io.BufferedReader(io.FileIO(0, "r", closefd=False)), encoding="utf-8", errors="surrogateescape"
+        io.BufferedReader(io.FileIO(0, "r", closefd=False)),
+        encoding="utf-8",
+        errors="surrogateescape",
     )
     for name, fd in (("stdout", 1), ("stderr", 2)):
         stream = io.TextIOWrapper(
@@ -64,7 +66,7 @@ def _open_stdio() -> None:
         )
         setattr(sys, name, stream)
         setattr(sys, "__" + name + "__", stream)
-    sys.__stdin__ = sys.stdin  # type: ignore[misc]
+    sys.__stdin__ = sys.stdin
 
 
 def _flush() -> None:
@@ -114,7 +116,9 @@ def _value_fields(value: Any) -> Fields:
     return fields
 
 
-def _compile_cell(source: str, name: str) -> tuple[Optional[types.CodeType], Optional[types.CodeType]]:
+def _compile_cell(
+    source: str, name: str
+) -> tuple[Optional[types.CodeType], Optional[types.CodeType]]:
     """Splits a cell into statements and a last expression whose value is wanted."""
     try:
         return None, compile(source, name, "eval", dont_inherit=True)
@@ -122,8 +126,11 @@ def _compile_cell(source: str, name: str) -> tuple[Optional[types.CodeType], Opt
         pass
     tree = ast.parse(source, name)
     last = None
-    if tree.body and isinstance(tree.body[-1], ast.Expr):
-        last = compile(ast.Expression(tree.body.pop().value), name, "eval", dont_inherit=True)
+    if tree.body:
+        final = tree.body[-1]
+        if isinstance(final, ast.Expr):
+            tree.body.pop()
+            last = compile(ast.Expression(final.value), name, "eval", dont_inherit=True)
     return compile(tree, name, "exec", dont_inherit=True), last
 
 

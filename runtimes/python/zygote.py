@@ -43,7 +43,9 @@ def preload(names: list[str]) -> None:
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--plain-fork", action="store_true", help="do not freeze memory (benchmarks)")
+    parser.add_argument(
+        "--plain-fork", action="store_true", help="do not freeze memory (benchmarks)"
+    )
     parser.add_argument("--warm", default="", help="code that boxes run before they are parked")
     parser.add_argument("modules", nargs="*")
     return parser.parse_args()

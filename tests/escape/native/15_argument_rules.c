@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that are allowed in general and refused for single arguments, also with the upper half of the
- * word set.
+ * Calls that are allowed in general and refused for single arguments, also with the upper half of
+ * the word set.
  *
  * technique: E14 E15 E21
  * held: page merging, fixed addresses, device nodes and set-mm are refused

@@ -7,5 +7,5 @@
 import os
 import sys
 
-again = "import os, sys; a = sys.argv[1]; os.execv(sys.executable, ['python', '-S', '-c', a, a])"
+again = "import os, sys; e, a = sys.executable, sys.argv[1]; os.execv(e, [e, '-S', '-c', a, a])"
 os.execv(sys.executable, [sys.executable, "-S", "-E", "-c", again, again])

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shape of requests: whoever sends what no client of ours sends is hung up on, at once. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "launcher_fixture.h"
+#include "proc_fixture.h"
+#include "tap.h"
+
+#define FDS_TRIED 17 /* one more than a message may bring */
+
+/* A request of that operation with nothing wrong in it. */
+static struct launcher_req proper(uint32_t op)
+{
+    struct launcher_req req = {.op = op, .seq = 1};
+
+    switch (op) {
+    case LAUNCHER_HELLO:
+        req.hello.protocol = LAUNCHER_PROTOCOL;
+        break;
+    case LAUNCHER_TEMPLATE:
+        (void)str_copy(req.template.name, sizeof(req.template.name), "test");
+        req.template.boxes = 1;
+        break;
+    case LAUNCHER_MOUNT:
+    case LAUNCHER_LINK:
+        (void)str_copy(req.place.path, sizeof(req.place.path), "/data");
+        (void)str_copy(req.place.link, sizeof(req.place.link), "/usr");
+        break;
+    case LAUNCHER_ARG:
+    case LAUNCHER_ENV:
+        (void)str_copy(req.text, sizeof(req.text), "A=b");
+        break;
+    case LAUNCHER_BOX:
+        req.box.limits = limits_default();
+        break;
+    default:
+        break;
+    }
+    return req;
+}
+
+static size_t fds_of(uint32_t op)
+{
+    return op == LAUNCHER_MOUNT ? 1 : op == LAUNCHER_BOX ? LAUNCHER_BOX_FDS : 0;
+}
+
+/* Sends one frame to a new launcher and expects to be hung up on. */
+static void expect_hangup(bool greeted, const void *frame, size_t n, size_t nfds)
+{
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+    AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int fds[FDS_TRIED];
+
+    CHECK(null >= 0);
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+        fds[i] = null;
+    }
+    if (greeted) {
+        launcher_greet(&c);
+        launcher_template(&c, 1); /* number 0, under construction */
+    }
+    CHECK_INT(launcher_send_raw(&c, frame, n, fds, nfds), n);
+    launcher_expect_hangup(&c);
+}
+
+TEST(nothing_is_answered_before_hello)
+{
+    for (uint32_t op = LAUNCHER_HELLO + 1; op < LAUNCHER_OPS; op++) {
+        struct launcher_req req = proper(op);
+        CASE("operation %u", op);
+        expect_hangup(false, &req, sizeof(req), fds_of(op));
+    }
+}
+
+TEST(a_second_hello_is_one_too_many)
+{
+    struct launcher_req req = proper(LAUNCHER_HELLO);
+
+    expect_hangup(true, &req, sizeof(req), 0);
+}
+
+TEST(hello_tells_what_the_host_enforces)
+{
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+    struct launcher_req req = proper(LAUNCHER_HELLO);
+    struct launcher_rep rep = launcher_call(&c, &req, NULL, 0, LAUNCHER_EV_HELLO);
+
+    CHECK_INT(rep.facts.isolation, LAUNCHER_FULL);
+    CHECK_STR(rep.facts.missing, "");
+    CHECK(rep.facts.cgroup[0] != '\0');
+}
+
+TEST(another_protocol_is_an_error_that_says_so)
+{
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+    struct launcher_req req = proper(LAUNCHER_HELLO);
+
+    req.hello.protocol = LAUNCHER_PROTOCOL + 1;
+    struct launcher_rep rep = launcher_call(&c, &req, NULL, 0, LAUNCHER_EV_ERROR);
+    CHECK_INT(rep.err.code, ERR_PROTOCOL);
+    struct launcher_req next = proper(LAUNCHER_TEMPLATE); /* it does not count as a greeting */
+    CHECK_INT(launcher_send_raw(&c, &next, sizeof(next), NULL, 0), sizeof(next));
+    launcher_expect_hangup(&c);
+}
+
+TEST(frames_of_the_wrong_size_end_the_connection)
+{
+    static const size_t sizes[] = {1, 4, sizeof(struct launcher_req) - 1,
+                                   sizeof(struct launcher_req) + 1, 65536};
+    static char frame[65536];
+    struct launcher_req req = proper(LAUNCHER_TEMPLATE);
+
+    memcpy(frame, &req, sizeof(req));
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+        CASE("%zu bytes", sizes[i]);
+        expect_hangup(true, frame, sizes[i], 0);
+    }
+}
+
+TEST(unknown_operations_end_the_connection)
+{
+    static const uint32_t ops[] = {0, LAUNCHER_OPS, LAUNCHER_OPS + 1, 0x80000000u, UINT32_MAX};
+
+    for (size_t i = 0; i < ARRAY_LEN(ops); i++) {
+        struct launcher_req req = proper(ops[i]);
+        CASE("operation %u", ops[i]);
+        expect_hangup(true, &req, sizeof(req), 0);
+    }
+}
+
+TEST(descriptors_that_do_not_belong_end_the_connection)
+{
+    for (uint32_t op = LAUNCHER_TEMPLATE; op < LAUNCHER_OPS; op++) {
+        const size_t counts[] = {fds_of(op) - 1, fds_of(op) + 1, FDS_TRIED - 1};
+        for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
+            struct launcher_req req = proper(op);
+            if (counts[i] < FDS_TRIED) { /* none has fewer than none */
+                CASE("operation %u with %zu descriptors", op, counts[i]);
+                expect_hangup(true, &req, sizeof(req), counts[i]);
+            }
+        }
+    }
+}
+
+struct wrong {
+    const char *what;
+    uint32_t op;
+    size_t offset; /* where the request is changed */
+    const char *bytes;
+    size_t n;
+};
+
+#define AT(field) offsetof(struct launcher_req, field)
+#define BAD(what, op, field, text)                                                                 \
+    {                                                                                              \
+        (what), (op), AT(field), (text), sizeof(text)                                              \
+    }
+
+TEST(fields_out_of_range_end_the_connection)
+{
+    static const struct wrong rows[] = {
+        BAD("isolation", LAUNCHER_HELLO, hello.isolation, "\2\0\0"),
+        BAD("empty name", LAUNCHER_TEMPLATE, template.name, ""),
+        BAD("name in capitals", LAUNCHER_TEMPLATE, template.name, "Test"),
+        BAD("name with a slash", LAUNCHER_TEMPLATE, template.name, "a/b"),
+        BAD("name that is a path", LAUNCHER_TEMPLATE, template.name, "../test"),
+        BAD("no boxes", LAUNCHER_TEMPLATE, template.boxes, "\0\0\0"),
+        BAD("2048 boxes", LAUNCHER_TEMPLATE, template.boxes, "\0\10\0"),
+        BAD("empty path", LAUNCHER_MOUNT, place.path, ""),
+        BAD("relative path", LAUNCHER_MOUNT, place.path, "data"),
+        BAD("the root", LAUNCHER_MOUNT, place.path, "/"),
+        BAD("a way up", LAUNCHER_MOUNT, place.path, "/.."),
+        BAD("a way up inside", LAUNCHER_MOUNT, place.path, "/a/../b"),
+        BAD("a dot", LAUNCHER_MOUNT, place.path, "/a/./b"),
+        BAD("an empty component", LAUNCHER_MOUNT, place.path, "/a//b"),
+        BAD("a slash at the end", LAUNCHER_MOUNT, place.path, "/a/"),
+        BAD("a way up as a link", LAUNCHER_LINK, place.path, "/a/.."),
+        BAD("half writable", LAUNCHER_MOUNT, place.writable, "\2\0\0"),
+        BAD("empty argument", LAUNCHER_ARG, text, ""),
+        BAD("empty variable", LAUNCHER_ENV, text, ""),
+        BAD("unknown mode", LAUNCHER_BOX, box.mode, "\2\0\0"),
+        BAD("half warm", LAUNCHER_BOX, box.warm, "\2\0\0"),
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct launcher_req req = proper(rows[i].op);
+        memcpy((char *)&req + rows[i].offset, rows[i].bytes, rows[i].n);
+        CASE("%s", rows[i].what);
+        expect_hangup(rows[i].op != LAUNCHER_HELLO, &req, sizeof(req), fds_of(rows[i].op));
+    }
+}
+
+TEST(strings_without_an_end_end_the_connection)
+{
+    static const struct {
+        uint32_t op;
+        size_t offset;
+        size_t size;
+    } rows[] = {
+        {LAUNCHER_TEMPLATE, AT(template.name), LAUNCHER_NAME_MAX},
+        {LAUNCHER_MOUNT, AT(place.path), LAUNCHER_PATH_MAX},
+        {LAUNCHER_MOUNT, AT(place.link), LAUNCHER_PATH_MAX},
+        {LAUNCHER_LINK, AT(place.path), LAUNCHER_PATH_MAX},
+        {LAUNCHER_LINK, AT(place.link), LAUNCHER_PATH_MAX},
+        {LAUNCHER_ARG, AT(text), LAUNCHER_TEXT_MAX},
+        {LAUNCHER_ENV, AT(text), LAUNCHER_TEXT_MAX},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct launcher_req req = proper(rows[i].op);
+        char *field = (char *)&req + rows[i].offset;
+        memset(field + 1, 'a',
+               rows[i].size - 1); /* its first byte stays as it was: '/' or a letter */
+        CASE("operation %u, offset %zu", rows[i].op, rows[i].offset);
+        expect_hangup(true, &req, sizeof(req), fds_of(rows[i].op));
+    }
+}
+
+TEST(limits_out_of_range_end_the_connection)
+{
+    static const struct {
+        const char *what;
+        struct limits change; /* what is not 0 is set */
+    } rows[] = {
+        {"memory too small", {.memory_bytes = 1}},
+        {"memory too large", {.memory_bytes = UINT64_MAX}},
+        {"disk too small", {.disk_bytes = 1}},
+        {"more disk than memory", {.disk_bytes = (uint64_t)1 << 40}},
+        {"timeout too long", {.timeout_ms = UINT64_MAX}},
+        {"output too small", {.output_bytes = 1}},
+        {"output too large", {.output_bytes = UINT64_MAX}},
+        {"too little CPU", {.cpu_milli = 1}},
+        {"too much CPU", {.cpu_milli = UINT32_MAX}},
+        {"too many processes", {.pids = UINT32_MAX}},
+        {"too few inodes", {.inodes = 1}},
+        {"too many inodes", {.inodes = UINT32_MAX}},
+        {"too few descriptors", {.open_files = 1}},
+        {"too many descriptors", {.open_files = UINT32_MAX}},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct launcher_req req = proper(LAUNCHER_BOX);
+        unsigned char *to = (unsigned char *)&req.box.limits;
+        const unsigned char *from = (const unsigned char *)&rows[i].change;
+        for (size_t k = 0; k < sizeof(struct limits); k++) {
+            to[k] = from[k] != 0 ? from[k] : to[k];
+        }
+        CASE("%s", rows[i].what);
+        expect_hangup(true, &req, sizeof(req), LAUNCHER_BOX_FDS);
+    }
+    struct launcher_req zero = proper(LAUNCHER_BOX);
+    zero.box.limits = (struct limits){0};
+    CASE("all zero");
+    expect_hangup(true, &zero, sizeof(zero), LAUNCHER_BOX_FDS);
+}
+
+/* A deadline must not wrap around into the past or into nothing. */
+TEST(deadlines_out_of_range_end_the_connection)
+{
+    static const uint64_t deadlines[] = {UINT64_MAX, UINT64_MAX / 1000000 + 1, (uint64_t)1 << 62};
+
+    for (size_t i = 0; i < ARRAY_LEN(deadlines); i++) {
+        struct launcher_req box = proper(LAUNCHER_BOX);
+        struct launcher_req run = proper(LAUNCHER_RUN);
+        box.box.deadline_ms = deadlines[i];
+        run.run.deadline_ms = deadlines[i];
+        CASE("BOX with %" PRIu64 " ms", deadlines[i]);
+        expect_hangup(true, &box, sizeof(box), LAUNCHER_BOX_FDS);
+        CASE("RUN with %" PRIu64 " ms", deadlines[i]);
+        expect_hangup(true, &run, sizeof(run), 0);
+    }
+}
