@@ -29,14 +29,18 @@ static int disperse(struct subject *s, struct err *e)
 {
     static struct host_family family;
     uint64_t until = clock_ms() + GONE_MS;
+    double ignored;
     size_t boxes;
 
     if (subject_pool(s, 0, 0, e) < 0) {
         return -1;
     }
     do {
-        const struct timespec pause = {.tv_nsec = 20000000};
-        nanosleep(&pause, NULL);
+        /* An engine hears of ended boxes while it works. */
+        if (subject_once(s, &ignored, e) < 0) {
+            return -1;
+        }
+        idle();
         if (host_family(getpid(), &family, e) < 0) {
             return -1;
         }
@@ -45,7 +49,6 @@ static int disperse(struct subject *s, struct err *e)
             boxes += family.members[i].generation >= BOX_GENERATION;
         }
     } while (boxes > 0 && clock_ms() < until);
-    idle();
     return boxes == 0 ? 0 : err_set(e, ERR_TIMEOUT, "%zu boxes did not end", boxes);
 }
 
@@ -74,7 +77,7 @@ static int fan_out_once(void *user, double *ret, struct err *e)
 int bench_fan_out(struct world *w, struct err *e)
 {
     static struct peer exec_true;
-    struct subject s = {.world = w, .template_name = "python"};
+    struct subject s = {.world = w, .template_name = "python", .code = CODE, .expect = CODE_OUTPUT};
 
     peer_true(&exec_true);
     struct match m = {
@@ -154,7 +157,10 @@ static double sum_up(const struct crowd *c, double dirty, const struct host_memo
     return (dirty + slab + tables + stacks) / CROWD;
 }
 
-/* The first reading counts for all rounds: later ones would find caches that the first crowd filled. */
+/*
+ * Boxes are compared with the machine before the first of them: later rounds would find caches that the first one filled.
+ * Plain forks fill none, and are compared with the moment before each crowd.
+ */
 static int crowd_once(void *user, double *ret, struct err *e)
 {
     struct crowd *c = user;
@@ -163,7 +169,7 @@ static int crowd_once(void *user, double *ret, struct err *e)
     double keepers;
 
     idle();
-    if (!c->measured) {
+    if (!c->measured || c->subject == NULL) {
         if (host_memory(&c->before, e) < 0 || dirty_of(c, &crowd, &c->keepers_before, e) < 0) {
             return -1;
         }
@@ -188,7 +194,7 @@ static struct contender contender_of(struct crowd *c)
 
 int bench_density(struct world *w, struct err *e)
 {
-    struct subject s = {.world = w, .template_name = "python"};
+    struct subject s = {.world = w, .template_name = "python", .code = CODE, .expect = CODE_OUTPUT};
     struct crowd boxes = {.name = "husk, idle box", .subject = &s};
     struct crowd forks = {.name = "plain fork", .child = {.socket = -1, .out = -1}};
     struct match m = {

@@ -13,8 +13,7 @@ struct load {
     struct job job;
     int workers;
     double seconds;
-    int few; /* CPU time is the difference between many and few runs: what is paid once drops out */
-    int many;
+    int runs;
 };
 
 static int rate_once(void *user, double *ret, struct err *e)
@@ -27,15 +26,8 @@ static int rate_once(void *user, double *ret, struct err *e)
 static int cpu_once(void *user, double *ret, struct err *e)
 {
     struct load *load = user;
-    double few;
-    double many;
 
-    if (work_cpu(&load->job, load->few, &few, e) < 0 ||
-        work_cpu(&load->job, load->many, &many, e) < 0) {
-        return -1;
-    }
-    *ret = (many - few) / (load->many - load->few);
-    return 0;
+    return work_cpu(&load->job, load->runs, ret, e);
 }
 
 static int open_pooled(void *user, struct err *e)
@@ -102,9 +94,9 @@ int bench_cpu(struct world *w, struct err *e)
     static struct peer exec_true;
     static struct peer bwrap;
     struct subject s = {.world = w, .template_name = "python", .code = CODE, .expect = CODE_OUTPUT};
-    struct load ours = {
-        .job = {"husk, cold", open_cold, subject_once, close_subject, &s}, .few = 20, .many = 220};
-    struct load peers[2] = {{.few = 20, .many = 220}, {.few = 5, .many = 45}};
+    struct load ours = {.job = {"husk, cold", open_cold, subject_once, close_subject, &s},
+                        .runs = 200};
+    struct load peers[2] = {{.runs = 200}, {.runs = 40}};
 
     peer_true(&exec_true);
     peer_bwrap(CODE, CODE_OUTPUT, &bwrap);

@@ -5,22 +5,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "cpu.h"
 
 #define WORKERS_MAX 256
+#define WARM_UP 5
 
 /* What a worker tells: once when it is ready, once when it is done. Short enough for a pipe to keep it whole. */
 struct word {
     bool ok;
-    double rate;
+    double rate; /* or the CPU time, where that is asked for */
     struct err err;
 };
 
@@ -126,55 +125,73 @@ int work_rate(const struct job *job, int workers, double seconds, double *ret, s
     return r;
 }
 
-/* What has ended is reaped by then: only what is reaped is counted. */
+/* What has ended is cleared away by then. */
 static void let_end(void)
 {
-    const struct timespec pause = {.tv_nsec = 50000000};
+    const struct timespec pause = {.tv_nsec = 100000000};
 
     nanosleep(&pause, NULL);
 }
 
-static void be_counted(const struct job *job, int n)
+static int count(const struct job *job, int n, double *ret, struct err *e)
 {
-    struct err e = {0};
     double ignored;
-    int r = job->open != NULL ? job->open(job->user, &e) : 0;
+    double before;
+    double after;
 
-    for (int i = 0; i < n && r == 0; i++) {
-        r = job->once(job->user, &ignored, &e);
-    }
-    if (r < 0) {
-        fprintf(stderr, "    %s: %s\n", job->name, e.msg);
-        _exit(1);
+    for (int i = 0; i < WARM_UP; i++) {
+        if (job->once(job->user, &ignored, e) < 0) {
+            return -1;
+        }
     }
     let_end();
+    if (cpu_read(&before, e) < 0) {
+        return -1;
+    }
+    for (int i = 0; i < n; i++) {
+        if (job->once(job->user, &ignored, e) < 0) {
+            return -1;
+        }
+    }
+    let_end();
+    if (cpu_read(&after, e) < 0) {
+        return -1;
+    }
+    *ret = (after - before) / n;
+    return 0;
+}
+
+static void be_counted(const struct job *job, int n, int up)
+{
+    struct word word = {.ok = cpu_join(&word.err) == 0};
+
+    if (word.ok && job->open != NULL) {
+        word.ok = job->open(job->user, &word.err) == 0;
+    }
+    word.ok = word.ok && count(job, n, &word.rate, &word.err) == 0;
+    tell(up, &word);
     if (job->close != NULL) {
         job->close(job->user);
     }
     _exit(0);
 }
 
-static double ms_of(const struct timeval *t)
-{
-    return (double)t->tv_sec * 1e3 + (double)t->tv_usec / 1e3;
-}
-
 int work_cpu(const struct job *job, int n, double *ret, struct err *e)
 {
-    struct rusage usage;
-    int status;
-    pid_t pid = fork();
+    AUTO_CLOSE int up_read = -1;
+    int up[2];
 
+    if (pipe2(up, O_CLOEXEC) < 0) {
+        return err_sys(e, errno, "pipe to a worker");
+    }
+    pid_t pid = fork();
     if (pid == 0) {
-        be_counted(job, n);
+        be_counted(job, n, up[1]);
     }
-    /* The usage of a child includes that of all its descendants that were waited for. */
-    if (pid < 0 || wait4(pid, &status, 0, &usage) < 0) {
-        return err_sys(e, errno, "count the CPU time of %s", job->name);
-    }
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        return err_set(e, ERR_SYSTEM, "%s failed while its CPU time was counted", job->name);
-    }
-    *ret = ms_of(&usage.ru_utime) + ms_of(&usage.ru_stime);
-    return 0;
+    close(up[1]);
+    up_read = up[0];
+    int r = gather(up_read, 1, ret, e);
+    (void)waitpid(pid, NULL, 0);
+    cpu_remove(pid);
+    return r;
 }

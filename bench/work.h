@@ -18,5 +18,5 @@ struct job {
 /* Several workers at once, each in a closed loop for that long: how many per second they did together. */
 int work_rate(const struct job *job, int workers, double seconds, double *ret, struct err *e);
 
-/* User and system time in ms of n times, all processes that were started for it and their end included. */
+/* CPU time in ms per run over n runs, of all processes involved and with their end; start-up is not counted. */
 int work_cpu(const struct job *job, int n, double *ret, struct err *e);

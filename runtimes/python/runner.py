@@ -306,10 +306,13 @@ def _end_once(rest: int, what: Any, fields: Fields) -> None:
         answer = execute(single, _space, True)
     else:
         answer = _conclude(rest, what, single)
-    _send_files(fields)
-    _husk.send(DONE, answer)
-    # Stay until the end comes from outside: a sleeping process's CPU time is fully counted.
-    _husk.recv()
+    try:
+        _send_files(fields)
+        _husk.send(DONE, answer)
+        # Stay until the end comes from outside: a sleeping process's CPU time is fully counted.
+        _husk.recv()
+    except OSError:
+        pass  # user code closed the socket: the exit code alone must do
     os._exit(int.from_bytes(answer[-1][1], "little"))
 
 

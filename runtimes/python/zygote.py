@@ -18,6 +18,7 @@ sys.excepthook = lambda kind, error, _: _husk.broken(f"{kind.__name__}: {error}"
 
 import argparse  # noqa: E402
 import gc  # noqa: E402
+import os  # noqa: E402
 import threading  # noqa: E402
 
 import runner  # noqa: E402
@@ -36,9 +37,14 @@ def preload(names: list[str]) -> None:
             __import__(name)
         except BaseException as error:
             _husk.broken(f"preload of module {name!r} failed: {type(error).__name__}: {error}")
-    if threading.active_count() != 1:
-        running = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
-        _husk.broken(f"preloads started threads, which no fork can copy: {', '.join(running)}")
+
+
+def check_threads() -> None:
+    """A fork copies only the thread that calls it: whatever the others held stays locked for ever."""
+    n = len(os.listdir("/proc/self/task"))
+    if n != 1:
+        names = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
+        _husk.broken(f"preloads started {n - 1} threads, which no fork can copy: {', '.join(names)}")
 
 
 def options() -> argparse.Namespace:
@@ -55,6 +61,7 @@ def main() -> None:
     chosen = options()
     preload(chosen.modules)
     runner.prepare(chosen.warm)
+    check_threads()
     gc.collect()
     gc.freeze()
     gc.enable()

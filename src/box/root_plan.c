@@ -39,6 +39,12 @@ static struct root_place *next_place(struct root_plan *plan, const char *path, s
         err_set(e, ERR_LIMIT, "a template has at most %d mounts and links", ROOT_PLACES_MAX);
         return NULL;
     }
+    for (size_t i = 0; i < plan->n_places; i++) {
+        if (str_eq(plan->places[i].path, path)) {
+            err_set(e, ERR_INVALID, "%s is taken: mount elsewhere", path);
+            return NULL;
+        }
+    }
     struct root_place *place = &plan->places[plan->n_places];
     *place = (struct root_place){.tree = -1, .source = -1};
     if (str_copy(place->path, sizeof(place->path), path) < 0) {

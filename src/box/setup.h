@@ -32,7 +32,8 @@ struct box_setup {
     int procs[CGROUP_PROCS_MAX];
     size_t n_procs;
     int landlock_abi;
-    bool single_id; /* only BOX_UID is mapped: no root inside, no groups to drop */
+    bool limit_data; /* no cgroup limits memory, so each process is limited */
+    bool single_id;  /* only BOX_UID is mapped: no root inside, no groups to drop */
     const char *const
         *writable; /* mounts that user code may write, besides workspace, tmp and dev */
     size_t n_writable;

@@ -81,7 +81,7 @@ int step_rlimits(struct box_setup *s, struct err *e)
         {RLIMIT_RTPRIO, 0},
         {RLIMIT_NICE, 0},
         /* Where no cgroup limits memory, at least each process is limited. */
-        {RLIMIT_DATA, s->n_procs > 0 ? RLIM_INFINITY : s->limits.memory_bytes},
+        {RLIMIT_DATA, s->limit_data ? s->limits.memory_bytes : RLIM_INFINITY},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

@@ -59,12 +59,12 @@ int channel_frame(struct channel *c, struct frame_head *head, const char **body)
     for (;;) {
         int r = peek_frame(c, head, body);
         if (r != 0) {
-            return r < 0 ? -1 : 1;
+            return r;
         }
         size_t before = c->inbox.len;
         filled = fill_inbox(c);
         if (filled < 0) {
-            return -1;
+            return filled == -ECONNRESET ? -ENODATA : filled;
         }
         if (c->inbox.len == before) {
             return 0;

@@ -22,7 +22,10 @@ struct channel {
 void channel_init(struct channel *c, int fd);
 void channel_release(struct channel *c);
 
-/* 1: a frame is there (head, and body until channel_drop()); 0: not yet; -1: closed, or it broke the rules. Never waits. */
+/*
+ * 1: a frame is there (head, and body until channel_drop()); 0: not yet; -ENODATA: closed; any other -errno: it broke
+ * the rules. Never waits.
+ */
 int channel_frame(struct channel *c, struct frame_head *head, const char **body);
 void channel_drop(struct channel *c, const struct frame_head *head);
 

@@ -261,8 +261,7 @@ static int add_run_mounts(struct husk_engine *engine, uint32_t id, const struct 
         if (add_mount(engine, id, fd, mounts[i].box, kind, e) < 0) {
             return -1;
         }
-        if (!mounts[i].read_only &&
-            buf_printf(&writable, "%s%s", i > 0 ? ":" : "", mounts[i].box) < 0) {
+        if (!mounts[i].read_only && buf_printf(&writable, "%s:", mounts[i].box) < 0) {
             return err_set(e, ERR_LIMIT, "too many writable mounts");
         }
     }

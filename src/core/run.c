@@ -128,8 +128,10 @@ static void take_frames(struct run *run)
         }
         channel_drop(run->channel, &head);
     }
-    if (r < 0 && !run->done) {
+    if (r == -ENODATA && !run->done) {
         run->channel_lost = true; /* how the box ends will tell */
+    } else if (r < 0) {
+        run->broke_protocol = true;
     }
     if (run->done && run->ended_ns == 0) {
         run->ended_ns = clock_ns();

@@ -32,6 +32,7 @@ struct run {
     bool done;
     bool cancelled;
     bool flooded; /* more output than allowed */
+    bool ready;   /* the box has said READY: from then on user code may be speaking */
     bool broke_protocol;
     char failure[400]; /* the runner could not start the program */
     uint32_t exit_code;

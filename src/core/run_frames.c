@@ -199,8 +199,9 @@ static bool take_file(struct run *run, const char *body, size_t len)
 bool run_take_frame(struct run *run, const struct frame_head *head, const char *body)
 {
     struct frame_field f;
+    bool ours = memcmp(head->token, run->token, sizeof(run->token)) == 0;
 
-    if (head->type == FRAME_FAILED) {
+    if (head->type == FRAME_FAILED && (!run->ready || ours)) {
         (void)str_copy(run->failure, sizeof(run->failure), "the box could not start the program");
         for (size_t at = 0; frame_next(body, head->len, &at, &f) > 0;) {
             if (f.key == KEY_ERROR_MESSAGE) {
@@ -209,11 +210,12 @@ bool run_take_frame(struct run *run, const struct frame_head *head, const char *
         }
         return true;
     }
-    if (head->type == FRAME_READY) {
+    if (head->type == FRAME_READY && !run->ready) {
+        run->ready = true;
         return true;
     }
     /* The token makes a frame ours: writing plausible bytes to every descriptor is not enough. */
-    if (memcmp(head->token, run->token, sizeof(run->token)) != 0) {
+    if (!ours) {
         return false;
     }
     switch (head->type) {

@@ -269,6 +269,7 @@ static int session_run(struct husk_session *s, uint32_t id, const struct husk_sp
                       .out = -1,
                       .err = -1,
                       .in_session = true,
+                      .ready = true,
                       .limits = s->limits};
 
     struct context *c = context_get(s, id, false, e);

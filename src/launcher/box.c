@@ -121,8 +121,9 @@ static void reply_box(struct launcher *l, const struct launcher_req *req,
     reply(l, &rep);
 }
 
-static int send_spawn(const struct template *t, const struct box_entry *box,
-                      const struct launcher_req *req, const struct fd_set_msg *fds, struct err *e)
+static int send_spawn(const struct launcher *l, const struct template *t,
+                      const struct box_entry *box, const struct launcher_req *req,
+                      const struct fd_set_msg *fds, struct err *e)
 {
     struct zygote_req spawn = {
         .box_id = box->id,
@@ -130,6 +131,7 @@ static int send_spawn(const struct template *t, const struct box_entry *box,
         .mode = req->box.mode,
         .warm = req->box.warm,
         .seccomp = t->seccomp,
+        .limit_data = !cgroup_host_facts(l->cgroups)->memory,
         .limits = req->box.limits,
     };
     int all[LAUNCHER_BOX_FDS + CGROUP_PROCS_MAX];
@@ -184,7 +186,7 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
     box->state = BOX_SPAWNING;
     l->spawning++;
     t->boxes++;
-    if (send_spawn(t, box, req, fds, e) < 0) {
+    if (send_spawn(l, t, box, req, fds, e) < 0) {
         release_entry(l, box);
         return -1;
     }

@@ -92,7 +92,8 @@ static int decide_owner(const struct launcher *l, const struct template *t,
     }
     bool is_owner = st.st_uid == l->client_uid || l->client_uid == 0;
     *ret = (struct root_owner){
-        .map = !l->single_id && is_owner && st.st_uid != 0 &&
+        /* An id map fits the ids of one box: only what is made for a single run may have one. */
+        .map = !l->single_id && is_owner && st.st_uid != 0 && st.st_gid != 0 && t->boxes_max == 1 &&
                (req->place.kind == LAUNCHER_WRITABLE || (st.st_mode & S_IROTH) == 0),
         .uid = st.st_uid,
         .gid = st.st_gid,
@@ -101,11 +102,12 @@ static int decide_owner(const struct launcher *l, const struct template *t,
     if (req->place.kind != LAUNCHER_WRITABLE || (l->single_id && is_owner)) {
         return 0;
     }
-    if (st.st_uid == 0) {
-        return err_set(e, ERR_INVALID,
-                       "%s: the mounted directory belongs to root, so a box may only read it: add "
-                       ":ro, or give the directory to an ordinary user",
-                       req->place.path);
+    if (st.st_uid == 0 || st.st_gid == 0) {
+        return err_set(
+            e, ERR_INVALID,
+            "%s: the mounted directory belongs to root (user or group), so a box may only "
+            "read it: add :ro, or give the directory to an ordinary user and group",
+            req->place.path);
     }
     if (!is_owner) {
         return err_set(e, ERR_INVALID, "%s: only the owner of a directory can lend it for writing",

@@ -15,6 +15,8 @@ int control_send(int fd, const struct buf *frame);
  */
 int control_recv(int fd, struct frame_head *head, struct buf *body, struct fd_set_msg *fds);
 
-/* READY with our pid, FAILED with a text. */
+/* READY with our pid. */
 int control_send_ready(int fd);
-void control_send_failed(int fd, const char *message);
+
+/* FAILED with a text. token NULL: before READY; afterwards the token of the run that failed. */
+void control_send_failed(int fd, const uint8_t *token, const char *message);

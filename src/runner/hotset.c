@@ -89,12 +89,11 @@ void hotset_save(void)
 bool hotset_rehearse(void)
 {
     int pipe_fds[2];
-    int pidfd = -1;
 
     if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
         return false;
     }
-    pid_t pid = rawfork(0, &pidfd);
+    pid_t pid = rawfork_plain();
     if (pid == 0) {
         close(pipe_fds[0]);
         hot.pipe_write = pipe_fds[1];
@@ -105,7 +104,6 @@ bool hotset_rehearse(void)
         ssize_t n = fd_read_all(pipe_fds[0], hot.ranges, sizeof(hot.ranges));
         hot.n = n > 0 ? (size_t)n / sizeof(hot.ranges[0]) : 0;
         (void)waitpid(pid, NULL, 0);
-        close(pidfd);
     }
     close(pipe_fds[0]);
     return false;

@@ -70,16 +70,11 @@ static PyObject *husk_adopt(PyObject *self, PyObject *args)
 /* A bare fork without hooks or namespaces, for measuring what isolation costs. */
 static PyObject *husk_fork(PyObject *self, PyObject *args)
 {
-    int pidfd = -1;
-
     (void)self;
     (void)args;
-    pid_t pid = rawfork(0, &pidfd);
+    pid_t pid = rawfork_plain();
     if (pid < 0) {
         return module_errno(pid);
-    }
-    if (pid > 0) {
-        close(pidfd);
     }
     return PyLong_FromLong(pid);
 }

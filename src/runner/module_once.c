@@ -196,35 +196,47 @@ static PyObject *serve_once(void)
 }
 
 /* The steps of a first short cell, up to its answer. */
-static int first_cell(void)
+static bool first_cell(void)
 {
     const struct request request = {.kind = FRAME_CELL, .name = "<cell>", .code = "print(1+1)"};
-    int saved[3];
 
-    if (module_mute(saved) < 0) {
-        return -1;
-    }
     PyObject *value = evaluate(&request);
     (void)ends_plainly();
     flush("stdout");
     flush("stderr");
-    int r = module_unmute(saved);
     Py_XDECREF(value);
-    return value == NULL || r < 0 ? -1 : 0;
+    return value != NULL;
 }
 
-/* What a new box does first. */
+/* New seeds, and what the template wants done in every box. */
+static bool call_in_box(bool warm)
+{
+    PyObject *done = PyObject_CallFunction(given.in_box, "i", (int)warm);
+
+    Py_XDECREF(done);
+    return done != NULL;
+}
+
+/* What a new box does first. Nothing of it is part of the run's output. */
 static int settle(bool warm)
 {
+    int saved[3];
+    bool ok = true;
+
     module_seed_libc();
-    if (given.in_box != Py_None) {
-        PyObject *done = PyObject_CallFunction(given.in_box, "i", (int)warm);
-        if (done == NULL) {
-            return -1;
-        }
-        Py_DECREF(done);
+    if (given.in_box == Py_None && !warm) {
+        return 0;
     }
-    return warm ? first_cell() : 0;
+    if (module_mute(saved) < 0) {
+        return -1;
+    }
+    if (given.in_box != Py_None) {
+        ok = call_in_box(warm);
+    }
+    if (warm) {
+        ok = ok && first_cell();
+    }
+    return module_unmute(saved) < 0 || !ok ? -1 : 0;
 }
 
 /* prepare(space, threads, count_exit_functions, in_box) */
@@ -239,8 +251,8 @@ PyObject *husk_prepare(PyObject *self, PyObject *args)
     Py_INCREF(given.threads);
     Py_INCREF(given.count_exit_functions);
     Py_INCREF(given.in_box);
-    if (first_cell() < 0) { /* makes what is made lazily, before memory is frozen */
-        return PyErr_Occurred() != NULL ? NULL : module_errno(-errno);
+    if (!first_cell()) { /* makes what is made lazily, before memory is frozen */
+        return NULL;
     }
     Py_RETURN_NONE;
 }
@@ -268,7 +280,7 @@ PyObject *husk_zygote(PyObject *self, PyObject *args)
         return Py_BuildValue("iO[]", (int)REST_SESSION, Py_None);
     }
     if (settle(child.warm) < 0) {
-        return NULL;
+        return PyErr_Occurred() != NULL ? NULL : module_errno(-errno);
     }
     int r = module_ready();
     return r < 0 ? module_errno(r) : serve_once();

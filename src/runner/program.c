@@ -22,6 +22,7 @@
 #define ARGS_MAX 1024          /* arguments of one run */
 #define INLINE_CODE_MAX 100000 /* the kernel takes no single argument of 128 KiB */
 #define SCRIPT_PATH "/tmp/.script"
+#define RELAY_CHUNK 65536
 
 struct run {
     struct frame_head head;
@@ -30,9 +31,11 @@ struct run {
     struct frame_field name;
 };
 
+static const uint8_t *run_token; /* NULL until a run was taken */
+
 static void fail(const char *message)
 {
-    control_send_failed(BOX_CONTROL_FD, message);
+    control_send_failed(BOX_CONTROL_FD, run_token, message);
     _exit(1);
 }
 
@@ -161,15 +164,25 @@ static int wait_for(pid_t pid)
     }
 }
 
-/* What a prestarted interpreter reports about values and errors; fields are passed on as they are. */
+/* What a prestarted interpreter says about values and errors. How it ended is not its to say. */
 static void relay_report(int link, struct buf *done)
 {
-    char chunk[65536];
+    AUTO_BUF struct buf said = BUF_INIT(FRAME_FROM_BOX_MAX / 2);
+    struct frame_field f;
 
     for (;;) {
-        ssize_t n = recv(link, chunk, sizeof(chunk), MSG_DONTWAIT);
-        if (n <= 0 || buf_add(done, chunk, (size_t)n) < 0) {
+        if (buf_reserve(&said, RELAY_CHUNK) < 0) {
             return;
+        }
+        ssize_t n = recv(link, said.data + said.len, RELAY_CHUNK, MSG_DONTWAIT);
+        if (n <= 0) {
+            break;
+        }
+        said.len += (size_t)n;
+    }
+    for (size_t at = 0; frame_next(said.data, said.len, &at, &f) > 0;) {
+        if (f.key >= KEY_VALUE && f.key <= KEY_TRACEBACK) {
+            (void)frame_add(done, f.key, f.data, f.len);
         }
     }
 }
@@ -226,6 +239,7 @@ void program_serve(const struct program *p)
         _exit(0);
     }
     fd_set_release(&fds);
+    run_token = run.head.token;
     apply(&run);
     if (p->prestart) {
         uint32_t len = (uint32_t)run.body.len;

@@ -51,3 +51,19 @@ pid_t rawfork(uint64_t flags, int *pidfd)
     long pid = syscall(SYS_clone3, &args, sizeof(args));
     return pid < 0 ? -errno : (pid_t)pid;
 }
+
+pid_t rawfork_plain(void)
+{
+    int *tid = libc_tid();
+    unsigned long flags = SIGCHLD;
+
+    if (tid != NULL) {
+        flags |= CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
+    }
+#if defined(__x86_64__)
+    long pid = syscall(SYS_clone, flags, NULL, NULL, tid, NULL);
+#else
+    long pid = syscall(SYS_clone, flags, NULL, NULL, NULL, tid); /* the usual order */
+#endif
+    return pid < 0 ? -errno : (pid_t)pid;
+}

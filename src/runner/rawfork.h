@@ -12,3 +12,6 @@
 
 /* 0 in the child, its pid in the parent, or -errno. *pidfd is owned by the parent. */
 pid_t rawfork(uint64_t flags, int *pidfd);
+
+/* The same without namespaces and pidfd, by clone(2): inside a box, clone3(2) does not exist. */
+pid_t rawfork_plain(void);

@@ -62,12 +62,8 @@ static void pass_signal(const struct buf *body)
 /* True in the new context. */
 static bool fork_context(int control, int signals, const sigset_t *old_mask)
 {
-    int pidfd = -1;
-
-    pid_t pid = rawfork(0, &pidfd);
-    if (pid != 0) {
-        fd_close(&pidfd);
-        return false;
+    if (rawfork_plain() != 0) {
+        return false; /* who waits for it learns of a failure by the closed socket */
     }
     close(signals);
     sigprocmask(SIG_SETMASK, old_mask, NULL);

@@ -143,6 +143,7 @@ static void become_box(const struct zygote_req *req, const struct fd_set_msg *fd
         .n_procs = fds->n - ZYGOTE_SPAWN_FDS,
         .landlock_abi = z.landlock_abi,
         .single_id = req->block == 0,
+        .limit_data = req->limit_data != 0,
         .writable = z.writable,
         .n_writable = z.n_writable,
     };
@@ -154,7 +155,7 @@ static void become_box(const struct zygote_req *req, const struct fd_set_msg *fd
         _exit(1); /* the maps could not be written */
     }
     if (box_setup(&setup, &e) < 0) {
-        control_send_failed(setup.control, e.msg);
+        control_send_failed(setup.control, NULL, e.msg);
         _exit(1);
     }
     sigprocmask(SIG_SETMASK, &z.old_mask, NULL);

@@ -20,7 +20,6 @@
 #define FRAME_CODE_MAX ((size_t)1 << 20)
 #define FRAME_TO_BOX_MAX ((size_t)256 << 20)  /* code, stdin is a pipe, files */
 #define FRAME_FROM_BOX_MAX ((size_t)24 << 20) /* value, error, one file */
-#define FRAME_FIELDS_MAX 4096
 
 enum frame_type {
     /* into the box */

@@ -18,7 +18,7 @@
 #include "base/str.h"
 #include "tap.h"
 
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 20000
 
 static void pause_1_ms(void)
 {

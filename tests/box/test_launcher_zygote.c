@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Zygotes that lie, break or stop: a template's preloads run in them, so the launcher must not trust
+ * what they say. Here the template's program is a few lines of Python that speak in its name.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "engine_fixture.h"
+#include "launcher_fixture.h"
+#include "proc_fixture.h"
+#include "tap.h"
+#include "wire/zygote_msg.h"
+
+/* say(event, box, fd) sends what a zygote would; the rest of a program follows. */
+static const char prologue[] =
+    "import os, socket, struct, time\n"
+    "s = socket.socket(fileno=3)\n"
+    "def say(event, box=0, fd=-1, text=b''):\n"
+    "    r = struct.pack('IIi4xQQii400s', event, box, 9, 0, 0, 6, 0, text)\n"
+    "    assert len(r) == %zu\n"
+    "    socket.send_fds(s, [r], [fd] if fd >= 0 else [])\n";
+
+/* A template whose zygote is that program; not started. */
+static uint32_t lying_template(struct launcher_client *c, const char *program)
+{
+    char code[LAUNCHER_TEXT_MAX];
+    char head[LAUNCHER_TEXT_MAX];
+    uint32_t id = launcher_template(c, 64);
+
+    CHECK_INT(str_format(head, sizeof(head), prologue, sizeof(struct zygote_rep)), 0);
+    CHECK_INT(str_format(code, sizeof(code), "%s%s", head, program), 0);
+    launcher_fill(c, id);
+    launcher_text(c, id, LAUNCHER_ARG, "/usr/bin/python3");
+    launcher_text(c, id, LAUNCHER_ARG, "-ISc");
+    launcher_text(c, id, LAUNCHER_ARG, code);
+    return id;
+}
+
+static struct launcher_rep start(struct launcher_client *c, uint32_t id, enum launcher_event want)
+{
+    struct launcher_req req = {.op = LAUNCHER_START, .template_id = id};
+
+    return launcher_call(c, &req, NULL, 0, want);
+}
+
+TEST(a_zygote_that_starts_with_nonsense_is_broken)
+{
+    static const struct {
+        const char *program;
+        const char *message;
+    } rows[] = {
+        {"os.write(3, b'x' * 100)\ntime.sleep(100)", "died while starting"},
+        {"os.write(3, b'\\0' * 1000)\ntime.sleep(100)", "died while starting"},
+        {"say(0)\ntime.sleep(100)", "died while starting"},
+        {"say(77)\ntime.sleep(100)", "died while starting"},
+        {"say(1, 0, 0)\ntime.sleep(100)", "died while starting"}, /* READY brings no descriptor */
+        {"say(3)\ntime.sleep(100)", "died while starting"},       /* SPAWNED must bring one */
+        {"say(1, 0, -1, b'x' * 400)\ntime.sleep(100)", "died while starting"},
+        {"say(2, 0, -1, b'no such module')", "no such module"},
+        {"s.close()\ntime.sleep(100)", "died while starting"},
+        {"os._exit(0)", "died while starting"},
+        {"os.kill(os.getpid(), 11)\nos.abort()", "died while starting"},
+    };
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+
+    launcher_greet(&c);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CASE("%s", rows[i].program);
+        uint32_t id = lying_template(&c, rows[i].program);
+        CHECK_INT(id, 0); /* of the one before nothing is left */
+        struct launcher_rep rep = start(&c, id, LAUNCHER_EV_ERROR);
+        CHECK_INT(rep.err.code, ERR_TEMPLATE);
+        CHECK_HAS(rep.err.msg, rows[i].message);
+    }
+}
+
+TEST(a_zygote_that_breaks_later_takes_only_its_own_with_it)
+{
+    static const char *const programs[] = {
+        "say(1)\ns.recv(1)\nos.write(3, b'nonsense')\ntime.sleep(100)",
+        "say(1)\ns.recv(1)\nos._exit(0)",
+        "say(1)\ns.recv(1)\nsay(4, 0, 0)\ntime.sleep(100)",
+    };
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+    struct launcher_rep rep;
+
+    launcher_greet(&c);
+    uint32_t honest = launcher_shell_template(&c, 2);
+    struct launcher_box bystander = launcher_box(&c, honest, 0);
+    for (size_t i = 0; i < ARRAY_LEN(programs); i++) {
+        CASE("%s", programs[i]);
+        uint32_t id = lying_template(&c, programs[i]);
+        start(&c, id, LAUNCHER_EV_OK);
+        struct launcher_box box = launcher_box(&c, id, 0);
+        bool gone = false;
+        bool ended = false;
+        while (!gone || !ended) {
+            CHECK(launcher_next(&c, &rep));
+            gone = gone || (rep.event == LAUNCHER_EV_GONE && rep.template_id == id);
+            if (rep.event == LAUNCHER_EV_EXIT) {
+                CHECK_INT(rep.box_id, box.id);
+                CHECK_INT(rep.box.end, LAUNCHER_END_ZYGOTE);
+                ended = true;
+            }
+        }
+        launcher_box_release(&box);
+    }
+    struct launcher_req usage = {.op = LAUNCHER_USAGE, .box_id = bystander.id};
+    launcher_call(&c, &usage, NULL, 0, LAUNCHER_EV_USAGE);
+    launcher_box_release(&bystander);
+}
+
+/* SPAWNED, REFUSED and EXITED about a box of another template, one that is not there, and its own. */
+TEST(a_zygote_may_speak_of_its_own_boxes_only)
+{
+    char program[300];
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+    struct launcher_rep rep;
+
+    launcher_greet(&c);
+    uint32_t honest = launcher_shell_template(&c, 2);
+    struct launcher_box foreign = launcher_box(&c, honest, 0);
+    CHECK_INT(str_format(program, sizeof(program),
+                         "say(1)\nm = s.recv(999)\nown = struct.unpack('I', m[:4])[0]\n"
+                         "for b in (%u, %u, 0xffffffff):\n"
+                         "    say(3, b, os.open('/dev/null', 0)); say(4, b); say(5, b)\n"
+                         "say(4, own)\ntime.sleep(100)",
+                         foreign.id, foreign.id + 1),
+              0);
+    uint32_t id = lying_template(&c, program);
+    start(&c, id, LAUNCHER_EV_OK);
+    struct launcher_box own = launcher_box(&c, id, 0);
+    do {
+        CHECK(launcher_next(&c, &rep));
+    } while (rep.event != LAUNCHER_EV_EXIT);
+    CHECK_INT(rep.box_id, own.id); /* the last of its words came after all the others */
+    struct launcher_req usage = {.op = LAUNCHER_USAGE, .box_id = foreign.id};
+    launcher_call(&c, &usage, NULL, 0, LAUNCHER_EV_USAGE);
+    launcher_box_release(&own);
+    launcher_box_release(&foreign);
+}
+
+/* What it gives as the box's pidfd is not one: the launcher must not fall over it. */
+TEST(a_false_pidfd_does_no_harm)
+{
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+    struct launcher_rep rep;
+
+    launcher_greet(&c);
+    uint32_t id =
+        lying_template(&c, "say(1)\nm = s.recv(999)\n"
+                           "say(3, struct.unpack('I', m[:4])[0], os.open('/dev/null', 0))\n"
+                           "time.sleep(100)");
+    start(&c, id, LAUNCHER_EV_OK);
+    struct launcher_box box = launcher_box(&c, id, 0);
+    struct launcher_req kill = {.op = LAUNCHER_KILL, .box_id = box.id};
+    struct launcher_req stop = {.op = LAUNCHER_STOP, .template_id = id};
+    launcher_send(&c, &kill, NULL, 0);
+    launcher_send(&c, &stop, NULL, 0);
+    do {
+        CHECK(launcher_next(&c, &rep));
+    } while (rep.event != LAUNCHER_EV_OK || rep.seq != c.seq);
+    uint32_t honest = launcher_shell_template(&c, 1);
+    struct launcher_box next = launcher_box(&c, honest, 0);
+    launcher_box_release(&next);
+    launcher_box_release(&box);
+}
+
+TEST(a_preload_that_fails_is_told_by_name)
+{
+    char dir[] = "/tmp/husk-test-XXXXXX";
+    char path[64];
+    AUTO_ENGINE struct husk_engine *engine = NULL;
+    struct husk_spec spec = fixture_spec("broken", HUSK_CELL, "1");
+    struct husk_result *r = NULL;
+    struct husk_error e;
+
+    if (geteuid() != 0) {
+        SKIP("full isolation needs root");
+    }
+    CHECK(mkdtemp(dir) != NULL);
+    CHECK_INT(str_format(path, sizeof(path), "%s/broken.template", dir), 0);
+    FILE *f = fopen(path, "we");
+    CHECK(f != NULL && fputs("language = python\npreload = json no_such_module\n", f) >= 0);
+    CHECK_INT(fclose(f), 0);
+    fixture_paths();
+    const struct husk_options options = {.template_dir = dir};
+    CHECK_OK(husk_open(&options, &engine, &e), &e);
+    CHECK_INT(husk_run(engine, &spec, &r, &e), -1);
+    CHECK_STR(e.type, "template_broken");
+    CHECK_HAS(e.message, "no_such_module");
+    CHECK_HAS(e.message, "broken");
+    CHECK_INT(unlink(path), 0);
+    CHECK_INT(rmdir(dir), 0);
+}
+
+TEST(a_zygote_that_died_is_replaced_when_it_is_needed)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_error e;
+
+    for (int i = 0; i < 3; i++) {
+        CASE("time %d", i);
+        AUTO_RESULT struct husk_result *r = fixture_cell(engine, "6 * 7");
+        CHECK_STR(r->value, "42");
+        proc_kill(proc_zygote(proc_launcher()));
+    }
+    CHECK_OK(husk_pool_set(engine, "python", NULL, 2, 2, &e), &e);
+    CHECK_OK(husk_pool_wait(engine, "python", 2, &e), &e);
+    proc_kill(proc_zygote(proc_launcher()));
+    AUTO_RESULT struct husk_result *r = fixture_cell(engine, "6 * 7");
+    CHECK_STR(r->value, "42");
+}
+
+static void kill_zygote(void *user)
+{
+    (void)user;
+    CHECK_INT(kill(proc_zygote(proc_launcher()), SIGKILL), 0);
+}
+
+TEST(a_run_whose_zygote_dies_says_so)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_spec spec =
+        fixture_spec("python", HUSK_SCRIPT, "print('on')\nimport time; time.sleep(100)");
+    AUTO_RESULT struct husk_result *r = NULL;
+
+    fixture_at_output(&spec, kill_zygote, NULL);
+    r = fixture_run(engine, &spec);
+    CHECK_END(r, "crashed internal 125");
+    CHECK_HAS(r->termination.detail, "zygote");
+    AUTO_RESULT struct husk_result *next = fixture_cell(engine, "6 * 7");
+    CHECK_STR(next->value, "42");
+}
+
+/* The launcher gives a birth 20 s; then the zygote is replaced and the next run works. */
+TEST_TIMEOUT(a_zygote_that_is_stuck_is_replaced, 60)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_RESULT struct husk_result *first = fixture_cell(engine, "1");
+    struct husk_spec spec = fixture_spec("python", HUSK_CELL, "6 * 7");
+    struct husk_result *r = NULL;
+    struct husk_error e;
+
+    pid_t zygote = proc_zygote(proc_launcher());
+    CHECK_INT(kill(zygote, SIGSTOP), 0);
+    spec.limits.timeout_ms = 1000;
+    if (husk_run(engine, &spec, &r, &e) == 0) { /* whichever it is: it must come to an end */
+        CHECK(r->status == HUSK_CRASHED || r->status == HUSK_TIMEOUT);
+        husk_result_free(r);
+    }
+    CHECK(!proc_is_alive(zygote));
+    AUTO_RESULT struct husk_result *next = fixture_cell(engine, "6 * 7");
+    CHECK_STR(next->value, "42");
+}
+
+static void stop_zygote(void *user)
+{
+    (void)user;
+    CHECK_INT(kill(proc_zygote(proc_launcher()), SIGSTOP), 0);
+}
+
+/* Nobody is left to say that the box has ended; its time is up all the same. */
+TEST_TIMEOUT(a_run_ends_in_time_though_its_zygote_is_stuck, 40)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_spec spec =
+        fixture_spec("python", HUSK_SCRIPT, "print('on')\nimport time; time.sleep(100)");
+    AUTO_RESULT struct husk_result *r = NULL;
+
+    spec.limits.timeout_ms = 500;
+    fixture_at_output(&spec, stop_zygote, NULL);
+    r = fixture_run(engine, &spec);
+    CHECK(r->status == HUSK_TIMEOUT || r->status == HUSK_CRASHED);
+    AUTO_RESULT struct husk_result *next = fixture_cell(engine, "6 * 7");
+    CHECK_STR(next->value, "42");
+}
