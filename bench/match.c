@@ -42,6 +42,9 @@ int match_run(struct world *w, struct match *m, struct err *e)
             all[n++] = m->opponents[i].contender;
         }
     }
+    for (size_t i = 0; i < n; i++) {
+        all[i].rested = m->rested;
+    }
     if (race_run(all, n, RACE_ROUNDS, e) < 0) {
         return -1;
     }

@@ -15,6 +15,7 @@ struct opponent {
 struct match {
     const char *id;
     const char *what;
+    bool rested; /* as of a contender, for all of them */
     struct contender ours;
     struct opponent opponents[OPPONENTS_MAX];
     size_t n;

@@ -3,16 +3,16 @@
 #include "race.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <time.h>
 
 #define SETTLE_NS 50000000L
+#define REST_NS 2000000L
 
 /* What one contender leaves to be cleared away must not slow the next one. */
-static void settle(void)
+static void settle(long ns)
 {
-    const struct timespec pause = {.tv_nsec = SETTLE_NS};
+    const struct timespec pause = {.tv_nsec = ns};
 
     nanosleep(&pause, NULL);
 }
@@ -25,9 +25,12 @@ static int run_chunk(struct contender *c, struct err *e)
         if (c->prepare(c->user, c->chunk, e) < 0) {
             return err_wrap(e, "%s", c->name);
         }
-        settle();
+        settle(SETTLE_NS);
     }
     for (int i = 0; i < c->chunk; i++) {
+        if (c->rested) {
+            settle(REST_NS);
+        }
         if (c->once(c->user, &value, e) < 0) {
             return err_wrap(e, "%s", c->name);
         }
@@ -42,7 +45,7 @@ static int run_rounds(struct contender *contenders, size_t n, int rounds, struct
 {
     for (int round = 0; round < rounds; round++) {
         for (size_t i = 0; i < n; i++) {
-            settle();
+            settle(SETTLE_NS);
             if (run_chunk(&contenders[i], e) < 0) {
                 return -1;
             }

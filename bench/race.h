@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "stats.h"
 
@@ -16,6 +18,8 @@ struct contender {
     double
         recorded; /* p50 on a quiet machine; 0: none. A peer beyond twice this means a busy machine */
     int chunk;    /* measurements in a row */
+    bool
+        rested; /* each starts on a quiet machine: what the one before left to clear away is over */
     int (*prepare)(void *user, int chunk, struct err *e); /* untimed, before a chunk; may be NULL */
     int (*once)(void *user, double *ret, struct err *e);  /* one measurement */
     void *user;

@@ -34,6 +34,7 @@ int bench_tax(struct world *w, struct err *e)
     struct match m = {
         .id = "P13",
         .what = "isolation tax",
+        .rested = true,
         .ours =
             {.name = "husk, cold", .unit = "ms", .chunk = CHUNK, .once = subject_once, .user = &s},
         .opponents = {{.contender = {.name = "fork of the same zygote",

@@ -7,6 +7,9 @@
 #define MIB ((uint64_t)1 << 20)
 #define GIB ((uint64_t)1 << 30)
 
+#define INODE_COST 1024 /* bytes of kernel memory per file, name and small attributes included */
+#define INODE_SHARE 4   /* files may take a quarter of the memory */
+
 struct limits limits_default(void)
 {
     return (struct limits){
@@ -24,6 +27,27 @@ struct limits limits_default(void)
 uint64_t limits_disk_max(uint64_t memory_bytes)
 {
     return memory_bytes / 4 * 3;
+}
+
+uint32_t limits_inodes_max(uint64_t memory_bytes)
+{
+    uint64_t n = memory_bytes / INODE_SHARE / INODE_COST;
+
+    return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+}
+
+void limits_fill(struct limits *l)
+{
+    const struct limits d = limits_default();
+
+    l->memory_bytes = l->memory_bytes != 0 ? l->memory_bytes : d.memory_bytes;
+    l->disk_bytes = l->disk_bytes != 0 ? l->disk_bytes : MIN(d.disk_bytes, l->memory_bytes / 2);
+    l->timeout_ms = l->timeout_ms != 0 ? l->timeout_ms : d.timeout_ms;
+    l->output_bytes = l->output_bytes != 0 ? l->output_bytes : d.output_bytes;
+    l->cpu_milli = l->cpu_milli != 0 ? l->cpu_milli : d.cpu_milli;
+    l->pids = l->pids != 0 ? l->pids : d.pids;
+    l->inodes = l->inodes != 0 ? l->inodes : MIN(d.inodes, limits_inodes_max(l->memory_bytes));
+    l->open_files = l->open_files != 0 ? l->open_files : d.open_files;
 }
 
 int limits_check(const struct limits *l, struct err *e)
@@ -57,6 +81,12 @@ int limits_check(const struct limits *l, struct err *e)
                        " MiB) is kept in memory and must be at most three quarters "
                        "of it (%" PRIu64 " MiB): raise memory or lower disk",
                        l->disk_bytes / MIB, limits_disk_max(l->memory_bytes) / MIB);
+    }
+    if (l->inodes > limits_inodes_max(l->memory_bytes)) {
+        return err_set(e, ERR_INVALID,
+                       "inodes (%" PRIu32 ") are kept in memory too: at most %" PRIu32
+                       " fit, raise memory or lower inodes",
+                       l->inodes, limits_inodes_max(l->memory_bytes));
     }
     return 0;
 }

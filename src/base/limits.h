@@ -23,8 +23,14 @@ struct limits {
 /* 1 GiB memory, 1 core, 128 pids, 30 s, 256 MiB disk. */
 struct limits limits_default(void);
 
+/* Gives every field that is 0 its default; disk and inodes shrink with a small memory. */
+void limits_fill(struct limits *l);
+
 /* ERR_INVALID naming the field and its range when a value is outside it. */
 int limits_check(const struct limits *l, struct err *e);
+
+/* Files that fit beside the disk: each takes about 1 KiB of the box's memory. */
+uint32_t limits_inodes_max(uint64_t memory_bytes);
 
 /* The largest disk that fits below a memory limit: beyond it, "disk full" would be an OOM kill. */
 uint64_t limits_disk_max(uint64_t memory_bytes);

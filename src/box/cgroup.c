@@ -258,6 +258,27 @@ static uint64_t since(uint64_t now, uint64_t base)
     return now > base ? now - base : 0;
 }
 
+uint64_t cgroup_oom_kills(const struct cgroup *cg)
+{
+    const struct cg_part *p = &cg->parts[CG_MEMORY];
+    struct cgroup_usage u = {.oom_kills = 0};
+
+    if (p->ops != NULL) {
+        p->ops->usage(p, &u);
+    }
+    return since(u.oom_kills, cg->base.oom_kills);
+}
+
+bool cgroup_oom_needs_watch(const struct cgroup_host *host)
+{
+    for (size_t i = 0; i < host->trees.n; i++) {
+        if ((host->trees.tree[i].resources & CG_BIT(CG_MEMORY)) != 0) {
+            return !host->trees.tree[i].unified;
+        }
+    }
+    return false;
+}
+
 void cgroup_usage(const struct cgroup *cg, struct cgroup_usage *ret)
 {
     const struct cgroup_usage *base = &cg->base;

@@ -75,6 +75,13 @@ size_t cgroup_procs_fds(const struct cgroup *cg, int fds[CGROUP_PROCS_MAX]);
 /* Use since cgroup_new() or the last cgroup_recycle(). A counter that the kernel lacks stays 0. */
 void cgroup_usage(const struct cgroup *cg, struct cgroup_usage *ret);
 
+/*
+ * Processes that the kernel killed for the box's memory. v2 ends the whole box then (oom.group); on v1 only one process
+ * dies, and whoever cares has to look: cgroup_oom_needs_watch().
+ */
+uint64_t cgroup_oom_kills(const struct cgroup *cg);
+bool cgroup_oom_needs_watch(const struct cgroup_host *host);
+
 int cgroup_kill(struct cgroup *cg);            /* every process in it; 0 or -errno */
 bool cgroup_is_empty(const struct cgroup *cg); /* no process left */
 

@@ -19,6 +19,14 @@ static int memory_prepare(const struct cg_part *p)
     return cg_write_u64(p->dir_fd, "memory.swappiness", 0);
 }
 
+/* Socket buffers are counted apart from other memory in v1, and without this not at all. */
+static int sockets_limit(const struct cg_part *p, const struct limits *l)
+{
+    int r = cg_write_u64(p->dir_fd, "memory.kmem.tcp.limit_in_bytes", l->memory_bytes / 4);
+
+    return r == -ENOENT ? 0 : r; /* a kernel without network */
+}
+
 static int memory_limit(const struct cg_part *p, const struct limits *l)
 {
     /* memory and swap together may never be less than memory alone: that decides the order. */
@@ -30,12 +38,13 @@ static int memory_limit(const struct cg_part *p, const struct limits *l)
     }
     r = cg_write_u64(p->dir_fd, "memory.memsw.limit_in_bytes", l->memory_bytes);
     if (r == -ENOENT && !raised) {
-        return 0; /* swap is not accounted on this host; swappiness 0 keeps the box out of it */
+        return sockets_limit(
+            p, l); /* swap is not accounted on this host; swappiness 0 keeps the box out of it */
     }
-    if (r < 0 || !raised) {
-        return r;
+    if (r == 0 && raised) {
+        r = cg_write_u64(p->dir_fd, "memory.limit_in_bytes", l->memory_bytes);
     }
-    return cg_write_u64(p->dir_fd, "memory.limit_in_bytes", l->memory_bytes);
+    return r < 0 ? r : sockets_limit(p, l);
 }
 
 static void memory_usage(const struct cg_part *p, struct cgroup_usage *ret)

@@ -20,6 +20,7 @@ static const struct step {
 } steps[] = {
     {"cgroup", step_cgroup},           /* first: everything below is charged to the box */
     {"inner root", step_inner_root},   /* an id that is mapped, or files could not be made */
+    {"quotas", step_quotas},           /* through the zygote's /proc, which step "proc" covers */
     {"identity", step_identity},       /* new session and host name; needs CAP_SYS_ADMIN inside */
     {"disk", step_disk},               /* the one writable file system, sized */
     {"proc", step_proc},               /* of the new pid namespace; read-only, masked */

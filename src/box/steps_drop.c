@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "box/landlock.h"
 #include "box/steps.h"
 #include "box/sys.h"
@@ -47,6 +48,29 @@ int step_inner_root(struct box_setup *s, struct err *e)
         return err_sys(e, errno, "drop supplementary groups");
     }
     return become(s->single_id ? BOX_UID : 0, e);
+}
+
+/*
+ * Quotas of the box's own user namespace. Boxes of one zygote share its maker's quota, so one box must not be able to
+ * take all of it; and whatever else fails, no namespace can be made below this one.
+ */
+int step_quotas(struct box_setup *s, struct err *e)
+{
+    static const struct {
+        const char *path, *value;
+    } rows[] = {
+        {"/proc/sys/user/max_user_namespaces", "0"},
+        {"/proc/sys/user/max_inotify_instances", "16"},
+    };
+
+    (void)s;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        int r = fd_write_file(AT_FDCWD, rows[i].path, rows[i].value);
+        if (r < 0) {
+            return err_sys(e, -r, "write %s", rows[i].path);
+        }
+    }
+    return 0;
 }
 
 int step_identity(struct box_setup *s, struct err *e)

@@ -49,23 +49,23 @@ const struct option_table template_table = {
 };
 
 /* What a run gets that asks for nothing: a template's 0 stands for the default. */
-static struct husk_limits effective(const struct husk_limits *given)
+static struct limits effective(const struct husk_limits *given)
 {
-    struct limits normal = limits_default();
-    struct husk_limits l = *given;
+    struct limits l = {
+        .memory_bytes = given->memory_bytes,
+        .disk_bytes = given->disk_bytes,
+        .timeout_ms = given->timeout_ms,
+        .cpu_milli = given->cpu_milli,
+        .pids = given->pids,
+    };
 
-    l.memory_bytes = l.memory_bytes != 0 ? l.memory_bytes : normal.memory_bytes;
-    l.disk_bytes =
-        l.disk_bytes != 0 ? l.disk_bytes : MIN(normal.disk_bytes, limits_disk_max(l.memory_bytes));
-    l.timeout_ms = l.timeout_ms != 0 ? l.timeout_ms : normal.timeout_ms;
-    l.cpu_milli = l.cpu_milli != 0 ? l.cpu_milli : normal.cpu_milli;
-    l.pids = l.pids != 0 ? l.pids : normal.pids;
+    limits_fill(&l);
     return l;
 }
 
 static json_t *template_json(const struct husk_template_info *t)
 {
-    struct husk_limits l = effective(&t->limits);
+    struct limits l = effective(&t->limits);
 
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:{s:I, s:I, s:I, s:f, s:I}}",
                      "name", t->name, "language", language_name(t->language), "runtime", t->runtime,
@@ -100,7 +100,7 @@ static int print_list(const struct husk_template_info *list, size_t n, bool json
 
 static void print_one(const struct husk_template_info *t)
 {
-    struct husk_limits l = effective(&t->limits);
+    struct limits l = effective(&t->limits);
 
     printf("name      %s\nlanguage  %s\nabout     %s\nruntime   %s\norigin    %s\n", t->name,
            language_name(t->language), t->about, t->runtime, t->origin);

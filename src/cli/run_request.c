@@ -135,22 +135,20 @@ static int find_language(struct run_request *r, struct err *e)
 /* The same ranges as the engine's, checked before an engine is started. */
 static int check_limits(const struct husk_limits *given, struct err *e)
 {
-    struct limits l = limits_default();
-    uint64_t memory = given->memory_bytes;
+    struct limits l = {
+        .memory_bytes = given->memory_bytes,
+        .disk_bytes = given->disk_bytes,
+        .timeout_ms = given->timeout_ms,
+        .output_bytes = given->output_bytes,
+        .cpu_milli = given->cpu_milli,
+        .pids = given->pids,
+    };
 
-    l.memory_bytes = memory != 0 ? memory : l.memory_bytes;
-    l.disk_bytes = MIN(l.disk_bytes, limits_disk_max(l.memory_bytes));
-    if (given->disk_bytes != 0) {
-        l.disk_bytes = given->disk_bytes;
-        while (memory == 0 && limits_disk_max(l.memory_bytes) < l.disk_bytes &&
-               l.memory_bytes <= UINT64_MAX / 2) {
-            l.memory_bytes *= 2; /* a template may have more memory: only the engine knows */
-        }
+    if (given->memory_bytes == 0 && given->disk_bytes != 0) {
+        /* A template may have more memory than the default: only the engine knows. */
+        l.memory_bytes = MAX(limits_default().memory_bytes, given->disk_bytes / 3 * 4 + 4096);
     }
-    l.timeout_ms = given->timeout_ms != 0 ? given->timeout_ms : l.timeout_ms;
-    l.output_bytes = given->output_bytes != 0 ? given->output_bytes : l.output_bytes;
-    l.cpu_milli = given->cpu_milli != 0 ? given->cpu_milli : l.cpu_milli;
-    l.pids = given->pids != 0 ? given->pids : l.pids;
+    limits_fill(&l);
     return limits_check(&l, e);
 }
 

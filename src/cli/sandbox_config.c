@@ -220,12 +220,9 @@ static int apply_section(struct sandbox_config *c, const char *section, json_t *
 /* The engine checks these too, but its message could not name the file. */
 static int check_ranges(const struct sandbox_config *c, struct err *e)
 {
-    struct limits l = limits_default();
+    struct limits l = {.memory_bytes = c->memory_bytes, .cpu_milli = c->cpu_milli, .pids = c->pids};
 
-    l.memory_bytes = c->memory_bytes;
-    l.disk_bytes = MIN(l.disk_bytes, limits_disk_max(l.memory_bytes));
-    l.cpu_milli = c->cpu_milli;
-    l.pids = c->pids != 0 ? c->pids : l.pids;
+    limits_fill(&l);
     return limits_check(&l, e);
 }
 

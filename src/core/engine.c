@@ -21,29 +21,22 @@ void engine_error_export(const struct err *e, struct husk_error *ret)
     (void)str_format(ret->message, sizeof(ret->message), "%s", e->msg);
 }
 
-static uint64_t pick(uint64_t asked, uint64_t preset, uint64_t fallback)
-{
-    return asked != 0 ? asked : preset != 0 ? preset : fallback;
-}
-
 int engine_limits(const struct husk_limits *asked, const struct husk_limits *preset,
                   struct limits *ret, struct err *e)
 {
-    struct limits d = limits_default();
-
-    *ret = (struct limits){
-        .memory_bytes = pick(asked->memory_bytes, preset->memory_bytes, d.memory_bytes),
-        .timeout_ms = pick(asked->timeout_ms, preset->timeout_ms, d.timeout_ms),
-        .output_bytes = pick(asked->output_bytes, preset->output_bytes, d.output_bytes),
-        .cpu_milli = (uint32_t)pick(asked->cpu_milli, preset->cpu_milli, d.cpu_milli),
-        .pids = (uint32_t)pick(asked->pids, preset->pids, d.pids),
-        .inodes = (uint32_t)pick(asked->inodes, preset->inodes, d.inodes),
-        .open_files = (uint32_t)pick(asked->open_files, preset->open_files, d.open_files),
+#define PICK(field) .field = asked->field != 0 ? asked->field : preset->field
+    struct limits l = {
+        PICK(memory_bytes), PICK(disk_bytes), PICK(timeout_ms), PICK(output_bytes),
+        PICK(cpu_milli),    PICK(pids),       PICK(inodes),     PICK(open_files),
     };
-    /* A default disk shrinks with the memory; an explicit one that does not fit is refused. */
-    uint64_t disk = pick(asked->disk_bytes, preset->disk_bytes, 0);
-    ret->disk_bytes = disk != 0 ? disk : MIN(d.disk_bytes, ret->memory_bytes / 2);
-    return limits_check(ret, e);
+#undef PICK
+
+    limits_fill(&l);
+    if (limits_check(&l, e) < 0) {
+        return -1;
+    }
+    *ret = l;
+    return 0;
 }
 
 static void on_exit_event(struct husk_engine *engine, const struct launcher_rep *rep)

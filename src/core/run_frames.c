@@ -155,8 +155,16 @@ static bool take_done(struct run *run, const char *body, size_t len)
     return run->done;
 }
 
-static bool was_asked_for(const struct husk_spec *spec, const char *name)
+/* Asked for, and not here yet. */
+static bool is_awaited(const struct run *run, const char *name)
 {
+    const struct husk_spec *spec = run->spec;
+
+    for (size_t i = 0; i < run->result->n_files; i++) {
+        if (str_eq(run->result->files[i].name, name)) {
+            return false;
+        }
+    }
     for (size_t i = 0; spec->outputs != NULL && spec->outputs[i] != NULL; i++) {
         if (str_eq(spec->outputs[i], name)) {
             return true;
@@ -182,7 +190,7 @@ static bool take_file(struct run *run, const char *body, size_t len)
         }
     }
     /* A box may answer what was asked, no more: names decide where a caller writes. */
-    bool ok = file.name != NULL && r->n_files < FILES_MAX && was_asked_for(run->spec, file.name);
+    bool ok = file.name != NULL && r->n_files < FILES_MAX && is_awaited(run, file.name);
     struct husk_output_file *files =
         ok ? reallocarray(r->files, r->n_files + 1, sizeof(*files)) : NULL;
     if (files == NULL) {

@@ -201,8 +201,11 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
 
 void box_arm(struct launcher *l, struct box_entry *box, uint64_t ms)
 {
-    box->deadline = clock_ns() + ms * NS_PER_MS;
-    l->next_deadline = earlier(l->next_deadline, box->deadline);
+    uint64_t now = clock_ns();
+    uint64_t watch = l->watch_oom ? now + (uint64_t)OOM_WATCH_MS * NS_PER_MS : 0;
+
+    box->deadline = now + ms * NS_PER_MS;
+    l->next_deadline = earlier(earlier(l->next_deadline, box->deadline), watch);
 }
 
 static pid_t pid_of(int pidfd)
@@ -388,27 +391,42 @@ void box_orphaned(struct launcher *l, uint32_t template_id)
     }
 }
 
+/* One box's part of box_expire(). Returns when to look again, 0 for never. */
+static uint64_t expire(struct launcher *l, struct box_entry *box, uint64_t now)
+{
+    uint64_t next = box->deadline;
+
+    if (box->state == BOX_SPAWNING) {
+        if (box->born_by != 0 && box->born_by <= now) {
+            (void)sys_pidfd_signal(l->templates[box->template_id].pidfd, SIGKILL);
+            box->born_by = 0; /* its zygote's death ends it */
+        }
+        next = earlier(next, box->born_by);
+    }
+    if (box->deadline == 0 || box->state != BOX_LIVE) {
+        return next;
+    }
+    if (box->deadline <= now) {
+        box_end(l, box, LAUNCHER_END_TIMEOUT);
+        return 0;
+    }
+    if (l->watch_oom) {
+        if (cgroup_oom_kills(box->cgroup) > 0) {
+            box_end(l, box, LAUNCHER_END_OOM);
+            return 0;
+        }
+        next = earlier(next, now + (uint64_t)OOM_WATCH_MS * NS_PER_MS);
+    }
+    return next;
+}
+
 void box_expire(struct launcher *l, uint64_t now)
 {
     uint64_t next = 0;
 
     for (size_t i = 0; i < BOXES_MAX; i++) {
-        struct box_entry *box = &l->boxes[i];
-        if (box->state == BOX_FREE) {
-            continue;
-        }
-        if (box->state == BOX_SPAWNING) {
-            if (box->born_by > now) {
-                next = earlier(next, box->born_by);
-            } else if (box->born_by != 0) {
-                (void)sys_pidfd_signal(l->templates[box->template_id].pidfd, SIGKILL);
-                box->born_by = 0; /* its zygote's death ends it */
-            }
-        }
-        if (box->deadline != 0 && box->deadline <= now) {
-            box_end(l, box, LAUNCHER_END_TIMEOUT);
-        } else {
-            next = earlier(next, box->deadline);
+        if (l->boxes[i].state != BOX_FREE) {
+            next = earlier(next, expire(l, &l->boxes[i], now));
         }
     }
     for (size_t i = 0; i < TEMPLATES_MAX; i++) {

@@ -33,6 +33,8 @@
 #define TEARDOWN_MAX 256 /* boxes on their way out before new ones have to wait */
 #define SPAWNS_MAX 32    /* births under way before the next request is read */
 #define CGROUPS_KEPT 256 /* empty cgroups held for the next boxes */
+#define OOM_WATCH_MS                                                                               \
+    100 /* how often running boxes are looked at where the kernel kills single processes */
 #define SPAWN_PATIENCE_MS                                                                          \
     20000 /* a birth takes a millisecond; a zygote that needs this long is stuck */
 #define ZYGOTE_START_MS 120000 /* a template that is not ready by then is broken */
@@ -92,6 +94,7 @@ struct launcher {
     uint32_t ending;        /* boxes in BOX_ENDING */
     uint32_t spawning;      /* boxes in BOX_SPAWNING */
     uint64_t next_deadline; /* ns; nothing is due before it. 0: nothing armed */
+    bool watch_oom;         /* the kernel kills single processes: we have to end the rest */
 };
 
 /* permit.c: one request. False: the client broke the rules, close the connection. */

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/securebits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -165,6 +166,7 @@ static int open_cgroups(struct launcher *l, struct err *e)
     if (cgroup_host_open(instance, false, &l->cgroups, e) < 0) {
         return -1;
     }
+    l->watch_oom = cgroup_oom_needs_watch(l->cgroups);
     const struct cgroup_facts *f = cgroup_host_facts(l->cgroups);
     (void)str_copy(l->facts.cgroup, sizeof(l->facts.cgroup), kinds[f->kind]);
     if (!f->memory || !f->cpu || !f->pids) {
@@ -213,7 +215,9 @@ static int prepare_rights(struct launcher *l, struct err *e)
         note_missing(l, "private ids");
     } else {
         /* Without root it would lose its own /proc files, and has nothing to hide from its user. */
-        if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
+        /* Capabilities stay when the effective id changes for a moment (template.c). */
+        if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
+            prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0) {
             return err_sys(e, errno, "prctl");
         }
         if (open_cgroups(l, e) < 0) {

@@ -173,6 +173,27 @@ static int make_first_victim(pid_t pid, struct err *e)
     return 0;
 }
 
+/*
+ * Per-user quotas of the kernel (inotify, queued signals, ...) are charged to whoever made a user namespace. With
+ * the zygote's own id as maker, boxes use up the quota of that id and not host root's.
+ */
+static pid_t clone_as_owner(const struct launcher *l, const struct template *t,
+                            struct clone_args *args)
+{
+    uid_t owner = (uid_t)idmap_ward(t->lease.first);
+
+    if (!l->single_id && syscall(SYS_setresuid, -1, owner, -1) < 0) {
+        return -1;
+    }
+    pid_t pid = (pid_t)syscall(SYS_clone3, args, sizeof(*args));
+    int saved = errno;
+    if (pid != 0 && !l->single_id && syscall(SYS_setresuid, -1, 0, -1) < 0) {
+        _exit(1); /* cannot happen; a launcher without its id must not go on */
+    }
+    errno = saved;
+    return pid;
+}
+
 static int clone_zygote(struct launcher *l, struct template *t, struct err *e)
 {
     AUTO_CLOSE int go_read = -1;
@@ -198,7 +219,7 @@ static int clone_zygote(struct launcher *l, struct template *t, struct err *e)
     t->socket = sockets[0];
     theirs = sockets[1];
 
-    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+    pid_t pid = clone_as_owner(l, t, &args);
     if (pid < 0) {
         return err_sys(e, errno, "clone the zygote into new namespaces");
     }
