@@ -17,7 +17,7 @@ import sys
 import threading
 import traceback
 import types
-from typing import Any, Optional
+from typing import Any, NoReturn, Optional
 
 import _husk
 import handler
@@ -345,6 +345,13 @@ def _branch(fd: int) -> None:
         _husk.ready()
     else:
         os.close(fd)
+
+
+def refuse(error: OSError) -> NoReturn:
+    """A run that could not be started: said as its result."""
+    fields = [(ERROR_TYPE, b"OSError"), (ERROR_MESSAGE, _text(str(error), MESSAGE_MAX))]
+    _husk.send(DONE, [*fields, (EXIT, _u32(126))])
+    os._exit(126)
 
 
 def serve(rest: int, what: Any, fields: Fields) -> None:

@@ -69,7 +69,12 @@ def main() -> None:
         _husk.freeze()
         _husk.rehearse()
     sys.excepthook = sys.__excepthook__
-    runner.serve(*_husk.zygote())
+    try:
+        left_to_do = _husk.zygote()
+    except OSError as error:  # in a box: a file of the run could not be written
+        runner.refuse(error)
+    else:
+        runner.serve(*left_to_do)
 
 
 main()

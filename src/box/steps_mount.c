@@ -74,7 +74,7 @@ static int mask_proc(struct err *e)
 {
     static const char *const files[] = {"cmdline",       "interrupts", "kallsyms",   "keys",
                                         "latency_stats", "modules",    "sched_debug"};
-    static const char *const dirs[] = {"acpi", "asound", "scsi"};
+    static const char *const dirs[] = {"acpi", "asound", "bus", "driver", "fs", "irq", "scsi"};
 
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
         if (mask(files[i], "/dev/null", e) < 0) {

@@ -207,9 +207,9 @@ static bool take_file(struct run *run, const char *body, size_t len)
 bool run_take_frame(struct run *run, const struct frame_head *head, const char *body)
 {
     struct frame_field f;
-    bool ours = memcmp(head->token, run->token, sizeof(run->token)) == 0;
 
-    if (head->type == FRAME_FAILED && (!run->ready || ours)) {
+    /* Once the box is ready its own code may be speaking, and that has nothing to say about set-up. */
+    if (head->type == FRAME_FAILED && !run->ready) {
         (void)str_copy(run->failure, sizeof(run->failure), "the box could not start the program");
         for (size_t at = 0; frame_next(body, head->len, &at, &f) > 0;) {
             if (f.key == KEY_ERROR_MESSAGE) {
@@ -223,7 +223,7 @@ bool run_take_frame(struct run *run, const struct frame_head *head, const char *
         return true;
     }
     /* The token makes a frame ours: writing plausible bytes to every descriptor is not enough. */
-    if (!ours) {
+    if (memcmp(head->token, run->token, sizeof(run->token)) != 0) {
         return false;
     }
     switch (head->type) {

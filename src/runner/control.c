@@ -69,7 +69,7 @@ int control_send_ready(int fd)
     return control_send(fd, &b);
 }
 
-void control_send_failed(int fd, const uint8_t *token, const char *message)
+void control_send_failed(int fd, const char *message)
 {
     /* Built by hand on the stack: this runs where nothing may be allocated. */
     struct {
@@ -79,9 +79,6 @@ void control_send_failed(int fd, const uint8_t *token, const char *message)
     } f = {.head = {.type = FRAME_FAILED}, .key = KEY_ERROR_MESSAGE};
     size_t n = MIN(strlen(message), sizeof(f.text));
 
-    if (token != NULL) {
-        memcpy(f.head.token, token, sizeof(f.head.token));
-    }
     memcpy(f.text, message, n);
     f.len = (uint32_t)n;
     f.head.len = (uint32_t)(8 + n);

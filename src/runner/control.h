@@ -18,5 +18,5 @@ int control_recv(int fd, struct frame_head *head, struct buf *body, struct fd_se
 /* READY with our pid. */
 int control_send_ready(int fd);
 
-/* FAILED with a text. token NULL: before READY; afterwards the token of the run that failed. */
-void control_send_failed(int fd, const uint8_t *token, const char *message);
+/* FAILED with a text: only before READY. */
+void control_send_failed(int fd, const char *message);

@@ -23,6 +23,7 @@
 #define INLINE_CODE_MAX 100000 /* the kernel takes no single argument of 128 KiB */
 #define SCRIPT_PATH "/tmp/.script"
 #define RELAY_CHUNK 65536
+#define EXIT_NOT_STARTED 126 /* as shells say it */
 
 struct run {
     struct frame_head head;
@@ -33,10 +34,27 @@ struct run {
 
 static const uint8_t *run_token; /* NULL until a run was taken */
 
+/* A run that could not be started: said as its result. */
+static void refuse_run(const char *message)
+{
+    AUTO_BUF struct buf done = BUF_INIT(4096);
+
+    if (frame_begin(&done, FRAME_DONE, run_token) == 0 &&
+        frame_add_u32(&done, KEY_EXIT, EXIT_NOT_STARTED) == 0 &&
+        frame_add_str(&done, KEY_ERROR_TYPE, "OSError") == 0 &&
+        frame_add_str(&done, KEY_ERROR_MESSAGE, message) == 0 && frame_end(&done) == 0) {
+        (void)control_send(BOX_CONTROL_FD, &done);
+    }
+}
+
 static void fail(const char *message)
 {
-    control_send_failed(BOX_CONTROL_FD, run_token, message);
-    _exit(1);
+    if (run_token == NULL) {
+        control_send_failed(BOX_CONTROL_FD, message);
+    } else {
+        refuse_run(message);
+    }
+    _exit(EXIT_NOT_STARTED);
 }
 
 /* The interpreter's process, just forked. */

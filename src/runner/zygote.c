@@ -155,7 +155,7 @@ static void become_box(const struct zygote_req *req, const struct fd_set_msg *fd
         _exit(1); /* the maps could not be written */
     }
     if (box_setup(&setup, &e) < 0) {
-        control_send_failed(setup.control, NULL, e.msg);
+        control_send_failed(setup.control, e.msg);
         _exit(1);
     }
     sigprocmask(SIG_SETMASK, &z.old_mask, NULL);
