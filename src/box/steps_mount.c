@@ -72,8 +72,8 @@ static int mask(const char *name, const char *with, struct err *e)
  */
 static int mask_proc(struct err *e)
 {
-    static const char *const files[] = {"cmdline",       "interrupts", "kallsyms",   "keys",
-                                        "latency_stats", "modules",    "sched_debug"};
+    static const char *const files[] = {"cmdline", "config.gz",     "interrupts", "kallsyms",
+                                        "keys",    "latency_stats", "modules",    "sched_debug"};
     static const char *const dirs[] = {"acpi", "asound", "bus", "driver", "fs", "irq", "scsi"};
 
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
