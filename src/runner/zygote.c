@@ -36,6 +36,8 @@
 #include "wire/zygote_msg.h"
 
 #define NETNS_KEEP 64 /* unused network namespaces held for the next boxes */
+#define NETNS_SPARE 4 /* as many are made ahead, when there is nothing else to do */
+#define IDLE_MS 1     /* nothing to do for so long */
 
 static struct {
     int landlock_abi;
@@ -121,6 +123,16 @@ static int take_netns(struct netns *ret, struct err *e)
     }
     *ret = z.free_nets[--z.n_free];
     return netns_enter(ret, e);
+}
+
+/* Making one takes longer than all the rest of a box's birth: do it while nobody waits. */
+static void make_spare_netns(void)
+{
+    struct err ignored; /* who needs one and has none tries again, and reports */
+
+    if (netns_new(&z.free_nets[z.n_free], &ignored) == 0) {
+        z.n_free++;
+    }
 }
 
 static void give_netns(struct netns *net)
@@ -297,8 +309,12 @@ void zygote_serve(struct zygote_child *ret)
     for (;;) {
         struct pollfd p[2] = {{.fd = ZYGOTE_FD, .events = POLLIN},
                               {.fd = z.child_signals, .events = POLLIN}};
-        if (poll(p, 2, -1) < 0 && errno != EINTR) {
+        int ready = poll(p, 2, z.n_free < NETNS_SPARE ? IDLE_MS : -1);
+        if (ready < 0 && errno != EINTR) {
             _exit(1);
+        }
+        if (ready == 0) {
+            make_spare_netns();
         }
         if ((p[1].revents & POLLIN) != 0) {
             reap();

@@ -16,6 +16,7 @@
 
 /* Descriptors of a SPAWN: control socket, stdin, stdout, stderr, then cgroup.procs files. */
 #define ZYGOTE_SPAWN_FDS 4
+#define ZYGOTE_CGROUP_FDS_MAX 6 /* CGROUP_PROCS_MAX: a box's set-up has room for no more */
 
 struct zygote_req { /* SPAWN is the only request */
     uint32_t box_id;
