@@ -86,9 +86,10 @@ static int keep(struct native *n, const struct launcher_rep *rep, struct err *e)
 }
 
 /* 1 with *ret, 0 when nothing is there, -1. */
-static int receive(struct native *n, struct launcher_rep *ret, struct err *e)
+static int receive(struct native *n, struct launcher_rep *ret, struct fd_set_msg *fds,
+                   struct err *e)
 {
-    ssize_t got = fd_recv(n->socket, ret, sizeof(*ret), NULL, MSG_DONTWAIT);
+    ssize_t got = fd_recv(n->socket, ret, sizeof(*ret), fds, MSG_DONTWAIT);
 
     if (got == -EAGAIN) {
         return 0;
@@ -118,15 +119,25 @@ int native_send(struct native *n, struct launcher_req *req, const int *fds, size
         }
         struct pollfd p = {.fd = n->socket, .events = POLLIN | POLLOUT};
         (void)poll(&p, 1, -1);
-        int r = (p.revents & POLLIN) != 0 ? receive(n, &rep, e) : 0;
+        int r = (p.revents & POLLIN) != 0 ? receive(n, &rep, NULL, e) : 0;
         if (r < 0 || (r > 0 && keep(n, &rep, e) < 0)) {
             return -1;
         }
     }
 }
 
-int native_call(struct native *n, struct launcher_req *req, const int *fds, size_t nfds,
-                struct launcher_rep *ret, struct err *e)
+/* An answer that is not the one waited for. 0: kept for later; -1: the launcher could not even start. */
+static int set_aside(struct native *n, const struct launcher_rep *rep, struct err *e)
+{
+    if (rep->event == LAUNCHER_EV_ERROR && rep->seq == 0 && n->facts.cgroup[0] == '\0') {
+        *e = rep->err;
+        return -1;
+    }
+    return keep(n, rep, e);
+}
+
+int native_call_fds(struct native *n, struct launcher_req *req, const int *fds, size_t nfds,
+                    struct launcher_rep *ret, struct fd_set_msg *ret_fds, struct err *e)
 {
     struct launcher_rep rep;
 
@@ -134,32 +145,31 @@ int native_call(struct native *n, struct launcher_req *req, const int *fds, size
         return -1;
     }
     for (;;) {
-        int r = receive(n, &rep, e);
+        int r = receive(n, &rep, ret_fds, e);
         if (r < 0) {
             return -1;
         }
         if (r == 0) {
             struct pollfd p = {.fd = n->socket, .events = POLLIN};
             (void)poll(&p, 1, -1);
-            continue;
-        }
-        if (rep.seq != req->seq) {
-            if (rep.event == LAUNCHER_EV_ERROR && rep.seq == 0 && !n->facts.cgroup[0]) {
-                *e = rep.err; /* it could not even start */
+        } else if (rep.seq != req->seq) {
+            if (set_aside(n, &rep, e) < 0) {
                 return -1;
             }
-            if (keep(n, &rep, e) < 0) {
-                return -1;
-            }
-            continue;
-        }
-        if (rep.event == LAUNCHER_EV_ERROR) {
+        } else if (rep.event == LAUNCHER_EV_ERROR) {
             *e = rep.err;
             return -1;
+        } else {
+            *ret = rep;
+            return 0;
         }
-        *ret = rep;
-        return 0;
     }
+}
+
+int native_call(struct native *n, struct launcher_req *req, const int *fds, size_t nfds,
+                struct launcher_rep *ret, struct err *e)
+{
+    return native_call_fds(n, req, fds, nfds, ret, NULL, e);
 }
 
 int native_next(struct native *n, struct launcher_rep *ret, struct err *e)
@@ -170,7 +180,7 @@ int native_next(struct native *n, struct launcher_rep *ret, struct err *e)
         n->count--;
         return 1;
     }
-    return receive(n, ret, e);
+    return receive(n, ret, NULL, e);
 }
 
 bool native_has_event(const struct native *n)

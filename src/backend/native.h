@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/fd.h"
 #include "wire/launcher_msg.h"
 
 struct native;
@@ -30,6 +31,10 @@ int native_send(struct native *n, struct launcher_req *req, const int *fds, size
 /* Sends and waits for the answer; an ERROR answer becomes *e. */
 int native_call(struct native *n, struct launcher_req *req, const int *fds, size_t nfds,
                 struct launcher_rep *ret, struct err *e);
+
+/* The same for an answer that brings descriptors, owned by *ret_fds. */
+int native_call_fds(struct native *n, struct launcher_req *req, const int *fds, size_t nfds,
+                    struct launcher_rep *ret, struct fd_set_msg *ret_fds, struct err *e);
 
 /* The next event: 1; nothing there: 0; -1 when the launcher is gone. Does not wait. */
 int native_next(struct native *n, struct launcher_rep *ret, struct err *e);

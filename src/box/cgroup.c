@@ -21,19 +21,6 @@
 #include "base/str.h"
 #include "box/cgroup_impl.h"
 
-struct cgroup {
-    const struct cgroup_host *host;
-    char name[CG_NAME_SIZE];
-    bool made[CGROUP_PROCS_MAX]; /* these three in the order of the host's trees */
-    int dirs[CGROUP_PROCS_MAX];
-    int procs[CGROUP_PROCS_MAX];
-    int events; /* the unified twin's cgroup.events; -1: there is no twin */
-    int kill;   /* its cgroup.kill; -1: this kernel lacks it */
-    struct cg_part parts[CG_RESOURCES];
-    struct limits set;        /* what was written last; memory_bytes 0: nothing yet */
-    struct cgroup_usage base; /* raw counters when this box began */
-};
-
 static struct cgroup *alloc(const struct cgroup_host *host)
 {
     struct cgroup *cg = calloc(1, sizeof(*cg));

@@ -15,6 +15,7 @@
 
 #include "base/err.h"
 #include "base/limits.h"
+#include "base/usage_view.h"
 
 #define CGROUP_PROCS_MAX 6 /* hierarchies a process has to join at most */
 
@@ -71,6 +72,14 @@ int cgroup_set_limits(struct cgroup *cg, const struct limits *l, struct err *e);
  * they can be handed to a process that has none, and must be closed before user code runs. Borrowed from cg.
  */
 size_t cgroup_procs_fds(const struct cgroup *cg, int fds[CGROUP_PROCS_MAX]);
+
+/*
+ * The counters for somebody else to read: descriptors (borrowed, all readable, none that limits) and what they are. The
+ * reader checks what it got with cgroup_view_check() before it uses it.
+ */
+size_t cgroup_view_export(const struct cgroup *cg, struct usage_view *ret, int fds[USAGE_VIEW_FDS]);
+bool cgroup_view_check(const struct usage_view *v);
+void cgroup_view_usage(const struct usage_view *v, const int *fds, struct cgroup_usage *ret);
 
 /* Use since cgroup_new() or the last cgroup_recycle(). A counter that the kernel lacks stays 0. */
 void cgroup_usage(const struct cgroup *cg, struct cgroup_usage *ret);

@@ -72,6 +72,20 @@ struct cg_ops {
     int (*reset)(const struct cg_part *p); /* what can be; -EBUSY: it must not be used again */
 };
 
+/* One box's directories. */
+struct cgroup {
+    const struct cgroup_host *host;
+    char name[CG_NAME_SIZE];
+    bool made[CGROUP_PROCS_MAX]; /* these three in the order of the host's trees */
+    int dirs[CGROUP_PROCS_MAX];
+    int procs[CGROUP_PROCS_MAX];
+    int events; /* the unified twin's cgroup.events; -1: there is no twin */
+    int kill;   /* its cgroup.kill; -1: this kernel lacks it */
+    struct cg_part parts[CG_RESOURCES];
+    struct limits set;        /* what was written last; memory_bytes 0: nothing yet */
+    struct cgroup_usage base; /* raw counters when this box began */
+};
+
 extern const struct cg_ops *const cg_v1_ops[CG_RESOURCES];
 extern const struct cg_ops *const cg_v2_ops[CG_RESOURCES];
 extern const struct cg_ops cg_pids_ops; /* the same files in both versions */

@@ -53,9 +53,11 @@ struct guest {
     int err;
     struct limits limits;
     struct launcher_facts facts;
-    uint32_t first_pid; /* what READY said */
-    char failure[400];  /* GUEST_BROKEN: why */
-    bool exited;        /* the launcher said so */
+    struct usage_view view;     /* how to read its counters, and */
+    struct fd_set_msg counters; /* their descriptors */
+    uint32_t first_pid;         /* what READY said */
+    char failure[400];          /* GUEST_BROKEN: why */
+    bool exited;                /* the launcher said so */
     int wait_status;
     enum launcher_end end;
     struct launcher_usage usage;

@@ -118,7 +118,9 @@ static void reply_box(struct launcher *l, const struct launcher_req *req,
                              ? l->client_uid
                              : idmap_ward(t->lease.first) + (uint64_t)box->block * IDMAP_BLOCK;
     rep.facts.id_count = l->single_id ? 1 : IDMAP_BLOCK;
-    reply(l, &rep);
+    int fds[USAGE_VIEW_FDS];
+    size_t n = cgroup_view_export(box->cgroup, &rep.view, fds);
+    reply_with(l, &rep, fds, n);
 }
 
 static int send_spawn(const struct launcher *l, const struct template *t,

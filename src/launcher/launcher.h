@@ -102,6 +102,7 @@ bool permit_handle(struct launcher *l, struct launcher_req *req, struct fd_set_m
 
 /* main.c */
 void reply(struct launcher *l, const struct launcher_rep *rep);
+void reply_with(struct launcher *l, const struct launcher_rep *rep, const int *fds, size_t n);
 void reply_ok(struct launcher *l, const struct launcher_req *req);
 void reply_error(struct launcher *l, uint32_t seq, uint32_t template_id, const struct err *e);
 

@@ -29,13 +29,18 @@
 
 static struct launcher the_launcher; /* static: it is large, and there is one */
 
-void reply(struct launcher *l, const struct launcher_rep *rep)
+void reply_with(struct launcher *l, const struct launcher_rep *rep, const int *fds, size_t n)
 {
-    ssize_t n = fd_send(l->client, rep, sizeof(*rep), NULL, 0, 0);
+    ssize_t sent = fd_send(l->client, rep, sizeof(*rep), fds, n, 0);
 
-    if (n != (ssize_t)sizeof(*rep)) {
+    if (sent != (ssize_t)sizeof(*rep)) {
         (void)shutdown(l->client, SHUT_RDWR); /* the loop sees the end of file */
     }
+}
+
+void reply(struct launcher *l, const struct launcher_rep *rep)
+{
+    reply_with(l, rep, NULL, 0);
 }
 
 void reply_ok(struct launcher *l, const struct launcher_req *req)

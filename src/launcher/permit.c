@@ -161,6 +161,20 @@ static int handle_usage(struct launcher *l, struct launcher_req *req, struct fd_
     return 0;
 }
 
+static int handle_release(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds,
+                          struct err *e)
+{
+    struct box_entry *box = box_at(l, req->box_id);
+
+    (void)fds;
+    (void)e;
+    if (box != NULL) {
+        box->silent = true;
+        box_end(l, box, LAUNCHER_END_FINISHED);
+    }
+    return 0;
+}
+
 static int handle_kill(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds,
                        struct err *e)
 {
@@ -191,6 +205,7 @@ static const struct {
     [LAUNCHER_RUN] = {handle_run, NEED_GREETING},
     [LAUNCHER_USAGE] = {handle_usage, NEED_GREETING},
     [LAUNCHER_FINISH] = {handle_finish, NEED_GREETING},
+    [LAUNCHER_RELEASE] = {handle_release, NEED_GREETING},
     [LAUNCHER_KILL] = {handle_kill, NEED_GREETING},
 };
 

@@ -77,6 +77,7 @@ bool launcher_req_check(const struct launcher_req *req, size_t n, size_t nfds)
         [LAUNCHER_RUN] = {0, check_nothing},
         [LAUNCHER_FINISH] = {0, check_nothing},
         [LAUNCHER_USAGE] = {0, check_nothing},
+        [LAUNCHER_RELEASE] = {0, check_nothing},
         [LAUNCHER_KILL] = {0, check_nothing},
     };
 
@@ -94,8 +95,12 @@ bool launcher_rep_check(const struct launcher_rep *rep, size_t n)
     switch (rep->event) {
     case LAUNCHER_EV_ERROR:
         return FIELD_TERMINATED(rep->err.msg) && (unsigned)rep->err.code < ERR_CODES;
-    case LAUNCHER_EV_HELLO:
     case LAUNCHER_EV_BOX:
+        if (rep->view.n > USAGE_VIEW_FDS) {
+            return false;
+        }
+        /* fallthrough */
+    case LAUNCHER_EV_HELLO:
         return FIELD_TERMINATED(rep->facts.cgroup) && FIELD_TERMINATED(rep->facts.missing) &&
                FIELD_TERMINATED(rep->facts.seccomp);
     case LAUNCHER_EV_EXIT:

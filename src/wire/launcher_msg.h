@@ -17,6 +17,7 @@
 
 #include "base/err.h"
 #include "base/limits.h"
+#include "base/usage_view.h"
 
 #define LAUNCHER_PROTOCOL 1
 #define LAUNCHER_NAME_MAX 64
@@ -38,6 +39,7 @@ enum launcher_op {
     LAUNCHER_RUN,      /* a parked box begins its run: arm the deadline; no answer */
     LAUNCHER_USAGE,    /* what has the box used so far */
     LAUNCHER_FINISH,   /* take the box's usage, then tear it down */
+    LAUNCHER_RELEASE,  /* the box is done with: tear it down, tell nobody; no answer */
     LAUNCHER_KILL,     /* end the box now; its EXIT event follows */
     LAUNCHER_OPS
 };
@@ -88,7 +90,7 @@ enum launcher_event {
     LAUNCHER_EV_OK = 1, /* the request with this seq was done */
     LAUNCHER_EV_ERROR,  /* it was not; err says why */
     LAUNCHER_EV_HELLO,  /* facts about the host */
-    LAUNCHER_EV_BOX,    /* the box exists */
+    LAUNCHER_EV_BOX,    /* the box exists; brings descriptors of its counters */
     LAUNCHER_EV_USAGE,  /* answer to USAGE and FINISH */
     LAUNCHER_EV_EXIT,   /* a box ended, by itself or not */
     LAUNCHER_EV_GONE,   /* a template's zygote died, and its boxes with it */
@@ -134,7 +136,10 @@ struct launcher_rep {
     uint32_t box_id;
     union {
         struct err err;
-        struct launcher_facts facts; /* HELLO, BOX */
+        struct {
+            struct launcher_facts facts; /* HELLO, BOX */
+            struct usage_view view;      /* BOX: what the descriptors that came along are */
+        };
         struct {
             struct launcher_usage usage; /* USAGE, EXIT */
             int32_t wait_status;         /* EXIT */

@@ -115,7 +115,7 @@ TEST(white_space_around_keys_and_values_does_not_count)
     CHECK_INT(def.info.limits.pids, 3);
 }
 
-TEST(a_later_root_may_be_the_hosts_by_name)
+TEST(the_root_can_be_the_hosts_by_name)
 {
     CHECK(parsed("root = host").host_root);
 }

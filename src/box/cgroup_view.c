@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading a box's counters elsewhere: the descriptors are handed over, with a note of what each one is.
+ *
+ * Only files that count are given away, none that limits. Who has the descriptors could at most set a peak back.
+ */
+#include <string.h>
+
+#include "base/str.h"
+#include "box/cgroup_impl.h"
+
+_Static_assert(sizeof(struct cgroup_usage) == sizeof(((struct usage_view *)0)->base),
+               "as many counters");
+
+static bool is_counter(const char *name)
+{
+    static const char *const names[] = {"memory.max_usage_in_bytes",
+                                        "memory.peak",
+                                        "memory.oom_control",
+                                        "memory.events",
+                                        "cpu.stat",
+                                        "cpuacct.usage",
+                                        "pids.peak",
+                                        "io.stat"};
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        if (str_eq(name, names[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+size_t cgroup_view_export(const struct cgroup *cg, struct usage_view *ret, int fds[USAGE_VIEW_FDS])
+{
+    *ret = (struct usage_view){.n = 0};
+    memcpy(ret->base, &cg->base, sizeof(ret->base));
+    for (size_t r = 0; r < CG_RESOURCES; r++) {
+        const struct cg_part *p = &cg->parts[r];
+        for (size_t i = 0; p->ops != NULL && i < CG_PART_FILES; i++) {
+            const char *name = p->ops->files[i].name;
+            if (name == NULL || p->fd[i] < 0 || !is_counter(name) || ret->n == USAGE_VIEW_FDS) {
+                continue;
+            }
+            ret->items[ret->n].resource = (uint8_t)r;
+            ret->items[ret->n].file = (uint8_t)i;
+            ret->items[ret->n].unified = p->ops == cg_v2_ops[r];
+            fds[ret->n++] = p->fd[i];
+        }
+    }
+    return ret->n;
+}
+
+bool cgroup_view_check(const struct usage_view *v)
+{
+    if (v->n > USAGE_VIEW_FDS) {
+        return false;
+    }
+    for (size_t i = 0; i < v->n; i++) {
+        if (v->items[i].resource >= CG_RESOURCES || v->items[i].file >= CG_PART_FILES) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void cgroup_view_usage(const struct usage_view *v, const int *fds, struct cgroup_usage *ret)
+{
+    struct cgroup cg;
+
+    memset(&cg, 0, sizeof(cg));
+    memcpy(&cg.base, v->base, sizeof(cg.base));
+    for (size_t r = 0; r < CG_RESOURCES; r++) {
+        memset(cg.parts[r].fd, -1, sizeof(cg.parts[r].fd));
+    }
+    for (size_t i = 0; i < v->n; i++) {
+        struct cg_part *p = &cg.parts[v->items[i].resource];
+        p->ops = v->items[i].unified != 0 ? cg_v2_ops[v->items[i].resource]
+                                          : cg_v1_ops[v->items[i].resource];
+        p->fd[v->items[i].file] = fds[i];
+    }
+    cgroup_usage(&cg, ret);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fuzz target of core/run_frames.h: all that a hostile box can send during a run, from the frames to
+ * the JSON that the result is told in.
+ */
+#include "core/run_frames.h"
+
+#include <jansson.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "core/run.h"
+#include "fuzz.h"
+
+#define MOST 65536
+
+static const char *const outputs[] = {"a", "b/c", NULL};
+#define ASKED (ARRAY_LEN(outputs) - 1)
+
+/* Takes frame after frame as the engine does. False: the box broke the rules. */
+static bool feed(struct run *run, const char *data, size_t size)
+{
+    struct frame_head head;
+
+    while (!run->done && run->failure[0] == '\0' &&
+           frame_parse_head(data, size, MOST, &head) == 1 && size - sizeof(head) >= head.len) {
+        if (!run_take_frame(run, &head, data + sizeof(head))) {
+            return false;
+        }
+        data += sizeof(head) + head.len;
+        size -= sizeof(head) + head.len;
+    }
+    return true;
+}
+
+static void check_taken(const struct run *run)
+{
+    const struct husk_result *r = run->result;
+
+    FUZZ_CHECK(run->failure[0] == '\0' || memchr(run->failure, '\0', sizeof(run->failure)) != NULL);
+    if (run->done) { /* else it is not looked at */
+        FUZZ_CHECK(run->exit_code <= 255 && run->signal <= 64);
+    }
+    FUZZ_CHECK(r->n_files <= ASKED); /* each once, and no other */
+    for (size_t i = 0; i < r->n_files; i++) {
+        FUZZ_CHECK(str_eq(r->files[i].name, outputs[0]) || str_eq(r->files[i].name, outputs[1]));
+        FUZZ_CHECK(r->files[i].data != NULL || r->files[i].error != NULL);
+    }
+}
+
+/* The verdict and its JSON, whatever the box said. */
+static void check_told(struct run *run)
+{
+    AUTO_FREE char *text = NULL;
+    json_error_t why;
+
+    run_conclude(run, 0, false);
+    FUZZ_CHECK(run->result->out != NULL && run->result->err != NULL);
+    text = husk_result_json(run->result);
+    FUZZ_CHECK(text != NULL);
+    json_t *json = json_loads(text, 0, &why);
+    FUZZ_CHECK(json != NULL);
+    FUZZ_CHECK(json_is_string(json_object_get(json, "status")));
+    json_decref(json);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct guest guest = {
+        .usage = {.disk_free = UINT64_MAX, .inodes_free = UINT64_MAX}}; /* token: all zero */
+    static const struct husk_spec spec = {.code = "", .outputs = outputs};
+    struct run run = {.spec = &spec, .guest = &guest, .limits = limits_default()};
+    struct err e;
+
+    FUZZ_CHECK(run_init(&run, &e) == 0);
+    run.broke_protocol = !feed(&run, (const char *)data, size);
+    check_taken(&run);
+    check_told(&run);
+    run_release(&run);
+    return 0;
+}
