@@ -44,7 +44,7 @@ int host_memory(struct host_memory *ret, struct err *e)
         return err_sys(e, (int)-n, "read /proc/meminfo");
     }
     *ret = (struct host_memory){
-        .slab = find_kb(text, "\nSlab:"),
+        .reclaimable = find_kb(text, "\nSReclaimable:"),
         .unreclaimable = find_kb(text, "\nSUnreclaim:"),
         .page_tables = find_kb(text, "\nPageTables:"),
         .kernel_stack = find_kb(text, "\nKernelStack:"),

@@ -11,8 +11,8 @@
 
 /* Kernel memory in KB: of the whole machine, so only differences mean something. */
 struct host_memory {
-    double slab;
-    double unreclaimable; /* the part of slab that is in use for certain */
+    double reclaimable;   /* slab: caches that are given back under pressure */
+    double unreclaimable; /* slab: in use */
     double page_tables;
     double kernel_stack;
     double percpu;

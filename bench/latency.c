@@ -113,7 +113,22 @@ int bench_data(struct world *w, struct err *e)
         .opponents = {opponent_of(&bwrap, PEER_CHUNK, AT_MOST(1 / 100.0, 1 / 250.0))},
         .n = 1,
     };
-    return run(w, &m, e);
+    if (run(w, &m, e) < 0) {
+        return -1;
+    }
+    /* For comparison: from the pool, beside the smallest process there is. */
+    static struct peer exec_true;
+    peer_true(&exec_true);
+    s.warm = true;
+    struct match pooled = {
+        .id = "P3",
+        .what = "data exec, pool",
+        .rested = true,
+        .ours = contender_of("husk, pool", &s),
+        .opponents = {opponent_of(&exec_true, CHUNK, NO_BAR)},
+        .n = 1,
+    };
+    return run(w, &pooled, e);
 }
 
 /* Both zygotes are there at the same time; only their memory differs. */

@@ -60,7 +60,8 @@ static void put_value(char cell[CELL], const struct summary *s, const char *unit
         (void)str_copy(cell, CELL, "-");
         return;
     }
-    int decimals = s->p50 < 10 ? 3 : s->p50 < 100 ? 1 : 0;
+    bool whole = s->p50 >= 100 || s->p50 == (double)(long)s->p50;
+    int decimals = whole ? 0 : s->p50 < 10 ? 3 : 1;
     (void)str_format(cell, CELL, "%.*f %s", decimals, s->p50, unit);
 }
 

@@ -20,6 +20,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "box/devices.h"
 #include "box/root_etc.h"
 #include "box/setup.h"
 #include "box/sys.h"
@@ -160,33 +161,41 @@ static int put_place(const struct root_place *place, struct err *e)
     return 0;
 }
 
-/* The few devices that programs need, bound from the host: a user namespace cannot make nodes. */
-static int make_dev(struct err *e)
+/* Without root: the host's devices, one bind each, since a user namespace cannot make nodes. */
+static int bind_devices(struct err *e)
 {
-    static const char *const nodes[] = {"null", "zero", "full", "random", "urandom", "tty"};
-    static const struct {
-        const char *path, *text;
-    } links[] = {
-        {"dev/fd", "/proc/self/fd"},       {"dev/stdin", "/proc/self/fd/0"},
-        {"dev/stdout", "/proc/self/fd/1"}, {"dev/stderr", "/proc/self/fd/2"},
-        {"dev/ptmx", "pts/ptmx"},          {"dev/shm", "/tmp"},
-    };
     char from[64];
+    char link[64];
 
-    if (mkdir("dev", 0755) < 0 || mkdir("dev/pts", 0755) < 0) {
-        return err_sys(e, errno, "make /dev");
+    if (mkdir("dev/pts", 0755) < 0) {
+        return err_sys(e, errno, "make /dev/pts");
     }
-    for (size_t i = 0; i < ARRAY_LEN(nodes); i++) {
-        (void)str_format(from, sizeof(from), "/dev/%s", nodes[i]);
+    for (unsigned i = 0; i < devices_n; i++) {
+        (void)str_format(from, sizeof(from), "/dev/%s", devices[i].name);
         AUTO_CLOSE int fd = open(from + 1, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd < 0 || mount(from, from + 1, NULL, MS_BIND, NULL) < 0) {
             return err_sys(e, errno, "make %s", from);
         }
     }
-    for (size_t i = 0; i < ARRAY_LEN(links); i++) {
-        if (symlink(links[i].text, links[i].path) < 0) {
-            return err_sys(e, errno, "make /%s", links[i].path);
+    for (unsigned i = 0; i < device_links_n; i++) {
+        (void)str_format(link, sizeof(link), "dev/%s", device_links[i].name);
+        if (symlink(device_links[i].text, link) < 0) {
+            return err_sys(e, errno, "make /%s", link);
         }
+    }
+    return 0;
+}
+
+static int make_dev(int devices_tree, struct err *e)
+{
+    if (mkdir("dev", 0755) < 0) {
+        return err_sys(e, errno, "make /dev");
+    }
+    if (devices_tree < 0) {
+        return bind_devices(e);
+    }
+    if (move_mount(devices_tree, "", AT_FDCWD, "dev", MOVE_MOUNT_F_EMPTY_PATH) < 0) {
+        return err_sys(e, errno, "mount devices");
     }
     return 0;
 }
@@ -255,7 +264,7 @@ int root_enter(const struct root_entry *entry, struct err *e)
 {
     const struct root_plan *plan = entry->plan;
 
-    if (prepare_process(entry, e) < 0 || mount_stage(e) < 0 || make_dev(e) < 0) {
+    if (prepare_process(entry, e) < 0 || mount_stage(e) < 0 || make_dev(entry->devices, e) < 0) {
         return -1;
     }
     bool own_etc = true;

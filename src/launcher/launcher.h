@@ -47,6 +47,7 @@ struct template
     char name[LAUNCHER_NAME_MAX];
     uint32_t seccomp;
     struct root_plan plan;
+    int devices;       /* its /dev until the zygote has it; -1: none */
     bool has_writable; /* an id-mapped mount fits one box's ids only */
     uint32_t boxes_max;
     uint32_t boxes; /* alive */

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "box/devices.h"
 #include "box/idmap.h"
 #include "box/seccomp.h"
 #include "box/setup.h"
@@ -64,6 +65,7 @@ int template_begin(struct launcher *l, const struct launcher_req *req, struct er
     memset(t, 0, sizeof(*t));
     t->pidfd = -1;
     t->socket = -1;
+    t->devices = -1;
     t->lease.fd = -1;
     t->seccomp = req->template.seccomp;
     t->boxes_max = req->template.boxes;
@@ -142,6 +144,7 @@ static void become_zygote(const struct launcher *l, const struct template *t, in
     if (read(go, &byte, 1) != 1) {
         _exit(1);
     }
+    entry.devices = t->devices;
     entry.n_procs = cgroup_procs_fds(t->cgroup, entry.procs);
     root_enter(&entry, &broken.err);
     /* place_descriptors() may have moved the socket already: then it sits at its final place. */
@@ -245,6 +248,12 @@ int template_start(struct launcher *l, uint32_t id, uint32_t seq, struct err *e)
     if (t->plan.n_args == 0) {
         return err_set(e, ERR_INVALID, "the template has no program");
     }
+    if (!l->single_id) {
+        t->devices = devices_mount(e);
+        if (t->devices < 0) {
+            return -1;
+        }
+    }
     (void)str_format(name, sizeof(name), "zygote-%u-%u", id, ++l->generation);
     if (cgroup_new(l->cgroups, name, &t->cgroup, e) < 0 || clone_zygote(l, t, e) < 0) {
         return -1;
@@ -265,6 +274,7 @@ static void answer_start(struct launcher *l, struct template *t, uint32_t id, co
     if (e == NULL) {
         t->state = TEMPLATE_RUNNING;
         t->start_deadline = 0;
+        fd_close(&t->devices);
         root_plan_release(&t->plan); /* the mounts live in the zygote's namespace now */
         reply(l, &rep);
     } else {
@@ -284,6 +294,7 @@ static void template_clear(struct launcher *l, uint32_t id)
     box_orphaned(l, id);
     fd_close(&t->pidfd);
     fd_close(&t->socket);
+    fd_close(&t->devices);
     cgroup_free(t->cgroup);
     lease_drop(&t->lease);
     root_plan_release(&t->plan);
