@@ -122,7 +122,7 @@ static int clone_tree(int fd, struct err *e)
 /* Every box mounts its own things over these: what a template puts below would silently vanish. */
 static bool is_hidden(const char *path)
 {
-    static const char *const own[] = {"/tmp", "/workspace", "/proc", "/dev", "/run", "/var/tmp"};
+    static const char *const own[] = {"/tmp", "/workspace", "/proc", "/dev", "/run"};
 
     for (size_t i = 0; i < ARRAY_LEN(own); i++) {
         size_t n = strlen(own[i]);

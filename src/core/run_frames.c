@@ -155,22 +155,19 @@ static bool take_done(struct run *run, const char *body, size_t len)
     return run->done;
 }
 
-/* Asked for, and not here yet. */
+/* Asked for more often than it came: names decide where a caller writes, and content what it holds. */
 static bool is_awaited(const struct run *run, const char *name)
 {
-    const struct husk_spec *spec = run->spec;
+    const char *const *asked = run->spec->outputs;
+    size_t wanted = 0;
 
+    for (size_t i = 0; asked != NULL && asked[i] != NULL; i++) {
+        wanted += str_eq(asked[i], name);
+    }
     for (size_t i = 0; i < run->result->n_files; i++) {
-        if (str_eq(run->result->files[i].name, name)) {
-            return false;
-        }
+        wanted -= str_eq(run->result->files[i].name, name);
     }
-    for (size_t i = 0; spec->outputs != NULL && spec->outputs[i] != NULL; i++) {
-        if (str_eq(spec->outputs[i], name)) {
-            return true;
-        }
-    }
-    return false;
+    return wanted > 0;
 }
 
 static bool take_file(struct run *run, const char *body, size_t len)
@@ -189,7 +186,7 @@ static bool take_file(struct run *run, const char *body, size_t len)
             set(&file.error, &f);
         }
     }
-    /* A box may answer what was asked, no more: names decide where a caller writes. */
+    /* A box may answer what was asked, no more. */
     bool ok = file.name != NULL && r->n_files < FILES_MAX && is_awaited(run, file.name);
     struct husk_output_file *files =
         ok ? reallocarray(r->files, r->n_files + 1, sizeof(*files)) : NULL;
