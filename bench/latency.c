@@ -97,38 +97,53 @@ int bench_cold(struct world *w, struct err *e)
     return r;
 }
 
+/* One race of three: a new box and a parked one against the same bwrap. */
+static int race_data(struct world *w, struct contender all[3], const char *absent, struct err *e)
+{
+    struct bar bar = AT_MOST(1 / 100.0, 1 / 250.0);
+
+    if (race_run(all, absent == NULL ? 3 : 2, RACE_ROUNDS, e) < 0) {
+        return -1;
+    }
+    match_report(w, &(struct match){.id = "P3",
+                                    .what = "data exec, cold",
+                                    .ours = all[0],
+                                    .opponents = {{all[2], absent, bar}},
+                                    .n = 1});
+    match_report(w, &(struct match){.id = "P3",
+                                    .what = "data exec, pool",
+                                    .ours = all[1],
+                                    .opponents = {{all[2], absent, NO_BAR}},
+                                    .n = 1});
+    return 0;
+}
+
 int bench_data(struct world *w, struct err *e)
 {
     static struct peer bwrap;
-    struct subject s = {
+    struct subject cold = {
         .world = w, .template_name = "bench-data", .code = DATA_CODE, .expect = DATA_OUTPUT};
+    struct subject pool = cold;
 
+    pool.warm = true;
     peer_bwrap(DATA_CODE, DATA_OUTPUT, &bwrap);
     bwrap.recorded_ms = 420;
-    struct match m = {
-        .id = "P3",
-        .what = "data exec, cold",
-        .rested = true,
-        .ours = contender_of("husk, cold", &s),
-        .opponents = {opponent_of(&bwrap, PEER_CHUNK, AT_MOST(1 / 100.0, 1 / 250.0))},
-        .n = 1,
-    };
-    if (run(w, &m, e) < 0) {
-        return -1;
+    struct opponent peer = opponent_of(&bwrap, PEER_CHUNK, NO_BAR);
+    struct contender all[3] = {contender_of("husk, cold", &cold), contender_of("husk, pool", &pool),
+                               peer.contender};
+    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+        all[i].rested = true;
     }
-    /* For comparison: from the pool, beside the smallest process there is. */
-    static struct peer exec_true;
-    peer_true(&exec_true);
-    s.warm = true;
-    struct match pooled = {
-        .id = "P3",
-        .what = "data exec, pool",
-        .rested = true,
-        .ours = contender_of("husk, pool", &s),
-        .opponents = {opponent_of(&exec_true, CHUNK, NO_BAR)},
-        .n = 1,
-    };
-    return run(w, &pooled, e);
+    int r = subject_open(&cold, 0, e);
+    if (r == 0) {
+        r = subject_open(&pool, CHUNK, e);
+    }
+    if (r == 0) {
+        r = race_data(w, all, peer.absent, e);
+    }
+    subject_close(&cold);
+    subject_close(&pool);
+    return r;
 }
 
 /* Both zygotes are there at the same time; only their memory differs. */

@@ -18,7 +18,7 @@ struct opponent opponent_of(struct peer *peer, int chunk, struct bar bar)
     };
 }
 
-static void report(struct world *w, const struct match *m, const struct opponent *o)
+static void report_one(struct world *w, const struct match *m, const struct opponent *o)
 {
     struct row row = {.ours = m->ours.summary, .peer = o->contender.summary, .bar = o->bar};
 
@@ -30,6 +30,13 @@ static void report(struct world *w, const struct match *m, const struct opponent
         (void)str_copy(row.absent, sizeof(row.absent), o->absent);
     }
     report_add(&w->report, &row);
+}
+
+void match_report(struct world *w, const struct match *m)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        report_one(w, m, &m->opponents[i]);
+    }
 }
 
 int match_run(struct world *w, struct match *m, struct err *e)
@@ -54,7 +61,7 @@ int match_run(struct world *w, struct match *m, struct err *e)
         if (m->opponents[i].absent == NULL) {
             m->opponents[i].contender = all[n++];
         }
-        report(w, m, &m->opponents[i]);
     }
+    match_report(w, m);
     return 0;
 }

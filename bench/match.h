@@ -24,5 +24,8 @@ struct match {
 /* A command as opponent; the peer is borrowed and must have been described before. */
 struct opponent opponent_of(struct peer *peer, int chunk, struct bar bar);
 
-/* Runs the race and reports one row for each opponent; those that are absent get a row that says why. */
+/* Runs the race and reports it. */
 int match_run(struct world *w, struct match *m, struct err *e);
+
+/* One row for each opponent of a race that was run; those that are absent get a row that says why. */
+void match_report(struct world *w, const struct match *m);

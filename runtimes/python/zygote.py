@@ -44,7 +44,9 @@ def check_threads() -> None:
     n = len(os.listdir("/proc/self/task"))
     if n != 1:
         names = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
-        _husk.broken(f"preloads started {n - 1} threads, which no fork can copy: {', '.join(names)}")
+        _husk.broken(
+            f"preloads started {n - 1} threads, which no fork can copy: {', '.join(names)}"
+        )
 
 
 def fill_holes() -> list[object]:

@@ -6,7 +6,8 @@
  *   main.c       start-up and the loop
  *   permit.c     which request is allowed when, and who handles it
  *   template.c   templates under construction, and their zygotes
- *   box.c        boxes: birth, deadline, usage, end
+ *   box.c        boxes: birth, deadline, end
+ *   usage.c      what a box has used
  *   lease.c      host id ranges, shared with other launchers on this host
  *   guard.c      a bystander that cleans up if the launcher is killed
  *   rootless.c   becoming root of a user namespace when it is not root
@@ -129,6 +130,9 @@ void box_zygote_event(struct launcher *l, uint32_t template_id, const struct zyg
                       struct fd_set_msg *fds);
 void box_orphaned(struct launcher *l, uint32_t template_id); /* the zygote died */
 void box_expire(struct launcher *l, uint64_t now);
+
+/* usage.c: what it has used so far, and how full its disk is if that is asked for. */
+void usage_fill(const struct box_entry *box, bool want_disk, struct launcher_usage *ret);
 
 /* guard.c: forks the bystander. */
 int guard_start(struct launcher *l, struct err *e);

@@ -91,8 +91,8 @@ TEST(time_is_up_for_programs_that_do_not_end)
     static const char *const codes[] = {
         "print('before')\nwhile True: pass",
         "print('before')\nimport time; time.sleep(100)",
-        "print('before')\nimport signal, time\n"
-        "for s in (1, 2, 3, 15): signal.signal(s, signal.SIG_IGN)\ntime.sleep(100)",
+        ("print('before')\nimport signal, time\n"
+         "for s in (1, 2, 3, 15): signal.signal(s, signal.SIG_IGN)\ntime.sleep(100)"),
         "print('before')\nimport threading\nthreading.Event().wait()",
         "print('before')\nimport subprocess\nsubprocess.run(['/usr/bin/sleep', '100'])",
         "print('before')\nimport atexit, time\natexit.register(time.sleep, 100)",

@@ -202,7 +202,7 @@ TEST(a_handler_that_cannot_answer_fails_with_a_reason)
         {"x = 1", "NoHandler"},
         {"handler = 5", "NoHandler"},
         {"def handler(event): return {1, 2}", "TypeError"},
-        {"def handler(event): return float('inf')", "ValueError"},
+        {"def handler(event): return float('inf')", "TypeError"},
         {"def handler(): return 1", "TypeError"},
         {"def handler(a, b, c): return 1", "TypeError"},
         {"def handler(event): return event['missing']", "KeyError"},

@@ -139,6 +139,7 @@ static void settle(struct husk_engine *engine)
         husk_result_free(fixture_cell(engine, "1"));
         CHECK_OK(husk_pool_stats(engine, "python", &stats, &e), &e);
     } while (stats.starting > 0);
+    wait_idle(proc_zygote(proc_launcher()));
 }
 
 TEST_TIMEOUT(fifty_pools_leave_nothing_behind, 60)
@@ -154,12 +155,11 @@ TEST_TIMEOUT(fifty_pools_leave_nothing_behind, 60)
             CHECK_OK(husk_pool_wait(engine, "python", 5, &e), &e);
         }
         CHECK_OK(husk_pool_set(engine, "python", NULL, 0, 0, &e), &e);
+        settle(engine);
         if (i == 9) {
-            settle(engine);
             before = count();
         }
     }
-    settle(engine);
     struct counts after = count();
     check_same(&before, &after);
 }

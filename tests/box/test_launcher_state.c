@@ -121,7 +121,13 @@ TEST(everything_that_can_be_asked_for_is_bounded)
     for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
         CASE("operation %u", lists[i]->op);
         for (int n = 0; n < most[i]; n++) {
+            if (lists[i] == &link) { /* each in a place of its own */
+                CHECK_INT(str_format(link.place.path, sizeof(link.place.path), "/a%d", n), 0);
+            }
             launcher_call(&c, lists[i], NULL, 0, LAUNCHER_EV_OK);
+        }
+        if (lists[i] == &link) {
+            CHECK_INT(str_copy(link.place.path, sizeof(link.place.path), "/one-more"), 0);
         }
         expect_error(&c, lists[i], NULL, 0, ERR_LIMIT);
     }
@@ -147,6 +153,40 @@ TEST(a_template_has_no_more_boxes_than_it_said)
     expect_error(&c, &req, fds, LAUNCHER_BOX_FDS, ERR_LIMIT);
     launcher_box_release(&one);
     launcher_box_release(&two);
+}
+
+TEST(no_place_is_given_twice)
+{
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+    struct launcher_req link = {.op = LAUNCHER_LINK, .place = {.path = "/a", .link = "b"}};
+
+    launcher_greet(&c);
+    launcher_template(&c, 1);
+    launcher_call(&c, &link, NULL, 0, LAUNCHER_EV_OK);
+    expect_error(&c, &link, NULL, 0, ERR_INVALID);
+}
+
+TEST(only_sockets_and_pipes_become_a_boxs_streams)
+{
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+    AUTO_CLOSE int host_root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    AUTO_CLOSE int device = open("/dev/zero", O_RDWR | O_CLOEXEC);
+    int pair[2];
+
+    launcher_greet(&c);
+    struct launcher_req req = {.op = LAUNCHER_BOX, .box.limits = limits_default()};
+    req.template_id = launcher_shell_template(&c, 2);
+    CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    for (size_t i = 0; i < LAUNCHER_BOX_FDS; i++) {
+        int fds[LAUNCHER_BOX_FDS] = {pair[0], pair[0], pair[0], pair[0]};
+        CASE("descriptor %zu", i);
+        fds[i] = host_root;
+        expect_error(&c, &req, fds, LAUNCHER_BOX_FDS, ERR_INVALID);
+        fds[i] = device;
+        expect_error(&c, &req, fds, LAUNCHER_BOX_FDS, ERR_INVALID);
+    }
+    close(pair[0]);
+    close(pair[1]);
 }
 
 TEST(only_files_and_directories_can_be_mounted)

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a box has used, from the kernel's files; see launcher.h. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "box/setup.h"
+#include "box/sys.h"
+#include "launcher/launcher.h"
+
+static pid_t pid_of(int pidfd)
+{
+    char path[64];
+    char text[512];
+
+    (void)str_format(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+    ssize_t n = fd_read_file(AT_FDCWD, path, text, sizeof(text));
+    const char *line = n > 0 ? strstr(text, "\nPid:\t") : NULL;
+    return line != NULL ? (pid_t)strtol(line + strlen("\nPid:\t"), NULL, 10) : -1;
+}
+
+/*
+ * How full the box's file system is. Its root is read-only and was built by us, and nothing inside may mount, so
+ * the path cannot be rearranged; links are refused all the same. The box is alive while we look: we are
+ * the ones who end it.
+ */
+static void fill_disk(const struct box_entry *box, struct launcher_usage *ret)
+{
+    AUTO_CLOSE int root = -1;
+    AUTO_CLOSE int disk = -1;
+    char path[64];
+    struct statfs fs;
+    struct open_how how = {
+        .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+    };
+
+    pid_t pid = box->pidfd >= 0 ? pid_of(box->pidfd) : -1;
+    if (pid <= 0) {
+        return;
+    }
+    (void)str_format(path, sizeof(path), "/proc/%d/root", pid);
+    root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    /* Still the process that the pidfd means: then so was the one that the number named. */
+    if (root < 0 || sys_pidfd_signal(box->pidfd, 0) < 0) {
+        return;
+    }
+    disk = sys_openat2(root, &BOX_DISK[1], &how);
+    if (disk >= 0 && fstatfs(disk, &fs) == 0) {
+        ret->disk_free = (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize;
+        ret->inodes_free = fs.f_ffree;
+    }
+}
+
+void usage_fill(const struct box_entry *box, bool want_disk, struct launcher_usage *ret)
+{
+    struct cgroup_usage u;
+
+    cgroup_usage(box->cgroup, &u);
+    *ret = (struct launcher_usage){
+        .cpu_ns = u.cpu_ns,
+        .memory_peak = u.memory_peak,
+        .io_read = u.io_read,
+        .io_write = u.io_write,
+        .oom_kills = u.oom_kills,
+        .pids_peak = u.pids_peak,
+        .pids_refused = u.pids_refused,
+        .disk_free = UINT64_MAX,
+        .inodes_free = UINT64_MAX,
+    };
+    if (want_disk) {
+        fill_disk(box, ret);
+    }
+}
