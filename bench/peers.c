@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -239,7 +240,12 @@ void peer_docker(const struct world *w, const char *code, const char *expect, st
         (void)str_copy(ret->absent, sizeof(ret->absent), "no Docker engine answers here");
         return;
     }
-    peer_add(ret, (const char *const[]){"docker", "run", "--rm", "--network", "none", "--read-only",
+    const char *engine = getenv("DOCKER_HOST");
+    peer_add(ret, (const char *const[]){"docker", NULL});
+    if (engine != NULL) {
+        peer_add(ret, (const char *const[]){"--host", engine, NULL});
+    }
+    peer_add(ret, (const char *const[]){"run", "--rm", "--network", "none", "--read-only",
                                         "--tmpfs", "/tmp", NULL});
     for (const char *const *path = peer_host_paths; *path != NULL; path++) {
         char volume[300];

@@ -20,8 +20,6 @@
 #define CLOSE_PATIENCE_MS 5000 /* a launcher that does not clean up by then is killed */
 #define EVENTS_MAX 8192        /* events kept aside: at most a few per box */
 
-extern char **environ;
-
 struct native {
     int socket;
     pid_t pid;
@@ -136,16 +134,14 @@ static int set_aside(struct native *n, const struct launcher_rep *rep, struct er
     return keep(n, rep, e);
 }
 
-int native_call_fds(struct native *n, struct launcher_req *req, const int *fds, size_t nfds,
-                    struct launcher_rep *ret, struct fd_set_msg *ret_fds, struct err *e)
+/* Waits for the answer to req, which was sent. */
+static int await(struct native *n, const struct launcher_req *req, struct launcher_rep *ret,
+                 struct fd_set_msg *fds, struct err *e)
 {
     struct launcher_rep rep;
 
-    if (native_send(n, req, fds, nfds, e) < 0) {
-        return -1;
-    }
     for (;;) {
-        int r = receive(n, &rep, ret_fds, e);
+        int r = receive(n, &rep, fds, e);
         if (r < 0) {
             return -1;
         }
@@ -169,7 +165,16 @@ int native_call_fds(struct native *n, struct launcher_req *req, const int *fds, 
 int native_call(struct native *n, struct launcher_req *req, const int *fds, size_t nfds,
                 struct launcher_rep *ret, struct err *e)
 {
-    return native_call_fds(n, req, fds, nfds, ret, NULL, e);
+    return native_send(n, req, fds, nfds, e) < 0 ? -1 : await(n, req, ret, NULL, e);
+}
+
+int native_box(struct native *n, struct launcher_req *req, const int ends[LAUNCHER_BOX_FDS],
+               struct launcher_rep *ret, struct fd_set_msg *ret_counters, struct err *e)
+{
+    if (native_send(n, req, ends, LAUNCHER_BOX_FDS, e) < 0) {
+        return -1;
+    }
+    return await(n, req, ret, ret_counters, e);
 }
 
 int native_next(struct native *n, struct launcher_rep *ret, struct err *e)

@@ -32,9 +32,9 @@ int native_send(struct native *n, struct launcher_req *req, const int *fds, size
 int native_call(struct native *n, struct launcher_req *req, const int *fds, size_t nfds,
                 struct launcher_rep *ret, struct err *e);
 
-/* The same for an answer that brings descriptors, owned by *ret_fds. */
-int native_call_fds(struct native *n, struct launcher_req *req, const int *fds, size_t nfds,
-                    struct launcher_rep *ret, struct fd_set_msg *ret_fds, struct err *e);
+/* The same for a box: its descriptors (borrowed) go, those of its counters come back, owned by *ret_counters. */
+int native_box(struct native *n, struct launcher_req *req, const int ends[LAUNCHER_BOX_FDS],
+               struct launcher_rep *ret, struct fd_set_msg *ret_counters, struct err *e);
 
 /* The next event: 1; nothing there: 0; -1 when the launcher is gone. Does not wait. */
 int native_next(struct native *n, struct launcher_rep *ret, struct err *e);

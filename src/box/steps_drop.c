@@ -98,10 +98,10 @@ int step_rlimits(struct box_setup *s, struct err *e)
         {RLIMIT_NOFILE, s->limits.open_files},
         {RLIMIT_NPROC, s->limits.pids},
         {RLIMIT_FSIZE, s->limits.disk_bytes},
-        {RLIMIT_MEMLOCK, 64 * 1024},
+        {RLIMIT_MEMLOCK, (rlim_t)64 * 1024},
         {RLIMIT_MSGQUEUE, 819200},
         {RLIMIT_SIGPENDING, 4096},
-        {RLIMIT_STACK, 8 * 1024 * 1024},
+        {RLIMIT_STACK, (rlim_t)8 * 1024 * 1024},
         {RLIMIT_RTPRIO, 0},
         {RLIMIT_NICE, 0},
         /* Where no cgroup limits memory, at least each process is limited. */

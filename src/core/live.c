@@ -19,8 +19,8 @@
 #include "core/engine.h"
 #include "core/paths.h"
 
-#define COPY_MAX (256 * 1024) /* files up to this are copied: mounts cost every box time */
-#define BOXES_WITHOUT_POOL 63 /* one ward of host ids */
+#define COPY_MAX ((off_t)256 * 1024) /* files up to this are copied: mounts cost every box time */
+#define BOXES_WITHOUT_POOL 63        /* one ward of host ids */
 
 static int call(struct husk_engine *engine, struct launcher_req *req, const int *fd, struct err *e)
 {

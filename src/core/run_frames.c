@@ -74,9 +74,10 @@ static int add_files(struct buf *b, const struct husk_spec *spec)
 }
 
 int run_frame(const struct husk_spec *spec, const struct limits *limits,
-              const uint8_t token[FRAME_TOKEN_SIZE], struct buf *b, struct err *e)
+              const uint8_t token[FRAME_TOKEN_SIZE], struct buf *frame, struct err *e)
 {
     const uint8_t kind = (uint8_t)spec->kind;
+    struct buf *b = frame;
 
     if (frame_begin(b, FRAME_RUN, token) < 0 || frame_add(b, KEY_KIND, &kind, 1) < 0 ||
         frame_add_str(b, KEY_NAME, spec->name != NULL ? spec->name : "<cell>") < 0 ||
@@ -187,7 +188,8 @@ static bool take_file(struct run *run, const char *body, size_t len)
         }
     }
     /* A box may answer what was asked, no more. */
-    bool ok = file.name != NULL && r->n_files < FILES_MAX && is_awaited(run, file.name);
+    bool ok = file.name != NULL && (file.data != NULL) != (file.error != NULL) &&
+              r->n_files < FILES_MAX && is_awaited(run, file.name);
     struct husk_output_file *files =
         ok ? reallocarray(r->files, r->n_files + 1, sizeof(*files)) : NULL;
     if (files == NULL) {

@@ -20,8 +20,6 @@
 #include "base/str.h"
 #include "core/engine.h"
 
-extern char **environ;
-
 struct python_facts {
     char executable[TEMPLATE_PATH_MAX];
     char prefix[TEMPLATE_PATH_MAX];
@@ -283,7 +281,9 @@ int husk_template_list(const char *dir, struct husk_template_info **ret, size_t 
         engine_error_export(&e, error);
         return -1;
     }
-    qsort(l.rows, l.n, sizeof(*l.rows), by_name);
+    if (l.n > 0) {
+        qsort(l.rows, l.n, sizeof(*l.rows), by_name);
+    }
     *ret = l.rows;
     *n = l.n;
     return 0;

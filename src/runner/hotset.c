@@ -113,7 +113,8 @@ void hotset_touch(void)
 {
     for (size_t i = 0; i < hot.n; i++) {
         const struct range *r = &hot.ranges[i];
-        if (madvise((void *)r->start, r->pages * PAGE, MADV_POPULATE_WRITE) < 0 &&
+        if (madvise((void *)r->start /* NOLINT(performance-no-int-to-ptr) */, r->pages * PAGE,
+                    MADV_POPULATE_WRITE) < 0 &&
             errno == EINVAL) {
             return; /* before Linux 5.14 */
         }

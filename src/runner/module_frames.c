@@ -22,32 +22,42 @@ PyObject *module_errno(int r)
     return PyErr_SetFromErrno(PyExc_OSError);
 }
 
-/* Fields as a list of (key, bytes). Files are written here and left out. */
+/* Appends (key, bytes), or writes the file that the field holds. -1 with an exception set. */
+static int take_field(PyObject *list, const struct frame_field *f)
+{
+    struct err e;
+
+    if (f->key == KEY_PUT) {
+        if (files_put(f, &e) < 0) {
+            PyErr_SetString(PyExc_OSError, e.msg);
+            return -1;
+        }
+        return 0;
+    }
+    PyObject *pair = Py_BuildValue("Iy#", (unsigned)f->key, f->data, (Py_ssize_t)f->len);
+    int r = pair != NULL ? PyList_Append(list, pair) : -1;
+    Py_XDECREF(pair);
+    return r;
+}
+
 PyObject *module_fields(const struct buf *body)
 {
     PyObject *list = PyList_New(0);
     struct frame_field f;
-    struct err e;
     size_t at = 0;
-    int r = 0;
+    int r = list != NULL ? 1 : -1;
 
-    while (list != NULL && (r = frame_next(body->data, body->len, &at, &f)) > 0) {
-        if (f.key == KEY_PUT) {
-            if (files_put(&f, &e) < 0) {
-                PyErr_SetString(PyExc_OSError, e.msg);
-                Py_CLEAR(list);
-            }
-            continue;
+    while (r > 0) {
+        r = frame_next(body->data, body->len, &at, &f);
+        if (r > 0 && take_field(list, &f) < 0) {
+            r = -1;
         }
-        PyObject *pair = Py_BuildValue("Iy#", (unsigned)f.key, f.data, (Py_ssize_t)f.len);
-        if (pair == NULL || PyList_Append(list, pair) < 0) {
-            Py_CLEAR(list);
-        }
-        Py_XDECREF(pair);
     }
     if (r < 0) {
         Py_CLEAR(list);
-        PyErr_SetString(PyExc_ValueError, "malformed frame");
+        if (PyErr_Occurred() == NULL) {
+            PyErr_SetString(PyExc_ValueError, "malformed frame");
+        }
     }
     return list;
 }

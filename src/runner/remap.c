@@ -37,27 +37,27 @@ struct scan {
 };
 
 /* The raw call: no errno, no cancellation, no libc state. */
-static inline long call6(long nr, long a, long b, long c, long d, long e, long f)
+static inline long call6(long nr, const long args[6])
 {
 #if defined(__x86_64__)
-    register long r10 __asm__("r10") = d;
-    register long r8 __asm__("r8") = e;
-    register long r9 __asm__("r9") = f;
+    register long r10 __asm__("r10") = args[3];
+    register long r8 __asm__("r8") = args[4];
+    register long r9 __asm__("r9") = args[5];
     long ret;
 
     __asm__ volatile("syscall"
                      : "=a"(ret)
-                     : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "a"(nr), "D"(args[0]), "S"(args[1]), "d"(args[2]), "r"(r10), "r"(r8), "r"(r9)
                      : "rcx", "r11", "memory");
     return ret;
 #elif defined(__aarch64__)
     register long x8 __asm__("x8") = nr;
-    register long x0 __asm__("x0") = a;
-    register long x1 __asm__("x1") = b;
-    register long x2 __asm__("x2") = c;
-    register long x3 __asm__("x3") = d;
-    register long x4 __asm__("x4") = e;
-    register long x5 __asm__("x5") = f;
+    register long x0 __asm__("x0") = args[0];
+    register long x1 __asm__("x1") = args[1];
+    register long x2 __asm__("x2") = args[2];
+    register long x3 __asm__("x3") = args[3];
+    register long x4 __asm__("x4") = args[4];
+    register long x5 __asm__("x5") = args[5];
 
     __asm__ volatile("svc 0"
                      : "+r"(x0)
@@ -151,7 +151,8 @@ static bool dump_region(int fd, const struct region *r, uint64_t offset)
     uintptr_t at = r->start;
 
     while (at < r->end) {
-        long n = call6(SYS_pwrite64, fd, (long)at, (long)(r->end - at), (long)offset, 0, 0);
+        const long args[6] = {fd, (long)at, (long)(r->end - at), (long)offset};
+        long n = call6(SYS_pwrite64, args);
         if (n <= 0) {
             return false;
         }
@@ -163,8 +164,10 @@ static bool dump_region(int fd, const struct region *r, uint64_t offset)
 
 static bool map_region(int fd, const struct region *r, uint64_t offset)
 {
-    long at = call6(SYS_mmap, (long)r->start, (long)(r->end - r->start), r->prot,
-                    MAP_PRIVATE | MAP_FIXED, fd, (long)offset);
+    const long args[6] = {
+        (long)r->start, (long)(r->end - r->start), r->prot, MAP_PRIVATE | MAP_FIXED, fd,
+        (long)offset};
+    long at = call6(SYS_mmap, args);
     return at == (long)r->start;
 }
 

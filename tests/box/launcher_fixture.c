@@ -71,12 +71,16 @@ bool launcher_next(struct launcher_client *c, struct launcher_rep *ret)
 {
     struct pollfd p = {.fd = c->sock, .events = POLLIN};
 
+    struct fd_set_msg fds = {.n = 0};
+
     CHECK_INT(poll(&p, 1, PATIENCE_MS), 1);
-    ssize_t n = fd_recv(c->sock, ret, sizeof(*ret), NULL, 0);
+    ssize_t n = fd_recv(c->sock, ret, sizeof(*ret), &fds, 0);
     if (n == 0 || n == -ECONNRESET) {
         return false;
     }
     CHECK(n > 0 && launcher_rep_check(ret, (size_t)n));
+    CHECK_INT(fds.n, ret->event == LAUNCHER_EV_BOX ? ret->view.n : 0); /* its counters */
+    fd_set_release(&fds);
     return true;
 }
 

@@ -237,8 +237,10 @@ TEST(boxes_are_known_by_their_whole_number)
         CASE("box %u instead of %u", others[i], box.id);
         expect_error(&c, &usage, NULL, 0, ERR_NOT_FOUND);
         expect_error(&c, &finish, NULL, 0, ERR_NOT_FOUND);
+        struct launcher_req release = {.op = LAUNCHER_RELEASE, .box_id = others[i]};
         launcher_send(&c, &kill, NULL, 0);
         launcher_send(&c, &run, NULL, 0);
+        launcher_send(&c, &release, NULL, 0);
     }
     struct launcher_req usage = {.op = LAUNCHER_USAGE, .box_id = box.id};
     CASE("the box itself was left alone");

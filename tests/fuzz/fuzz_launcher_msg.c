@@ -58,8 +58,10 @@ static void check_answer(const struct launcher_rep *rep, size_t n)
     case LAUNCHER_EV_ERROR:
         FUZZ_CHECK(TERMINATED(rep->err.msg) && err_type(rep->err.code) != NULL);
         break;
-    case LAUNCHER_EV_HELLO:
     case LAUNCHER_EV_BOX:
+        FUZZ_CHECK(rep->view.n <= USAGE_VIEW_FDS);
+        /* fallthrough */
+    case LAUNCHER_EV_HELLO:
         FUZZ_CHECK(TERMINATED(rep->facts.cgroup) && TERMINATED(rep->facts.missing) &&
                    TERMINATED(rep->facts.seccomp));
         break;

@@ -220,6 +220,11 @@ TEST(answers_with_open_strings_or_unknown_codes_are_refused)
     error.err.code = (enum err_code) - 1;
     CHECK(!answer_is_fine(&error));
 
+    struct launcher_rep box = {.event = LAUNCHER_EV_BOX, .view.n = USAGE_VIEW_FDS};
+    CHECK(answer_is_fine(&box));
+    box.view.n = USAGE_VIEW_FDS + 1;
+    CHECK(!answer_is_fine(&box));
+
     exit.box.end = LAUNCHER_END_ZYGOTE;
     CHECK(answer_is_fine(&exit));
     exit.box.end = LAUNCHER_END_ZYGOTE + 1;
