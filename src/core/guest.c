@@ -100,8 +100,8 @@ struct guest *guest_new(struct husk_engine *engine, struct live_template *live,
     struct ends ends;
     struct guest *g = NULL;
 
-    if (make_ends(&ends, e) == 0 && native_call_fds(engine->native, &req, ends.theirs,
-                                                    LAUNCHER_BOX_FDS, &rep, &counters, e) == 0) {
+    if (make_ends(&ends, e) == 0 &&
+        native_box(engine->native, &req, ends.theirs, &rep, &counters, e) == 0) {
         g = register_guest(engine, live, &rep, &ends, e);
     }
     close_all(ends.theirs);
