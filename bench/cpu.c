@@ -9,11 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/str.h"
 #include "host.h"
+
+#define REMOVE_TRIES 200
 
 /* Where the unified tree is mounted; hybrid hosts have it in a folder of its own. */
 static const char *tree(void)
@@ -53,10 +56,15 @@ int cpu_join(struct err *e)
 
 void cpu_remove(int pid)
 {
+    const struct timespec pause = {.tv_nsec = 10000000};
     char dir[128];
 
-    if (own_dir(pid, dir, sizeof(dir)) == 0) {
-        (void)rmdir(dir);
+    if (own_dir(pid, dir, sizeof(dir)) < 0) {
+        return;
+    }
+    /* A launcher's guard outlives it by a moment. */
+    for (int tries = 0; rmdir(dir) < 0 && errno == EBUSY && tries < REMOVE_TRIES; tries++) {
+        nanosleep(&pause, NULL);
     }
 }
 

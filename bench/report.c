@@ -68,7 +68,7 @@ static void put_value(char cell[CELL], const struct summary *s, const char *unit
 /* "0.28", "12.5", and small ones as people say them: "1/95". */
 static void put_ratio(char cell[CELL], double r)
 {
-    if (r >= 0.1 || r <= 0) {
+    if (r >= 0.2 || r <= 0) {
         (void)str_format(cell, CELL, "%.*f", r < 10 ? 2 : 1, r);
     } else {
         (void)str_format(cell, CELL, "1/%.0f", 1 / r);

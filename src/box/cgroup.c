@@ -116,7 +116,8 @@ static int open_dirs(struct cgroup *cg, size_t i, struct err *e)
     int r = cg_open_dir(t->dir_fd, cg->name);
     if (r >= 0) {
         cg->dirs[i] = r;
-        cg->procs[i] = openat(r, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+        /* The thread that writes "0" is moved, alone and without a lock; v2 moves whole processes only. */
+        cg->procs[i] = openat(r, t->unified ? "cgroup.procs" : "tasks", O_WRONLY | O_CLOEXEC);
         r = cg->procs[i] < 0 ? -errno : 0;
     }
     if (r == 0 && t->unified) {
@@ -133,7 +134,8 @@ static int open_dirs(struct cgroup *cg, size_t i, struct err *e)
     return 0;
 }
 
-int cgroup_new(struct cgroup_host *host, const char *name, struct cgroup **ret, struct err *e)
+static int make(struct cgroup_host *host, const char *name, size_t first, struct cgroup **ret,
+                struct err *e)
 {
     if (!str_is_name(name)) {
         return err_set(e, ERR_INVALID, "a cgroup cannot have this name");
@@ -143,7 +145,8 @@ int cgroup_new(struct cgroup_host *host, const char *name, struct cgroup **ret, 
         free(cg);
         return err_sys(e, ENOMEM, "make cgroup %s", name);
     }
-    for (size_t i = 0; i < host->trees.n; i++) {
+    cg->first = first;
+    for (size_t i = first; i < host->trees.n; i++) {
         if (open_dirs(cg, i, e) < 0) {
             cgroup_free(cg);
             return -1;
@@ -151,6 +154,19 @@ int cgroup_new(struct cgroup_host *host, const char *name, struct cgroup **ret, 
     }
     *ret = cg;
     return 0;
+}
+
+int cgroup_new(struct cgroup_host *host, const char *name, struct cgroup **ret, struct err *e)
+{
+    return make(host, name, 0, ret, e);
+}
+
+int cgroup_new_box(struct cgroup_host *host, const char *name, struct cgroup **ret, struct err *e)
+{
+    const struct cg_tree *t = &host->trees.tree[0];
+    bool is_twin = host->trees.n > 1 && t->unified && (t->resources & ~CG_BIT(CG_CPUACCT)) == 0;
+
+    return make(host, name, is_twin ? 1 : 0, ret, e);
 }
 
 /* True when all our directories are gone. The unified one goes last: it is what kills by. */
@@ -223,10 +239,12 @@ int cgroup_set_limits(struct cgroup *cg, const struct limits *l, struct err *e)
 
 size_t cgroup_procs_fds(const struct cgroup *cg, int fds[CGROUP_PROCS_MAX])
 {
-    for (size_t i = 0; i < cg->host->trees.n; i++) {
-        fds[i] = cg->procs[i];
+    size_t n = 0;
+
+    for (size_t i = cg->first; i < cg->host->trees.n; i++) {
+        fds[n++] = cg->procs[i];
     }
-    return cg->host->trees.n;
+    return n;
 }
 
 static void read_raw(const struct cgroup *cg, struct cgroup_usage *ret)
@@ -293,7 +311,7 @@ bool cgroup_is_empty(const struct cgroup *cg)
         text[n > 0 ? n : 0] = '\0';
         return str_starts(text, "populated 0");
     }
-    for (size_t i = 0; i < cg->host->trees.n; i++) {
+    for (size_t i = cg->first; i < cg->host->trees.n; i++) {
         if (cg_has_members(cg->dirs[i])) {
             return false;
         }
@@ -336,7 +354,8 @@ int cgroup_kill(struct cgroup *cg)
 
 int cgroup_recycle(struct cgroup *cg)
 {
-    if (!cgroup_is_empty(cg)) {
+    /* Where processes are counted, the reset below looks at the count: far cheaper than a list. */
+    if (cg->parts[CG_PIDS].ops == NULL && !cgroup_is_empty(cg)) {
         return -EBUSY;
     }
     for (size_t r = 0; r < CG_RESOURCES; r++) {

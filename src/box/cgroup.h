@@ -62,6 +62,13 @@ int cgroup_self_name(char *dst, size_t size);
 size_t cgroup_sweep(void);
 
 int cgroup_new(struct cgroup_host *host, const char *name, struct cgroup **ret, struct err *e);
+
+/*
+ * The same for a box, without the twin that a hybrid host's unified tree would give it. Joining that one takes the kernel's
+ * global lock over all thread groups, which can wait for an RCU grace period of 10 ms and more; the v1 trees are joined
+ * through their "tasks" files, which need no lock. A box is killed by the end of its pid namespace, not by its cgroup.
+ */
+int cgroup_new_box(struct cgroup_host *host, const char *name, struct cgroup **ret, struct err *e);
 void cgroup_free(struct cgroup *cg); /* kills, removes the directories; NULL is fine */
 
 int cgroup_set_limits(struct cgroup *cg, const struct limits *l, struct err *e);

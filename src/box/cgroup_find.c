@@ -262,20 +262,6 @@ static void consider_v1(struct cg_trees *trees, struct cgroup_facts *facts,
     trees->tree[trees->n++] = (struct cg_tree){.resources = found, .base_fd = fd, .dir_fd = -1};
 }
 
-/* One hierarchy less to join for every box: the unified tree counts CPU time anyway. */
-static void drop_cpuacct_tree(struct cg_trees *trees)
-{
-    for (size_t i = 0; i < trees->n; i++) {
-        if (trees->tree[i].resources == CG_BIT(CG_CPUACCT)) {
-            fd_close(&trees->tree[i].base_fd);
-            memmove(&trees->tree[i], &trees->tree[i + 1],
-                    (trees->n - i - 1) * sizeof(trees->tree[0]));
-            trees->n--;
-            return;
-        }
-    }
-}
-
 /* Runs after all v1 hierarchies are known: a controller is in one version or the other. */
 static void consider_unified(struct cg_trees *trees, struct cgroup_facts *facts,
                              const struct mount_line *m)
@@ -291,7 +277,6 @@ static void consider_unified(struct cg_trees *trees, struct cgroup_facts *facts,
         return;
     }
 
-    drop_cpuacct_tree(trees);
     unsigned missing = ~all_resources(trees);
     unsigned offers = (missing & LIMITED) != 0 ? cg_v2_offers(fd, facts) & missing : 0;
     /* CPU time is counted in every unified cgroup, with or without a controller. */

@@ -75,6 +75,7 @@ struct cg_ops {
 /* One box's directories. */
 struct cgroup {
     const struct cgroup_host *host;
+    size_t first; /* of the host's trees that it has directories in */
     char name[CG_NAME_SIZE];
     bool made[CGROUP_PROCS_MAX]; /* these three in the order of the host's trees */
     int dirs[CGROUP_PROCS_MAX];

@@ -219,9 +219,17 @@ static int finish_by_view(struct husk_engine *engine, struct guest *g, struct er
  * Without cgroups only a process's own end tells what it used: let it end by itself, which it does when its control
  * socket closes, and take the numbers from its EXIT event.
  */
-static int finish_by_exit(struct husk_engine *engine, struct guest *g, struct err *e)
+static int finish_by_exit(struct husk_engine *engine, struct guest *g, bool want_disk,
+                          struct err *e)
 {
     uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
+    struct launcher_req req = {.op = LAUNCHER_USAGE, .box_id = g->box_id, .usage.disk = 1};
+    struct launcher_rep rep = {.box.usage = {.disk_free = UINT64_MAX, .inodes_free = UINT64_MAX}};
+
+    if (want_disk && native_call(engine->native, &req, NULL, 0, &rep, e) < 0 &&
+        e->code != ERR_NOT_FOUND) {
+        return -1;
+    }
 
     channel_release(&g->control);
     while (!g->exited && clock_ms() < until) {
@@ -229,13 +237,15 @@ static int finish_by_exit(struct husk_engine *engine, struct guest *g, struct er
             return -1;
         }
     }
+    g->usage.disk_free = rep.box.usage.disk_free;
+    g->usage.inodes_free = rep.box.usage.inodes_free;
     return 0; /* one that stays is killed when it is freed */
 }
 
 int guest_finish(struct husk_engine *engine, struct guest *g, bool want_disk, struct err *e)
 {
     if (str_eq(g->facts.cgroup, "none")) {
-        return finish_by_exit(engine, g, e);
+        return finish_by_exit(engine, g, want_disk, e);
     }
     if (g->view.n > 0 && !want_disk) {
         return finish_by_view(engine, g, e);

@@ -12,21 +12,36 @@
 #define FRAME_SLACK 65536
 #define UNARMED_MS 2 /* how long a run may last before the launcher is told its deadline */
 
-/* A parked box if there is one that fits, else a new one that starts with its deadline armed. */
-static struct guest *get_guest(struct husk_engine *engine, struct live_template *live,
-                               const struct limits *limits, bool *warm, struct err *e)
+/* A new box that starts with its deadline armed. */
+static struct guest *new_guest(struct husk_engine *engine, struct live_template *live,
+                               const struct limits *limits, struct err *e)
 {
     struct guest_options options = {.limits = *limits, .deadline_ms = limits->timeout_ms};
 
-    struct guest *g = pool_take(engine, live, limits);
-    *warm = g != NULL;
-    if (g != NULL) {
-        return g;
-    }
     if (!live->open && live_start(engine, live, NULL, 0, e) < 0) {
         return NULL;
     }
+    struct guest *g = guest_new(engine, live, &options, e);
+    if (g != NULL || e->code != ERR_NOT_FOUND || live->one_off) {
+        return g;
+    }
+    /* The zygote died so recently that the news was still on its way. */
+    if (engine_dispatch(engine, e) < 0 || live->open || live_start(engine, live, NULL, 0, e) < 0) {
+        return NULL;
+    }
     return guest_new(engine, live, &options, e);
+}
+
+/* A parked box if there is one that fits, else a new one. */
+static struct guest *get_guest(struct husk_engine *engine, struct live_template *live,
+                               const struct limits *limits, bool *warm, struct err *e)
+{
+    if (engine_dispatch(engine, e) < 0) { /* boxes that died while parked leave the pool here */
+        return NULL;
+    }
+    struct guest *g = pool_take(engine, live, limits);
+    *warm = g != NULL;
+    return g != NULL ? g : new_guest(engine, live, limits, e);
 }
 
 static int start_run(struct run *run, struct err *e)
@@ -129,8 +144,10 @@ static int run_spec(struct husk_engine *engine, const struct husk_spec *spec,
     if (live == NULL) {
         return -1;
     }
-    if (engine_limits(&spec->limits, &live->def.info.limits, &run.limits, e) == 0 &&
-        run_init(&run, e) == 0) {
+    if (spec->kind == HUSK_HANDLER && live->def.info.language != HUSK_PYTHON) {
+        err_set(e, ERR_INVALID, "handlers need a python template, %s is none", name);
+    } else if (engine_limits(&spec->limits, &live->def.info.limits, &run.limits, e) == 0 &&
+               run_init(&run, e) == 0) {
         run.guest = get_guest(engine, live, &run.limits, &warm, e);
     }
     if (run.guest != NULL) {

@@ -79,7 +79,8 @@ static void subtract(struct launcher_usage *now, const struct launcher_usage *be
     now->pids_refused -= MIN(before->pids_refused, now->pids_refused);
 }
 
-static int open_pipes(struct run *run, int theirs[3], struct err *e)
+/* Our ends are kept in pipes: what the run does with its numbers does not matter for closing them. */
+static int open_pipes(struct run *run, int pipes[3], int theirs[3], struct err *e)
 {
     int *ours[3] = {&run->in, &run->out, &run->err};
 
@@ -91,11 +92,12 @@ static int open_pipes(struct run *run, int theirs[3], struct err *e)
         *ours[i] = i == 0 ? p[1] : p[0];
         theirs[i] = i == 0 ? p[0] : p[1];
         (void)fd_set_nonblock(*ours[i], true);
+        pipes[i] = i == 0 ? -1 : *ours[i]; /* the run closes its stdin itself */
     }
     return 0;
 }
 
-static int send_cell(struct run *run, struct err *e)
+static int send_cell(struct run *run, int pipes[3], struct err *e)
 {
     AUTO_BUF struct buf frame = BUF_INIT(FRAME_TO_BOX_MAX + 65536);
     int theirs[3] = {-1, -1, -1};
@@ -103,7 +105,7 @@ static int send_cell(struct run *run, struct err *e)
     rand_bytes(run->token, sizeof(run->token));
     int r = run_frame(run->spec, &run->limits, run->token, &frame, e);
     if (r == 0) {
-        r = open_pipes(run, theirs, e);
+        r = open_pipes(run, pipes, theirs, e);
     }
     if (r == 0) {
         run->started_ns = clock_ns();
@@ -149,11 +151,12 @@ static int replace_context(struct husk_session *s, struct run *run, struct conte
     return context_start(s->engine, s->guest, c, &s->guest->control, FRAME_CONTEXT, e);
 }
 
-static int cell(struct husk_session *s, struct run *run, struct context *c, struct err *e)
+static int cell(struct husk_session *s, struct run *run, struct context *c, int pipes[3],
+                struct err *e)
 {
     bool timed_out = false;
 
-    if (usage_now(s, &s->before, e) < 0 || send_cell(run, e) < 0) {
+    if (usage_now(s, &s->before, e) < 0 || send_cell(run, pipes, e) < 0) {
         return -1;
     }
     int r = run_drive(run, (int64_t)run->limits.timeout_ms, e);
@@ -286,10 +289,11 @@ static int session_run(struct husk_session *s, uint32_t id, const struct husk_sp
     if (run_init(&run, e) < 0) {
         return -1;
     }
-    int r = cell(s, &run, c, e);
+    int pipes[3] = {-1, -1, -1};
+    int r = cell(s, &run, c, pipes, e);
     fd_close(&run.in);
-    fd_close(&run.out);
-    fd_close(&run.err);
+    fd_close(&pipes[1]);
+    fd_close(&pipes[2]);
     if (r == 0) {
         *ret = TAKE_PTR(run.result);
     }

@@ -53,7 +53,8 @@ static int find_python(const char *path, char *ret, size_t size, struct err *e)
         return str_copy(ret, size, absolute) < 0 ? err_set(e, ERR_INVALID, "path is too long") : 0;
     }
     for (size_t i = 0; i < ARRAY_LEN(inside); i++) {
-        if (str_format(ret, size, "%s/%s", absolute, inside[i]) == 0 && access(ret, X_OK) == 0) {
+        if (str_format(ret, size, "%s/%s", absolute, inside[i]) == 0 && stat(ret, &st) == 0 &&
+            S_ISREG(st.st_mode) && access(ret, X_OK) == 0) {
             return 0;
         }
     }

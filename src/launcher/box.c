@@ -64,7 +64,7 @@ static struct cgroup *take_cgroup(struct launcher *l, uint32_t box_id, const str
         cg = l->spare[--l->n_spare];
     } else {
         (void)str_format(name, sizeof(name), "box-%u", box_id);
-        if (cgroup_new(l->cgroups, name, &cg, e) < 0) {
+        if (cgroup_new_box(l->cgroups, name, &cg, e) < 0) {
             return NULL;
         }
     }
@@ -132,6 +132,7 @@ static int send_spawn(const struct launcher *l, const struct template *t,
         .mode = req->box.mode,
         .warm = req->box.warm,
         .seccomp = t->seccomp,
+        .landlock_abi = l->facts.landlock_abi,
         .limit_data = !cgroup_host_facts(l->cgroups)->memory,
         .limits = req->box.limits,
     };
@@ -327,33 +328,54 @@ void box_orphaned(struct launcher *l, uint32_t template_id)
     }
 }
 
-/* One box's part of box_expire(). Returns when to look again, 0 for never. */
-static uint64_t expire(struct launcher *l, struct box_entry *box, uint64_t now)
+/* A zygote that does not get a box born holds up nobody's deadline: the run is over, the box is buried later. */
+static void expire_unborn(struct launcher *l, struct box_entry *box)
 {
-    uint64_t next = box->deadline;
+    struct launcher_rep rep = {
+        .event = LAUNCHER_EV_EXIT,
+        .template_id = box->template_id,
+        .box_id = box->id,
+        .box = {.wait_status = SIGKILL, .end = LAUNCHER_END_TIMEOUT},
+    };
 
-    if (box->state == BOX_SPAWNING) {
-        if (box->born_by != 0 && box->born_by <= now) {
-            (void)sys_pidfd_signal(l->templates[box->template_id].pidfd, SIGKILL);
-            box->born_by = 0; /* its zygote's death ends it */
-        }
-        next = earlier(next, box->born_by);
+    if (!box->silent) {
+        reply(l, &rep);
     }
-    if (box->deadline == 0 || box->state != BOX_LIVE) {
-        return next;
+    box->silent = true;
+    box_end(l, box, LAUNCHER_END_TIMEOUT);
+}
+
+/* When an unborn box has to be looked at again, 0 for never. */
+static uint64_t expire_spawning(struct launcher *l, struct box_entry *box, uint64_t now)
+{
+    if (box->deadline != 0 && box->deadline <= now) {
+        expire_unborn(l, box);
+    }
+    if (box->born_by != 0 && box->born_by <= now) {
+        (void)sys_pidfd_signal(l->templates[box->template_id].pidfd, SIGKILL);
+        box->born_by = 0; /* its zygote's death ends it */
+    }
+    return earlier(box->deadline, box->born_by);
+}
+
+/* When a living box has to be looked at again, 0 for never. */
+static uint64_t expire_live(struct launcher *l, struct box_entry *box, uint64_t now)
+{
+    if (box->deadline == 0) {
+        return 0;
     }
     if (box->deadline <= now) {
         box_end(l, box, LAUNCHER_END_TIMEOUT);
         return 0;
     }
-    if (l->watch_oom) {
-        if (cgroup_oom_kills(box->cgroup) > 0) {
-            box_end(l, box, LAUNCHER_END_OOM);
-            return 0;
-        }
-        next = earlier(next, now + (uint64_t)OOM_WATCH_MS * NS_PER_MS);
+    if (!l->watch_oom) {
+        return box->deadline;
     }
-    return next;
+    if (cgroup_oom_kills(box->cgroup) > 0) {
+        box_end(l, box, LAUNCHER_END_OOM);
+        return 0;
+    }
+    return earlier(box->deadline, now + (uint64_t)OOM_WATCH_MS * NS_PER_MS);
 }
 
 void box_expire(struct launcher *l, uint64_t now)
@@ -361,8 +383,11 @@ void box_expire(struct launcher *l, uint64_t now)
     uint64_t next = 0;
 
     for (size_t i = 0; i < BOXES_MAX; i++) {
-        if (l->boxes[i].state != BOX_FREE) {
-            next = earlier(next, expire(l, &l->boxes[i], now));
+        struct box_entry *box = &l->boxes[i];
+        if (box->state == BOX_SPAWNING) {
+            next = earlier(next, expire_spawning(l, box, now));
+        } else if (box->state == BOX_LIVE) {
+            next = earlier(next, expire_live(l, box, now));
         }
     }
     for (size_t i = 0; i < TEMPLATES_MAX; i++) {

@@ -33,7 +33,7 @@
 #define BOXES_MAX 4096   /* a power of two: ids are slot plus generation */
 #define TEARDOWN_MAX 256 /* boxes on their way out before new ones have to wait */
 #define SPAWNS_MAX 32    /* births under way before the next request is read */
-#define CGROUPS_KEPT 256 /* empty cgroups held for the next boxes */
+#define CGROUPS_KEPT 600 /* empty cgroups held for the next boxes */
 #define OOM_WATCH_MS                                                                               \
     100 /* how often running boxes are looked at where the kernel kills single processes */
 #define SPAWN_PATIENCE_MS                                                                          \

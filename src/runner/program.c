@@ -4,11 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -166,46 +168,74 @@ static char *const *build_argv(const struct program *p, const struct run *run)
     return argv;
 }
 
-/* Waits for the interpreter and buries everybody else's orphans on the way. */
-static int wait_for(pid_t pid)
+/* Takes what the interpreter reports. False: no more will come. */
+static bool take_report(int link, struct buf *said)
 {
-    int status;
+    char chunk[RELAY_CHUNK];
 
-    for (;;) {
-        pid_t got = waitpid(-1, &status, 0);
-        if (got == pid) {
-            return status;
-        }
-        if (got < 0 && errno == ECHILD) {
-            return 0;
-        }
+    ssize_t n = recv(link, chunk, sizeof(chunk), MSG_DONTWAIT);
+    if (n <= 0) {
+        return n < 0 && (errno == EAGAIN || errno == EINTR);
     }
+    (void)buf_add(said, chunk, (size_t)n); /* beyond the maximum it is dropped, but taken */
+    return true;
 }
 
-/* What a prestarted interpreter says about values and errors. How it ended is not its to say. */
-static void relay_report(int link, struct buf *done)
+/* Buries the dead: everybody's orphans. True with *status once pid is among them. */
+static bool bury(pid_t pid, int *status)
 {
-    AUTO_BUF struct buf said = BUF_INIT(FRAME_FROM_BOX_MAX / 2);
-    struct frame_field f;
+    pid_t got;
+    int how;
+
+    while ((got = waitpid(-1, &how, WNOHANG)) > 0) {
+        if (got == pid) {
+            *status = how;
+            return true;
+        }
+    }
+    return got < 0 && errno == ECHILD;
+}
+
+/* Waits for the interpreter, and listens meanwhile: a large report must not block it. */
+static int wait_for(pid_t pid, int link, int signals, struct buf *said)
+{
+    struct signalfd_siginfo drain[4];
+    int status = 0;
 
     for (;;) {
-        if (buf_reserve(&said, RELAY_CHUNK) < 0) {
-            return;
-        }
-        ssize_t n = recv(link, said.data + said.len, RELAY_CHUNK, MSG_DONTWAIT);
-        if (n <= 0) {
+        struct pollfd p[2] = {{.fd = signals, .events = POLLIN}, {.fd = link, .events = POLLIN}};
+        if (bury(pid, &status)) {
             break;
         }
-        said.len += (size_t)n;
+        if (poll(p, 2, -1) < 0 && errno != EINTR) {
+            break;
+        }
+        if (p[1].revents != 0 && !take_report(link, said)) {
+            link = -1;
+        }
+        while (read(signals, drain, sizeof(drain)) > 0) {
+        }
     }
-    for (size_t at = 0; frame_next(said.data, said.len, &at, &f) > 0;) {
+    for (size_t before = SIZE_MAX; link >= 0 && said->len != before;) {
+        before = said->len;
+        (void)take_report(link, said);
+    }
+    return status;
+}
+
+/* Values and errors are the interpreter's to report. How it ended is not its to say. */
+static void relay_report(const struct buf *said, struct buf *done)
+{
+    struct frame_field f;
+
+    for (size_t at = 0; frame_next(said->data, said->len, &at, &f) > 0;) {
         if (f.key >= KEY_VALUE && f.key <= KEY_TRACEBACK) {
             (void)frame_add(done, f.key, f.data, f.len);
         }
     }
 }
 
-static void finish(const struct run *run, int status, int link)
+static void finish(const struct run *run, int status, const struct buf *said)
 {
     struct buf done = BUF_INIT(FRAME_FROM_BOX_MAX);
     struct frame_field f;
@@ -223,9 +253,7 @@ static void finish(const struct run *run, int status, int link)
     if (WIFSIGNALED(status)) {
         (void)frame_add_u32(&done, KEY_SIGNAL, (uint32_t)WTERMSIG(status));
     }
-    if (link >= 0) {
-        relay_report(link, &done);
-    }
+    relay_report(said, &done);
     (void)frame_end(&done);
     (void)control_send(BOX_CONTROL_FD, &done);
     /* Stay until the end comes from outside: what ran is then fully counted. */
@@ -239,8 +267,18 @@ void program_serve(const struct program *p)
 {
     struct run run = {.body = BUF_INIT(FRAME_TO_BOX_MAX)};
     struct fd_set_msg fds = {.n = 0};
+    struct buf said = BUF_INIT(FRAME_FROM_BOX_MAX / 2);
     int link[2] = {-1, -1};
     pid_t pid = -1;
+    sigset_t child;
+
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child, NULL);
+    int signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals < 0) {
+        fail("cannot watch the interpreter");
+    }
 
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
         fail("cannot protect PID 1");
@@ -269,7 +307,7 @@ void program_serve(const struct program *p)
     } else {
         pid = start_program(build_argv(p, &run), -1);
     }
-    int status = wait_for(pid);
-    finish(&run, status, link[0]);
+    int status = wait_for(pid, link[0], signals, &said);
+    finish(&run, status, &said);
     _exit(1);
 }

@@ -26,7 +26,6 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "box/idmap.h"
-#include "box/landlock.h"
 #include "box/netns.h"
 #include "box/root.h"
 #include "box/setup.h"
@@ -35,12 +34,12 @@
 #include "wire/launcher_msg.h"
 #include "wire/zygote_msg.h"
 
-#define NETNS_KEEP 64 /* unused network namespaces held for the next boxes */
-#define NETNS_SPARE 4 /* as many are made ahead, when there is nothing else to do */
-#define IDLE_MS 1     /* nothing to do for so long */
+#define NETNS_KEEP 600 /* unused network namespaces held for the next boxes */
+#define NETNS_SPARE 4  /* as many are made ahead, when there is nothing else to do */
+#define TRIM_MS 5000   /* nothing to do for so long: half of what a burst left is given back */
+#define IDLE_MS 1      /* nothing to do for so long */
 
 static struct {
-    int landlock_abi;
     int child_signals; /* signalfd */
     sigset_t old_mask;
     struct netns free_nets[NETNS_KEEP];
@@ -104,7 +103,6 @@ static void start(void)
     sigset_t mask;
 
     read_writable();
-    z.landlock_abi = landlock_abi();
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);
     sigprocmask(SIG_BLOCK, &mask, &z.old_mask);
@@ -125,13 +123,27 @@ static int take_netns(struct netns *ret, struct err *e)
     return netns_enter(ret, e);
 }
 
-/* Making one takes longer than all the rest of a box's birth: do it while nobody waits. */
-static void make_spare_netns(void)
+/*
+ * Idle work. Making a namespace takes longer than all the rest of a box's birth, so a few are made while nobody waits; and
+ * what a burst of boxes left behind is given back, since each holds 200 KB of the kernel's memory.
+ */
+static int idle_after_ms(void)
 {
-    struct err ignored; /* who needs one and has none tries again, and reports */
+    return z.n_free < NETNS_SPARE ? IDLE_MS : z.n_free > NETNS_SPARE ? TRIM_MS : -1;
+}
 
-    if (netns_new(&z.free_nets[z.n_free], &ignored) == 0) {
-        z.n_free++;
+static void work_idly(void)
+{
+    struct err ignored; /* who needs a namespace and has none tries again, and reports */
+
+    if (z.n_free < NETNS_SPARE) {
+        if (netns_new(&z.free_nets[z.n_free], &ignored) == 0) {
+            z.n_free++;
+        }
+        return;
+    }
+    for (size_t keep = MAX(z.n_free / 2, NETNS_SPARE); z.n_free > keep;) {
+        netns_release(&z.free_nets[--z.n_free]);
     }
 }
 
@@ -153,7 +165,7 @@ static void become_box(const struct zygote_req *req, const struct fd_set_msg *fd
         .stdio = {fds->fds[1], fds->fds[2], fds->fds[3]},
         .control = fds->fds[0],
         .n_procs = fds->n - ZYGOTE_SPAWN_FDS,
-        .landlock_abi = z.landlock_abi,
+        .landlock_abi = req->landlock_abi,
         .single_id = req->block == 0,
         .limit_data = req->limit_data != 0,
         .writable = z.writable,
@@ -309,12 +321,12 @@ void zygote_serve(struct zygote_child *ret)
     for (;;) {
         struct pollfd p[2] = {{.fd = ZYGOTE_FD, .events = POLLIN},
                               {.fd = z.child_signals, .events = POLLIN}};
-        int ready = poll(p, 2, z.n_free < NETNS_SPARE ? IDLE_MS : -1);
+        int ready = poll(p, 2, idle_after_ms());
         if (ready < 0 && errno != EINTR) {
             _exit(1);
         }
         if (ready == 0) {
-            make_spare_netns();
+            work_idly();
         }
         if ((p[1].revents & POLLIN) != 0) {
             reap();

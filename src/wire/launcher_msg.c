@@ -51,7 +51,18 @@ static bool check_box(const struct launcher_req *req)
     struct err ignored;
 
     return req->box.mode <= LAUNCHER_SESSION && req->box.warm <= 1 &&
+           req->box.deadline_ms <= LAUNCHER_DEADLINE_MAX &&
            limits_check(&req->box.limits, &ignored) == 0;
+}
+
+static bool check_run(const struct launcher_req *req)
+{
+    return req->run.deadline_ms <= LAUNCHER_DEADLINE_MAX;
+}
+
+static bool check_usage(const struct launcher_req *req)
+{
+    return req->usage.disk <= 1;
 }
 
 static bool check_nothing(const struct launcher_req *req)
@@ -74,9 +85,9 @@ bool launcher_req_check(const struct launcher_req *req, size_t n, size_t nfds)
         [LAUNCHER_START] = {0, check_nothing},
         [LAUNCHER_STOP] = {0, check_nothing},
         [LAUNCHER_BOX] = {LAUNCHER_BOX_FDS, check_box},
-        [LAUNCHER_RUN] = {0, check_nothing},
-        [LAUNCHER_FINISH] = {0, check_nothing},
-        [LAUNCHER_USAGE] = {0, check_nothing},
+        [LAUNCHER_RUN] = {0, check_run},
+        [LAUNCHER_FINISH] = {0, check_usage},
+        [LAUNCHER_USAGE] = {0, check_usage},
         [LAUNCHER_RELEASE] = {0, check_nothing},
         [LAUNCHER_KILL] = {0, check_nothing},
     };

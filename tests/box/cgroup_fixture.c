@@ -33,6 +33,7 @@ struct limits small_limits(void)
 
     l.memory_bytes = 64 * MIB;
     l.disk_bytes = MIB;
+    l.inodes = 1024;
     l.pids = 200;
     return l;
 }

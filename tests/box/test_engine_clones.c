@@ -180,7 +180,8 @@ TEST(a_parked_box_has_its_four_descriptors_and_shares_none)
 
 TEST(a_program_finds_no_other_descriptor)
 {
-    static const char list[] = "import os\nd = os.open('/proc/self/fd', os.O_RDONLY)\n"
+    static const char list[] = "import os\n"
+                               "d = os.open('/proc/self/fd', os.O_RDONLY)\n"
                                "print(sorted(int(n) for n in os.listdir(d)), d)\n";
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
     AUTO_RESULT struct husk_result *cold = NULL;

@@ -99,9 +99,10 @@ TEST(stdin_data_arrives_whole)
 {
     static char data[3 << 20]; /* more than any pipe holds */
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
-    struct husk_spec spec = fixture_spec(
-        "python", HUSK_CELL,
-        "import sys\nd = sys.stdin.buffer.read()\n[len(d), d.count(b'a'), d[-1:].decode()]");
+    struct husk_spec spec =
+        fixture_spec("python", HUSK_CELL,
+                     "import sys\n"
+                     "d = sys.stdin.buffer.read()\n[len(d), d.count(b'a'), d[-1:].decode()]");
     AUTO_RESULT struct husk_result *r = NULL;
 
     memset(data, 'a', sizeof(data) - 1);

@@ -19,11 +19,14 @@ static const char sleeper[] = "import subprocess, time\n"
                               "subprocess.Popen(['/usr/bin/sleep', '100'])\n"
                               "print('on')\ntime.sleep(100)\n";
 
-/* The launcher is dead: so is all that was below it, and then nothing is left in any hierarchy. */
+/*
+ * The launcher is dead: so is all that was below it. Its guard goes last, and when it is gone, nothing is
+ * left in any hierarchy, not even for a moment: somebody else's launcher might tidy up a little later.
+ */
 static void check_nothing_left(const struct proc_list *tree)
 {
     proc_wait_gone(tree);
-    proc_wait_no_cgroups(tree->pids[0]);
+    CHECK_INT(proc_count_cgroups(tree->pids[0]), 0);
 }
 
 static void check_engine_says_gone(struct husk_engine *engine)
@@ -112,7 +115,7 @@ TEST(a_launcher_killed_while_boxes_start_leaves_nothing)
 
     for (int i = 0; i < 10; i++) {
         AUTO_ENGINE struct husk_engine *engine = fixture_open();
-        AUTO_RESULT struct husk_result *r = fixture_cell(engine, "1"); /* the zygote is up */
+        husk_result_free(fixture_cell(engine, "1")); /* the zygote is up */
         pid_t launcher = proc_launcher();
         CASE("time %d", i);
         CHECK_OK(husk_pool_set(engine, "python", NULL, 20, 20, &e), &e);
@@ -172,9 +175,8 @@ TEST(a_caller_that_dies_takes_everything_along)
     CHECK_INT(tree.n, 7); /* caller, launcher, guard, zygote, three boxes */
     CHECK_INT(kill(caller, SIGKILL), 0);
     CHECK_INT(waitpid(caller, NULL, 0), caller);
-    tree.pids[0] = tree.pids[--tree.n];
-    proc_wait_gone(&tree);
-    proc_wait_no_cgroups(tree.pids[1]);
+    memmove(tree.pids, tree.pids + 1, --tree.n * sizeof(tree.pids[0]));
+    check_nothing_left(&tree);
 }
 
 static void kill_box(void *user)
@@ -241,7 +243,7 @@ static bool set_last_pid(pid_t pid)
     return fd_write_file(AT_FDCWD, "/proc/sys/kernel/ns_last_pid", text) == 0;
 }
 
-/* A child with just that id; it sleeps. */
+/* A child with just that id, which sleeps; 0: somebody else on this machine has it by now. */
 static pid_t child_with_pid(pid_t want)
 {
     for (int tries = 0; tries < 200; tries++) {
@@ -259,7 +261,7 @@ static pid_t child_with_pid(pid_t want)
         CHECK_INT(kill(pid, SIGKILL), 0); /* somebody else was faster, or it is still taken */
         CHECK_INT(waitpid(pid, NULL, 0), pid);
     }
-    tap_fail(__FILE__, __LINE__, "could not get process id %d", want);
+    return 0;
 }
 
 TEST(a_stranger_that_gets_the_id_of_a_dead_box_is_left_alone)
@@ -267,6 +269,7 @@ TEST(a_stranger_that_gets_the_id_of_a_dead_box_is_left_alone)
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
     static struct proc_list boxes;
     struct husk_error e;
+    int strangers = 0;
 
     for (int i = 0; i < 20; i++) {
         CASE("time %d", i);
@@ -281,8 +284,14 @@ TEST(a_stranger_that_gets_the_id_of_a_dead_box_is_left_alone)
         (void)husk_pool_wait(engine, "python", 0, &e);
         AUTO_RESULT struct husk_result *r = fixture_cell(engine, "1");
         CHECK_END(r, "completed exit 0");
-        CHECK(proc_is_alive(stranger));
-        CHECK_INT(kill(stranger, SIGKILL), 0);
-        CHECK_INT(waitpid(stranger, NULL, 0), stranger);
+        proc_children(proc_zygote(proc_launcher()), &boxes);
+        proc_wait_gone(&boxes); /* the run's own */
+        if (stranger > 0) {
+            CHECK(proc_is_alive(stranger));
+            CHECK_INT(kill(stranger, SIGKILL), 0);
+            CHECK_INT(waitpid(stranger, NULL, 0), stranger);
+            strangers++;
+        }
     }
+    CHECK(strangers > 0);
 }

@@ -126,7 +126,8 @@ TEST(a_zygote_may_speak_of_its_own_boxes_only)
     uint32_t honest = launcher_shell_template(&c, 2);
     struct launcher_box foreign = launcher_box(&c, honest, 0);
     CHECK_INT(str_format(program, sizeof(program),
-                         "say(1)\nm = s.recv(999)\nown = struct.unpack('I', m[:4])[0]\n"
+                         "say(1)\nm = s.recv(999)\n"
+                         "own = struct.unpack('I', m[:4])[0]\n"
                          "for b in (%u, %u, 0xffffffff):\n"
                          "    say(3, b, os.open('/dev/null', 0)); say(4, b); say(5, b)\n"
                          "say(4, own)\ntime.sleep(100)",
@@ -242,11 +243,11 @@ TEST(a_run_whose_zygote_dies_says_so)
 TEST_TIMEOUT(a_zygote_that_is_stuck_is_replaced, 60)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
-    AUTO_RESULT struct husk_result *first = fixture_cell(engine, "1");
     struct husk_spec spec = fixture_spec("python", HUSK_CELL, "6 * 7");
     struct husk_result *r = NULL;
     struct husk_error e;
 
+    husk_result_free(fixture_cell(engine, "1")); /* the zygote is up */
     pid_t zygote = proc_zygote(proc_launcher());
     CHECK_INT(kill(zygote, SIGSTOP), 0);
     spec.limits.timeout_ms = 1000;

@@ -24,7 +24,11 @@ static bool feed(struct run *run, const char *data, size_t size)
 
     while (!run->done && run->failure[0] == '\0' &&
            frame_parse_head(data, size, MOST, &head) == 1 && size - sizeof(head) >= head.len) {
-        if (!run_take_frame(run, &head, data + sizeof(head))) {
+        bool foreign = head.type != FRAME_READY && head.type != FRAME_FAILED &&
+                       memcmp(head.token, run->token, sizeof(head.token)) != 0;
+        bool taken = run_take_frame(run, &head, data + sizeof(head));
+        FUZZ_CHECK(!(foreign && taken)); /* who does not know the token has nothing to say */
+        if (!taken) {
             return false;
         }
         data += sizeof(head) + head.len;

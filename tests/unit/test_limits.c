@@ -83,6 +83,7 @@ TEST(memory_has_two_ends)
     struct limits l = limits_default();
 
     l.disk_bytes = MIB;
+    l.inodes = 16;
     l.memory_bytes = 16 * MIB;
     check_good(&l);
     l.memory_bytes--;
@@ -121,4 +122,29 @@ TEST(disk_must_fit_below_memory)
     check_good(&l);
     l.disk_bytes++;
     check_bad(&l, "disk (768 MiB) is kept in memory");
+}
+
+TEST(files_must_fit_into_memory_too)
+{
+    struct limits l = limits_default();
+
+    l.inodes = limits_inodes_max(l.memory_bytes);
+    check_good(&l);
+    l.inodes++;
+    check_bad(&l, "inodes");
+    CHECK_INT(limits_inodes_max(64 * MIB), 16384);
+}
+
+TEST(what_is_not_given_is_filled_in_to_fit)
+{
+    static const uint64_t memories[] = {16 * MIB, 64 * MIB, GIB, 16 * GIB};
+
+    for (size_t i = 0; i < ARRAY_LEN(memories); i++) {
+        struct limits l = {.memory_bytes = memories[i], .pids = 7};
+        limits_fill(&l);
+        check_good(&l);
+        CHECK_INT(l.memory_bytes, memories[i]);
+        CHECK_INT(l.pids, 7);
+        CHECK_INT(l.timeout_ms, limits_default().timeout_ms);
+    }
 }
