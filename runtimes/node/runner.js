@@ -77,7 +77,8 @@ function userStack(error) {
 }
 
 function reportValue(value) {
-  const fields = [[KEY.VALUE, util.inspect(value)]];
+  const limits = { maxStringLength: VALUE_MAX, maxArrayLength: 10000, depth: 6 };
+  const fields = [[KEY.VALUE, util.inspect(value, limits)]];
   try {
     const json = JSON.stringify(value);
     if (json !== undefined) fields.push([KEY.VALUE_JSON, json]);

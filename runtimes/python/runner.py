@@ -338,13 +338,20 @@ def _serve_context() -> None:
 
 
 def _branch(fd: int) -> None:
-    """Forks this context with all its variables; the copy answers on its own socket."""
-    if os.fork() == 0:
-        _husk.adopt(fd)
-        reseed.apply()
-        _husk.ready()
-    else:
+    """Forks this context with all its variables; the copy answers on its own socket.
+
+    Forked twice, so that PID 1 becomes its parent and can tell how it ends.
+    """
+    between = os.fork()
+    if between:
         os.close(fd)
+        os.waitpid(between, 0)
+        return
+    if os.fork():
+        os._exit(0)
+    _husk.adopt(fd)
+    reseed.apply()
+    _husk.ready()
 
 
 def refuse(error: OSError) -> NoReturn:

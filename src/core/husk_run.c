@@ -10,6 +10,7 @@
 #include "core/run.h"
 
 #define FRAME_SLACK 65536
+#define LOST_UNBORN 1
 #define UNARMED_MS 2 /* how long a run may last before the launcher is told its deadline */
 
 /* A new box that starts with its deadline armed. */
@@ -92,7 +93,23 @@ static void take_ends(struct run *run)
     run->err = run->guest->err;
 }
 
-/* The box is made, the code is handed over, the answer is gathered. */
+/* Its zygote died before the box was ready, so no code has run: what cannot be done twice was not done once. */
+static bool is_lost_unborn(const struct run *run)
+{
+    return run->guest->exited && run->guest->end == LAUNCHER_END_ZYGOTE && !run->ready;
+}
+
+/* A new box for a run whose first one was never born. */
+static struct guest *again(struct husk_engine *engine, struct run *run, struct live_template *live,
+                           struct err *e)
+{
+    guest_free(engine, run->guest);
+    run->channel_lost = false;
+    run->ended_ns = 0;
+    return live->one_off ? NULL : new_guest(engine, live, &run->limits, e);
+}
+
+/* The box is made, the code is handed over, the answer is gathered. 0, -1, or LOST_UNBORN. */
 static int run_in(struct run *run, double queue_ms, bool warm, struct err *e)
 {
     take_ends(run);
@@ -107,6 +124,9 @@ static int run_in(struct run *run, double queue_ms, bool warm, struct err *e)
     fd_close(&run->in);
     if (r < 0) {
         return -1;
+    }
+    if (is_lost_unborn(run) && run->engine->refusal.code == ERR_NONE) {
+        return LOST_UNBORN;
     }
     if (run->failure[0] != '\0') {
         return err_set(e, ERR_ISOLATION, "%s", run->failure);
@@ -152,6 +172,10 @@ static int run_spec(struct husk_engine *engine, const struct husk_spec *spec,
     }
     if (run.guest != NULL) {
         r = run_in(&run, (double)(clock_ns() - asked) / 1e6, warm, e);
+        if (r == LOST_UNBORN && (run.guest = again(engine, &run, live, e)) != NULL) {
+            r = run_in(&run, (double)(clock_ns() - asked) / 1e6, false, e);
+        }
+        r = r == LOST_UNBORN ? err_set(e, ERR_TEMPLATE, "the zygote of %s died twice", name) : r;
     }
     if (r == 0) {
         *ret = TAKE_PTR(run.result);

@@ -156,10 +156,17 @@ static int cell(struct husk_session *s, struct run *run, struct context *c, int 
 {
     bool timed_out = false;
 
-    if (usage_now(s, &s->before, e) < 0 || send_cell(run, pipes, e) < 0) {
+    if (usage_now(s, &s->before, e) < 0) {
         return -1;
     }
-    int r = run_drive(run, (int64_t)run->limits.timeout_ms, e);
+    int r = send_cell(run, pipes, e);
+    if (r < 0 && e->sys_errno == EPIPE) {
+        run->channel_lost = true; /* killed between two cells: this one is told */
+        run->ended_ns = run->started_ns;
+        r = 1;
+    } else if (r == 0) {
+        r = run_drive(run, (int64_t)run->limits.timeout_ms, e);
+    }
     if (r == 0) {
         timed_out = true;
         r = interrupt(s, run, c, e);

@@ -122,6 +122,13 @@ static void reply_box(struct launcher *l, const struct launcher_req *req,
     reply_with(l, &rep, fds, n);
 }
 
+/* Starts the clock for what the zygote owes this box. */
+static void expect_zygote(struct launcher *l, struct box_entry *box)
+{
+    box->zygote_by = clock_ns() + (uint64_t)ZYGOTE_PATIENCE_MS * NS_PER_MS;
+    l->next_deadline = earlier(l->next_deadline, box->zygote_by);
+}
+
 static int send_spawn(const struct launcher *l, const struct template *t,
                       const struct box_entry *box, const struct launcher_req *req,
                       const struct fd_set_msg *fds, struct err *e)
@@ -192,8 +199,7 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
         release_entry(l, box);
         return -1;
     }
-    box->born_by = clock_ns() + (uint64_t)SPAWN_PATIENCE_MS * NS_PER_MS;
-    l->next_deadline = earlier(l->next_deadline, box->born_by);
+    expect_zygote(l, box);
     if (req->box.deadline_ms != 0) {
         box_arm(l, box, req->box.deadline_ms);
     }
@@ -219,6 +225,7 @@ void box_end(struct launcher *l, struct box_entry *box, enum launcher_end why)
         (void)sys_pidfd_signal(box->pidfd, SIGKILL);
         l->ending++;
         box->state = BOX_ENDING;
+        expect_zygote(l, box);
     }
     /* Not born yet: killed as soon as its pidfd arrives. */
 }
@@ -274,6 +281,7 @@ static void box_born(struct launcher *l, struct box_entry *box, int pidfd)
     box->pidfd = pidfd;
     l->spawning--;
     box->state = BOX_LIVE;
+    box->zygote_by = 0;
     if (box->end != LAUNCHER_END_SELF) { /* ended before it was born */
         box_end(l, box, box->end);
     }
@@ -328,34 +336,37 @@ void box_orphaned(struct launcher *l, uint32_t template_id)
     }
 }
 
-/* A zygote that does not get a box born holds up nobody's deadline: the run is over, the box is buried later. */
-static void expire_unborn(struct launcher *l, struct box_entry *box)
+/* Tells the client that a box is over although its zygote has not said so. */
+static void announce_end(struct launcher *l, struct box_entry *box)
 {
     struct launcher_rep rep = {
         .event = LAUNCHER_EV_EXIT,
         .template_id = box->template_id,
         .box_id = box->id,
-        .box = {.wait_status = SIGKILL, .end = LAUNCHER_END_TIMEOUT},
+        .box = {.wait_status = SIGKILL, .end = box->end},
     };
 
     if (!box->silent) {
+        usage_fill(box, false, &rep.box.usage);
         reply(l, &rep);
     }
     box->silent = true;
-    box_end(l, box, LAUNCHER_END_TIMEOUT);
 }
 
-/* When an unborn box has to be looked at again, 0 for never. */
-static uint64_t expire_spawning(struct launcher *l, struct box_entry *box, uint64_t now)
+/* A box that its zygote owes a birth or a burial. A stuck zygote holds up nobody's deadline, and is replaced. */
+static uint64_t expire_owed(struct launcher *l, struct box_entry *box, uint64_t now)
 {
-    if (box->deadline != 0 && box->deadline <= now) {
-        expire_unborn(l, box);
+    if (box->state == BOX_SPAWNING && box->deadline != 0 && box->deadline <= now) {
+        box_end(l, box, LAUNCHER_END_TIMEOUT);
+        announce_end(l, box);
     }
-    if (box->born_by != 0 && box->born_by <= now) {
+    if (box->zygote_by != 0 && box->zygote_by <= now) {
+        box->end = box->end == LAUNCHER_END_SELF ? LAUNCHER_END_ZYGOTE : box->end;
+        announce_end(l, box);
         (void)sys_pidfd_signal(l->templates[box->template_id].pidfd, SIGKILL);
-        box->born_by = 0; /* its zygote's death ends it */
+        box->zygote_by = 0; /* its zygote's death ends it */
     }
-    return earlier(box->deadline, box->born_by);
+    return earlier(box->deadline, box->zygote_by);
 }
 
 /* When a living box has to be looked at again, 0 for never. */
@@ -366,14 +377,14 @@ static uint64_t expire_live(struct launcher *l, struct box_entry *box, uint64_t 
     }
     if (box->deadline <= now) {
         box_end(l, box, LAUNCHER_END_TIMEOUT);
-        return 0;
+        return box->zygote_by;
     }
     if (!l->watch_oom) {
         return box->deadline;
     }
     if (cgroup_oom_kills(box->cgroup) > 0) {
         box_end(l, box, LAUNCHER_END_OOM);
-        return 0;
+        return box->zygote_by;
     }
     return earlier(box->deadline, now + (uint64_t)OOM_WATCH_MS * NS_PER_MS);
 }
@@ -384,8 +395,8 @@ void box_expire(struct launcher *l, uint64_t now)
 
     for (size_t i = 0; i < BOXES_MAX; i++) {
         struct box_entry *box = &l->boxes[i];
-        if (box->state == BOX_SPAWNING) {
-            next = earlier(next, expire_spawning(l, box, now));
+        if (box->state == BOX_SPAWNING || box->state == BOX_ENDING) {
+            next = earlier(next, expire_owed(l, box, now));
         } else if (box->state == BOX_LIVE) {
             next = earlier(next, expire_live(l, box, now));
         }

@@ -30,14 +30,13 @@
 #include "wire/zygote_msg.h"
 
 #define TEMPLATES_MAX 64
-#define BOXES_MAX 4096   /* a power of two: ids are slot plus generation */
-#define TEARDOWN_MAX 256 /* boxes on their way out before new ones have to wait */
-#define SPAWNS_MAX 32    /* births under way before the next request is read */
-#define CGROUPS_KEPT 600 /* empty cgroups held for the next boxes */
+#define BOXES_MAX 4096          /* a power of two: ids are slot plus generation */
+#define TEARDOWN_MAX 256        /* boxes on their way out before new ones have to wait */
+#define SPAWNS_MAX 32           /* births under way before the next request is read */
+#define CGROUPS_KEPT 600        /* empty cgroups held for the next boxes */
+#define ZYGOTE_PATIENCE_MS 5000 /* a birth or a burial takes a millisecond */
 #define OOM_WATCH_MS                                                                               \
-    100 /* how often running boxes are looked at where the kernel kills single processes */
-#define SPAWN_PATIENCE_MS                                                                          \
-    20000 /* a birth takes a millisecond; a zygote that needs this long is stuck */
+    100 /* how often running boxes are checked where the kernel kills one process only */
 #define ZYGOTE_START_MS 120000 /* a template that is not ready by then is broken */
 
 enum template_state { TEMPLATE_FREE = 0, TEMPLATE_BUILDING, TEMPLATE_STARTING, TEMPLATE_RUNNING };
@@ -75,9 +74,10 @@ struct box_entry {
     int pidfd;
     struct cgroup *cgroup;
     uint64_t deadline; /* ns, 0: none */
-    uint64_t born_by;  /* ns: a zygote that has not made it by then is stuck */
-    uint32_t end;      /* enum launcher_end: why we ended it */
-    bool silent;       /* FINISH was answered: nobody waits for the EXIT event */
+    uint64_t
+        zygote_by; /* ns: by then its zygote has borne or buried it, or is stuck; 0: it owes nothing */
+    uint32_t end; /* enum launcher_end: why we ended it */
+    bool silent;  /* FINISH was answered: nobody waits for the EXIT event */
 };
 
 struct launcher {

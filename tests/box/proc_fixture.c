@@ -18,7 +18,7 @@
 #include "base/str.h"
 #include "tap.h"
 
-#define PATIENCE_MS 20000
+#define PATIENCE_MS 30000
 
 static void pause_1_ms(void)
 {

@@ -301,7 +301,7 @@ TEST(a_client_that_asks_and_reads_can_do_so_for_ever)
 }
 
 /* Requests and answers wait in the socket, not in the launcher; who never reads is given up. */
-TEST(a_client_that_asks_and_never_reads_is_given_up)
+TEST_TIMEOUT(a_client_that_asks_and_never_reads_is_given_up, 60)
 {
     AUTO_LAUNCHER struct launcher_client c = launcher_open();
     struct launcher_req req = {.op = LAUNCHER_USAGE, .box_id = 1};
