@@ -99,6 +99,9 @@ struct guest_options {
 };
 struct guest *guest_new(struct husk_engine *engine, struct live_template *live,
                         const struct guest_options *options, struct err *e);
+/* The same, with a zygote started first if none runs. */
+struct guest *guest_start(struct husk_engine *engine, struct live_template *live,
+                          const struct guest_options *options, struct err *e);
 void guest_free(struct husk_engine *engine,
                 struct guest *g); /* kills the box if it lives; NULL is fine */
 

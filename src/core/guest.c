@@ -118,6 +118,23 @@ struct guest *guest_new(struct husk_engine *engine, struct live_template *live,
     return g;
 }
 
+struct guest *guest_start(struct husk_engine *engine, struct live_template *live,
+                          const struct guest_options *options, struct err *e)
+{
+    if (!live->open && live_start(engine, live, NULL, 0, e) < 0) {
+        return NULL;
+    }
+    struct guest *g = guest_new(engine, live, options, e);
+    if (g != NULL || e->code != ERR_NOT_FOUND || live->one_off) {
+        return g;
+    }
+    /* The zygote died so recently that the news was still on its way. */
+    if (engine_dispatch(engine, e) < 0 || live->open || live_start(engine, live, NULL, 0, e) < 0) {
+        return NULL;
+    }
+    return guest_new(engine, live, options, e);
+}
+
 void guest_free(struct husk_engine *engine, struct guest *g)
 {
     struct launcher_req kill = {.op = LAUNCHER_KILL};

@@ -19,18 +19,7 @@ static struct guest *new_guest(struct husk_engine *engine, struct live_template 
 {
     struct guest_options options = {.limits = *limits, .deadline_ms = limits->timeout_ms};
 
-    if (!live->open && live_start(engine, live, NULL, 0, e) < 0) {
-        return NULL;
-    }
-    struct guest *g = guest_new(engine, live, &options, e);
-    if (g != NULL || e->code != ERR_NOT_FOUND || live->one_off) {
-        return g;
-    }
-    /* The zygote died so recently that the news was still on its way. */
-    if (engine_dispatch(engine, e) < 0 || live->open || live_start(engine, live, NULL, 0, e) < 0) {
-        return NULL;
-    }
-    return guest_new(engine, live, &options, e);
+    return guest_start(engine, live, &options, e);
 }
 
 /* A parked box if there is one that fits, else a new one. */

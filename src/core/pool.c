@@ -63,12 +63,11 @@ int pool_refill(struct husk_engine *engine, struct live_template *live, struct e
     struct guest_options options = {
         .limits = live->pool_limits, .mode = LAUNCHER_ONCE, .warm = true};
 
-    if (engine_dispatch(engine, e) < 0 ||
-        (!live->open && live_start(engine, live, NULL, 0, e) < 0)) {
+    if (engine_dispatch(engine, e) < 0) {
         return -1;
     }
     while (live->stats.parked + live->stats.starting < live->pool_min) {
-        struct guest *g = guest_new(engine, live, &options, e);
+        struct guest *g = guest_start(engine, live, &options, e);
         if (g == NULL) {
             return -1;
         }

@@ -212,13 +212,12 @@ static int open_session(struct husk_engine *engine, const struct husk_spec *spec
     if (live->def.info.language != HUSK_PYTHON) {
         return err_set(e, ERR_INVALID, "sessions need a python template, %s is none", name);
     }
-    if (engine_limits(&spec->limits, &live->def.info.limits, &s->limits, e) < 0 ||
-        (!live->open && live_start(engine, live, NULL, 0, e) < 0)) {
+    if (engine_limits(&spec->limits, &live->def.info.limits, &s->limits, e) < 0) {
         return -1;
     }
     options.limits = s->limits;
     s->engine = engine;
-    s->guest = guest_new(engine, live, &options, e);
+    s->guest = guest_start(engine, live, &options, e);
     if (s->guest == NULL) {
         return -1;
     }
