@@ -16,7 +16,7 @@
 #include "box/cgroup.h"
 #include "core/engine.h"
 
-#define EXIT_PATIENCE_MS 2000 /* for a box that has said DONE to end */
+#define EXIT_PATIENCE_MS 6000 /* longer than the launcher waits for a zygote */
 
 struct ends {
     int ours[4]; /* control, stdin, stdout, stderr */
@@ -111,6 +111,8 @@ struct guest *guest_new(struct husk_engine *engine, struct live_template *live,
         return NULL;
     }
     g->limits = options->limits;
+    g->usage.disk_free = UINT64_MAX; /* not known */
+    g->usage.inodes_free = UINT64_MAX;
     g->counters = counters;
     if (rep.view.n == counters.n && cgroup_view_check(&rep.view)) {
         g->view = rep.view;
@@ -232,6 +234,19 @@ static int finish_by_view(struct husk_engine *engine, struct guest *g, struct er
     return native_send(engine->native, &release, NULL, 0, e);
 }
 
+/* Waits for a box's EXIT event. One that stays is killed when it is freed. */
+static int await_exit(struct husk_engine *engine, struct guest *g, struct err *e)
+{
+    uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
+
+    while (!g->exited && clock_ms() < until) {
+        if (engine_wait(engine, EXIT_PATIENCE_MS, e) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 /*
  * Without cgroups only a process's own end tells what it used: let it end by itself, which it does when its control
  * socket closes, and take the numbers from its EXIT event.
@@ -239,7 +254,6 @@ static int finish_by_view(struct husk_engine *engine, struct guest *g, struct er
 static int finish_by_exit(struct husk_engine *engine, struct guest *g, bool want_disk,
                           struct err *e)
 {
-    uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
     struct launcher_req req = {.op = LAUNCHER_USAGE, .box_id = g->box_id, .usage.disk = 1};
     struct launcher_rep rep = {.box.usage = {.disk_free = UINT64_MAX, .inodes_free = UINT64_MAX}};
 
@@ -249,14 +263,12 @@ static int finish_by_exit(struct husk_engine *engine, struct guest *g, bool want
     }
 
     channel_release(&g->control);
-    while (!g->exited && clock_ms() < until) {
-        if (engine_wait(engine, EXIT_PATIENCE_MS, e) < 0) {
-            return -1;
-        }
+    if (await_exit(engine, g, e) < 0) {
+        return -1;
     }
     g->usage.disk_free = rep.box.usage.disk_free;
     g->usage.inodes_free = rep.box.usage.inodes_free;
-    return 0; /* one that stays is killed when it is freed */
+    return 0;
 }
 
 int guest_finish(struct husk_engine *engine, struct guest *g, bool want_disk, struct err *e)
@@ -278,6 +290,6 @@ int guest_finish(struct husk_engine *engine, struct guest *g, bool want_disk, st
     if (e->code != ERR_NOT_FOUND) {
         return -1;
     }
-    /* It ended by itself in the meantime: the EXIT event is already here. */
-    return engine_dispatch(engine, e);
+    /* It is ending by itself, or the launcher has ended it: the EXIT event is here or on its way. */
+    return await_exit(engine, g, e);
 }

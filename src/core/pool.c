@@ -2,11 +2,12 @@
 /*
  * The pool: boxes of a template that are isolated, warmed and waiting, each for one use.
  *
- * A parked box is owned by its template's list. The launcher's EXIT event is the liveness check: a box that
- * died while parked has left the list before anybody can take it.
+ * A parked box is owned by its template's list. A box that died while parked leaves it by its EXIT event, or is found out
+ * when it is taken.
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "core/engine.h"
@@ -40,22 +41,32 @@ static bool same_limits(const struct limits *a, const struct limits *b)
            a->open_files == b->open_files;
 }
 
+/* The launcher's word that a box ended may still be on its way; the end of its control socket is there at once. */
+static bool is_alive(const struct guest *g)
+{
+    char byte;
+
+    return recv(g->control.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
 struct guest *pool_take(struct husk_engine *engine, struct live_template *live,
                         const struct limits *limits)
 {
-    struct guest *g = live->parked;
-
-    (void)engine;
-    if (g == NULL || !same_limits(&live->pool_limits, limits)) {
-        live->stats.misses += live->pooled;
-        return NULL;
+    while (live->parked != NULL && same_limits(&live->pool_limits, limits)) {
+        struct guest *g = live->parked;
+        live->parked = g->next;
+        g->next = NULL;
+        live->stats.parked--;
+        if (is_alive(g)) {
+            g->limits = *limits;
+            live->stats.hits++;
+            return g;
+        }
+        live->stats.dead++;
+        guest_free(engine, g);
     }
-    live->parked = g->next;
-    g->next = NULL;
-    g->limits = *limits;
-    live->stats.parked--;
-    live->stats.hits++;
-    return g;
+    live->stats.misses += live->pooled;
+    return NULL;
 }
 
 int pool_refill(struct husk_engine *engine, struct live_template *live, struct err *e)
