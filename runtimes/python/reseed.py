@@ -16,11 +16,11 @@ _hooks: list[Callable[[], None]] = []
 
 
 def _random(module: Any) -> None:
-    module.seed(os.urandom(32))
+    module.seed(int.from_bytes(os.urandom(32), "little"))  # a number: bytes would be hashed first
 
 
 def _numpy(module: Any) -> None:
-    module.seed(list(os.urandom(32)))
+    module.seed([int.from_bytes(os.urandom(4), "little") for _ in range(4)])
 
 
 def _ssl(module: Any) -> None:

@@ -291,6 +291,7 @@ def prepare(template_warm_up: str) -> None:
     linecache.cache.clear()
     sys.path.insert(0, "/workspace")
     has_work = reseed.prepare() or bool(template_warm_up)
+    reseed.apply()  # once here, for what it makes lazily
     _husk.prepare(
         _space,
         threading._active,  # type: ignore[attr-defined]

@@ -262,7 +262,9 @@ PyObject *husk_rehearse(PyObject *self, PyObject *args)
     (void)self;
     (void)args;
     if (hotset_rehearse()) {
-        (void)settle(true);
+        /* Not the template's warm-up: a box that is not warmed would pay for pages it may never need. */
+        (void)settle(false);
+        (void)first_cell();
         hotset_save();
     }
     Py_RETURN_NONE;
