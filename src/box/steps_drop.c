@@ -88,6 +88,21 @@ int step_identity(struct box_setup *s, struct err *e)
     return 0;
 }
 
+/* Raising a hard limit takes a right in the initial namespace that nobody here has: it can only sink. */
+static int limit(int resource, rlim_t value, struct err *e)
+{
+    struct rlimit now;
+
+    if (getrlimit(resource, &now) < 0) {
+        return err_sys(e, errno, "read rlimit %d", resource);
+    }
+    now.rlim_cur = now.rlim_max = MIN(value, now.rlim_max);
+    if (setrlimit(resource, &now) < 0) {
+        return err_sys(e, errno, "set rlimit %d", resource);
+    }
+    return 0;
+}
+
 int step_rlimits(struct box_setup *s, struct err *e)
 {
     const struct {
@@ -95,7 +110,6 @@ int step_rlimits(struct box_setup *s, struct err *e)
         rlim_t value;
     } rows[] = {
         {RLIMIT_CORE, 1}, /* not 0: a piped core handler of the host runs even then, but not at 1 */
-        {RLIMIT_NOFILE, s->limits.open_files},
         {RLIMIT_NPROC, s->limits.pids},
         {RLIMIT_FSIZE, s->limits.disk_bytes},
         {RLIMIT_MEMLOCK, (rlim_t)64 * 1024},
@@ -109,15 +123,8 @@ int step_rlimits(struct box_setup *s, struct err *e)
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct rlimit now;
-        if (getrlimit(rows[i].resource, &now) < 0) {
-            return err_sys(e, errno, "read rlimit %d", rows[i].resource);
-        }
-        /* Raising a hard limit takes a right in the initial namespace that nobody here has. */
-        rlim_t value = MIN(rows[i].value, now.rlim_max);
-        struct rlimit want = {.rlim_cur = value, .rlim_max = value};
-        if (setrlimit(rows[i].resource, &want) < 0) {
-            return err_sys(e, errno, "set rlimit %d", rows[i].resource);
+        if (limit(rows[i].resource, rows[i].value, e) < 0) {
+            return -1;
         }
     }
     return 0;
@@ -197,6 +204,10 @@ int step_descriptors(struct box_setup *s, struct err *e)
     int r = sys_close_range(BOX_CONTROL_FD + 1, ~0U);
     if (r < 0) {
         return err_sys(e, -r, "close all other descriptors");
+    }
+    /* Only now: a zygote with many boxes holds more descriptors than a box may have. */
+    if (limit(RLIMIT_NOFILE, s->limits.open_files, e) < 0) {
+        return -1;
     }
     if (chdir(BOX_WORKSPACE) < 0) {
         return err_sys(e, errno, "enter %s", BOX_WORKSPACE);

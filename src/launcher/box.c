@@ -41,8 +41,8 @@ struct box_entry *box_at(struct launcher *l, uint32_t id)
 
 static struct box_entry *take_slot(struct launcher *l, struct err *e)
 {
-    for (uint32_t tried = 0; tried < BOXES_MAX; tried++) {
-        uint32_t slot = l->next_slot++ % BOXES_MAX;
+    for (uint32_t slot = 0; slot < BOXES_MAX;
+         slot++) { /* the lowest: the rest of the table stays untouched */
         if (l->boxes[slot].state == BOX_FREE) {
             struct box_entry *box = &l->boxes[slot];
             uint32_t id = box->id == 0 ? slot + BOXES_MAX : box->id + BOXES_MAX;

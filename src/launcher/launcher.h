@@ -92,7 +92,6 @@ struct launcher {
     struct template templates[TEMPLATES_MAX];
     struct box_entry boxes[BOXES_MAX];
     uint32_t generation;
-    uint32_t next_slot;
     uint32_t ending;        /* boxes in BOX_ENDING */
     uint32_t spawning;      /* boxes in BOX_SPAWNING */
     uint64_t next_deadline; /* ns; nothing is due before it. 0: nothing armed */
