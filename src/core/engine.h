@@ -88,6 +88,8 @@ struct live_template *live_one_off(struct husk_engine *engine, const char *name,
                                    const struct husk_mount *mounts, size_t n, struct err *e);
 int live_start(struct husk_engine *engine, struct live_template *live,
                const struct husk_mount *mounts, size_t n, struct err *e);
+int live_stop(struct husk_engine *engine, struct live_template *live,
+              struct err *e); /* can be started again */
 void live_close(struct husk_engine *engine, struct live_template *live);
 
 /* guest.c */

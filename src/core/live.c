@@ -394,15 +394,23 @@ struct live_template *live_one_off(struct husk_engine *engine, const char *name,
     return live;
 }
 
-void live_close(struct husk_engine *engine, struct live_template *live)
+int live_stop(struct husk_engine *engine, struct live_template *live, struct err *e)
 {
     struct launcher_req stop = {.op = LAUNCHER_STOP, .template_id = live->id};
+
+    if (!live->open) {
+        return 0;
+    }
+    live->open = false;
+    return call(engine, &stop, NULL, e);
+}
+
+void live_close(struct husk_engine *engine, struct live_template *live)
+{
     struct err ignored;
 
     pool_clear(engine, live);
-    if (live->open) {
-        (void)call(engine, &stop, NULL, &ignored); /* a launcher that is gone has stopped it */
-    }
+    (void)live_stop(engine, live, &ignored); /* a launcher that is gone has stopped it */
     for (struct live_template **p = &engine->templates; *p != NULL; p = &(*p)->next) {
         if (*p == live) {
             *p = live->next;

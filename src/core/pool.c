@@ -146,6 +146,20 @@ void pool_clear(struct husk_engine *engine, struct live_template *live)
     live->stats.starting = 0;
 }
 
+/* A zygote is started for so many boxes and no more: a larger pool needs another one. */
+static int make_room(struct husk_engine *engine, struct live_template *live, struct err *e)
+{
+    pool_clear(engine, live);
+    for (size_t i = 0; i < ENGINE_BOXES_MAX; i++) {
+        if (engine->guests[i] != NULL && engine->guests[i]->live == live) {
+            return err_set(e, ERR_LIMIT,
+                           "the pool of %s cannot grow while a session uses the template",
+                           live->name);
+        }
+    }
+    return live_stop(engine, live, e);
+}
+
 static int set_pool(struct husk_engine *engine, const char *name, const struct husk_limits *limits,
                     uint32_t min, uint32_t max, struct err *e)
 {
@@ -162,8 +176,11 @@ static int set_pool(struct husk_engine *engine, const char *name, const struct h
     if (engine_limits(limits != NULL ? limits : &none, &live->def.info.limits, &want, e) < 0) {
         return -1;
     }
-    if (!same_limits(&want, &live->pool_limits) || (live->open && max > live->pool_max)) {
+    if (!same_limits(&want, &live->pool_limits)) {
         pool_clear(engine, live);
+    }
+    if (live->open && max > live->pool_max && make_room(engine, live, e) < 0) {
+        return -1;
     }
     live->pooled = true;
     live->pool_limits = want;

@@ -243,3 +243,14 @@ TEST(boxes_of_other_languages_can_be_parked_too)
         CHECK_STR(r->out, "ok\n");
     }
 }
+
+TEST(a_pool_can_grow_beyond_what_its_zygote_was_started_for)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_error e;
+
+    CHECK_OK(husk_pool_set(engine, "python", NULL, 1, 1, &e), &e);
+    CHECK_OK(husk_pool_wait(engine, "python", 1, &e), &e);
+    CHECK_OK(husk_pool_set(engine, "python", NULL, 80, 80, &e), &e);
+    CHECK_OK(husk_pool_wait(engine, "python", 80, &e), &e);
+}

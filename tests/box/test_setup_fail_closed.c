@@ -160,7 +160,7 @@ TEST_TIMEOUT(a_call_that_is_not_permitted_is_never_passed_over, 120)
         {"mkdir", 3, "disk"},
         {"chown", 3, "disk"},
         {"chmod", 3, "disk"},
-        {"prlimit64", 26, "rlimits"},
+        {"prlimit64", 26, "rlimits, descriptors"},
         {"capset", 2, "capabilities"},
         {"landlock_create_ruleset", 2, "landlock"},
         {"landlock_add_rule", 5, "landlock"},
