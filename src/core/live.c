@@ -402,7 +402,11 @@ int live_stop(struct husk_engine *engine, struct live_template *live, struct err
         return 0;
     }
     live->open = false;
-    return call(engine, &stop, NULL, e);
+    if (call(engine, &stop, NULL, e) < 0 && e->code != ERR_NOT_FOUND) {
+        return -1;
+    }
+    e->code = ERR_NONE; /* one that died by itself is stopped as well */
+    return 0;
 }
 
 void live_close(struct husk_engine *engine, struct live_template *live)
