@@ -47,6 +47,7 @@ lint: ## every static check
 asan: ## the C tests under the address, leak and undefined-behaviour sanitizers
 	@tools/install-deps build runtime test sanitize
 	@tools/sanitized-build build-asan
+	@tools/stage build-asan
 	@echo "==> Testing"
 	@$(PYTHON) tools/test_summary.py build-asan --c-only unit corpus box
 
