@@ -55,7 +55,6 @@ struct guest {
     struct launcher_facts facts;
     struct usage_view view;     /* how to read its counters, and */
     struct fd_set_msg counters; /* their descriptors */
-    uint32_t first_pid;         /* what READY said */
     char failure[400];          /* GUEST_BROKEN: why */
     bool exited;                /* the launcher said so */
     int wait_status;

@@ -171,18 +171,6 @@ static void note_failure(struct guest *g, const char *body, size_t len)
     }
 }
 
-static void note_ready(struct guest *g, const char *body, size_t len)
-{
-    struct frame_field f;
-
-    g->state = GUEST_READY;
-    for (size_t at = 0; frame_next(body, len, &at, &f) > 0;) {
-        if (f.key == KEY_PID) {
-            (void)frame_field_u32(&f, &g->first_pid);
-        }
-    }
-}
-
 void guest_unwatch(struct husk_engine *engine, struct guest *g)
 {
     (void)epoll_ctl(engine->epoll, EPOLL_CTL_DEL, g->control.fd, NULL); /* twice does no harm */
@@ -206,7 +194,7 @@ void guest_serve_start(struct guest *g)
         return;
     }
     if (head.type == FRAME_READY) {
-        note_ready(g, body, head.len);
+        g->state = GUEST_READY;
     } else {
         note_failure(g, body, head.type == FRAME_FAILED ? head.len : 0);
     }

@@ -61,7 +61,6 @@ struct template
     struct cgroup *cgroup;
     uint32_t start_seq;      /* request to answer when it is ready */
     uint64_t start_deadline; /* ns */
-    uint32_t spawns;         /* births under way */
 };
 
 enum box_state { BOX_FREE = 0, BOX_SPAWNING, BOX_LIVE, BOX_ENDING };
