@@ -19,11 +19,14 @@ static const struct step {
     int (*run)(struct box_setup *s, struct err *e);
 } steps[] = {
     {"cgroup", step_cgroup},           /* first: everything below is charged to the box */
+    {"memory", step_memory},           /* pages of its own, while the parent writes the id maps */
+    {"id maps", step_id_maps},         /* waits for them; without, no id and no file is ours */
     {"inner root", step_inner_root},   /* an id that is mapped, or files could not be made */
-    {"quotas", step_quotas},           /* through the zygote's /proc, which step "proc" covers */
     {"identity", step_identity},       /* new session and host name; needs CAP_SYS_ADMIN inside */
     {"disk", step_disk},               /* the one writable file system, sized */
-    {"proc", step_proc},               /* of the new pid namespace; read-only, masked */
+    {"proc", step_proc},               /* of the new pid namespace; writable for the next step only */
+    {"quotas", step_quotas},           /* through that /proc */
+    {"proc masks", step_proc_masks},   /* and nobody writes to it again */
     {"devpts", step_devpts},           /* terminals of its own; last mount */
     {"rlimits", step_rlimits},         /* before ids: inherited hard limits can only sink */
     {"bounding set", step_bounding},   /* needs CAP_SETPCAP, so before the ids go */

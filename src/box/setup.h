@@ -2,7 +2,7 @@
 /*
  * Turns a freshly cloned child of a zygote into a box: everything between clone3() and the first
  * byte of user code. Runs in the child, inside its new user, mount, pid, ipc and uts namespaces and
- * an emptied network namespace, after its id maps were written.
+ * an emptied network namespace, while its parent writes its id maps.
  *
  * Async-signal-safe throughout: no allocation, no stdio, no locks.
  */
@@ -29,6 +29,8 @@ struct box_setup {
     const struct seccomp_program *seccomp;
     int stdio[3];
     int control; /* moves to BOX_CONTROL_FD; still the place for a failure report afterwards */
+    int go;      /* the parent writes a byte here when the id maps are there */
+    void (*touch_memory)(void); /* brings in pages that the first run will write; NULL: none */
     int procs[CGROUP_PROCS_MAX];
     size_t n_procs;
     int landlock_abi;

@@ -5,11 +5,14 @@
 #include "box/setup.h"
 
 int step_cgroup(struct box_setup *s, struct err *e);
+int step_memory(struct box_setup *s, struct err *e);
+int step_id_maps(struct box_setup *s, struct err *e);
 int step_inner_root(struct box_setup *s, struct err *e);
 int step_quotas(struct box_setup *s, struct err *e);
 int step_identity(struct box_setup *s, struct err *e);
 int step_disk(struct box_setup *s, struct err *e);
 int step_proc(struct box_setup *s, struct err *e);
+int step_proc_masks(struct box_setup *s, struct err *e);
 int step_devpts(struct box_setup *s, struct err *e);
 int step_rlimits(struct box_setup *s, struct err *e);
 int step_bounding(struct box_setup *s, struct err *e);

@@ -34,6 +34,25 @@ int step_cgroup(struct box_setup *s, struct err *e)
     return 0;
 }
 
+int step_memory(struct box_setup *s, struct err *e)
+{
+    (void)e;
+    if (s->touch_memory != NULL) {
+        s->touch_memory();
+    }
+    return 0;
+}
+
+int step_id_maps(struct box_setup *s, struct err *e)
+{
+    char byte;
+
+    if (read(s->go, &byte, 1) != 1) {
+        return err_set(e, ERR_SYSTEM, "the parent could not write them");
+    }
+    return 0;
+}
+
 static int become(unsigned id, struct err *e)
 {
     if (syscall(SYS_setresgid, id, id, id) < 0 || syscall(SYS_setresuid, id, id, id) < 0) {
@@ -53,6 +72,9 @@ int step_inner_root(struct box_setup *s, struct err *e)
 /*
  * Quotas of the box's own user namespace. Boxes of one zygote share its maker's quota, so one box must not be able to
  * take all of it; and whatever else fails, no namespace can be made below this one.
+ *
+ * Through the box's own /proc: the kernel keeps an entry of each of these files for every user namespace, all under
+ * one name, so in a /proc that many boxes share finding one's own takes longer with every box.
  */
 int step_quotas(struct box_setup *s, struct err *e)
 {

@@ -66,16 +66,32 @@ static int mask(const char *name, const char *with, struct err *e)
     return 0;
 }
 
+int step_proc(struct box_setup *s, struct err *e)
+{
+    (void)s;
+    if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
+        return err_sys(e, errno, "mount proc");
+    }
+    return 0;
+}
+
 /*
- * Only what anybody may read needs a mask: a box owns no id of the host, so kcore, timer_list, kpagecount and the
- * like refuse it by their mode.
+ * Read-only as a whole: that covers /proc/sys, sysrq-trigger and all other switches at once, and takes
+ * /proc/self/mem and oom_score_adj away with them. Only what anybody may read needs a mask: a box owns no id of the
+ * host, so kcore, timer_list, kpagecount and the like refuse it by their mode.
  */
-static int mask_proc(struct err *e)
+int step_proc_masks(struct box_setup *s, struct err *e)
 {
     static const char *const files[] = {"cmdline", "config.gz",     "interrupts", "kallsyms",
                                         "keys",    "latency_stats", "modules",    "sched_debug"};
     static const char *const dirs[] = {"acpi", "asound", "bus", "driver", "fs", "irq", "scsi"};
+    const unsigned long read_only =
+        MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC;
 
+    (void)s;
+    if (mount(NULL, "/proc", NULL, read_only, NULL) < 0) {
+        return err_sys(e, errno, "make proc read-only");
+    }
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
         if (mask(files[i], "/dev/null", e) < 0) {
             return -1;
@@ -87,19 +103,6 @@ static int mask_proc(struct err *e)
         }
     }
     return 0;
-}
-
-/*
- * Read-only as a whole: that covers /proc/sys, sysrq-trigger and all other switches at once, and takes
- * /proc/self/mem and oom_score_adj away with them.
- */
-int step_proc(struct box_setup *s, struct err *e)
-{
-    (void)s;
-    if (mount("proc", "/proc", "proc", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
-        return err_sys(e, errno, "mount proc");
-    }
-    return mask_proc(e);
 }
 
 int step_devpts(struct box_setup *s, struct err *e)

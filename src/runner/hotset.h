@@ -17,5 +17,5 @@
 bool hotset_rehearse(void);
 void hotset_save(void) __attribute__((noreturn));
 
-/* In a new box: brings the pages in. Only ever saves time; an old kernel that cannot is no error. */
+/* In a new box: brings the pages in, none where nothing was rehearsed. Only ever saves time; an old kernel that cannot is no error. */
 void hotset_touch(void);

@@ -277,7 +277,6 @@ PyObject *husk_zygote(PyObject *self, PyObject *args)
     (void)self;
     (void)args;
     zygote_serve(&child);
-    hotset_touch();
     if (child.mode == LAUNCHER_SESSION) {
         return Py_BuildValue("iO[]", (int)REST_SESSION, Py_None);
     }

@@ -30,6 +30,7 @@
 #include "box/root.h"
 #include "box/setup.h"
 #include "runner/control.h"
+#include "runner/hotset.h"
 #include "runner/rawfork.h"
 #include "wire/launcher_msg.h"
 #include "wire/zygote_msg.h"
@@ -164,6 +165,8 @@ static void become_box(const struct zygote_req *req, const struct fd_set_msg *fd
         .seccomp = &seccomp_programs[req->seccomp],
         .stdio = {fds->fds[1], fds->fds[2], fds->fds[3]},
         .control = fds->fds[0],
+        .go = go,
+        .touch_memory = hotset_touch,
         .n_procs = fds->n - ZYGOTE_SPAWN_FDS,
         .landlock_abi = req->landlock_abi,
         .single_id = req->block == 0,
@@ -172,12 +175,8 @@ static void become_box(const struct zygote_req *req, const struct fd_set_msg *fd
         .n_writable = z.n_writable,
     };
     struct err e;
-    char byte;
 
     memcpy(setup.procs, fds->fds + ZYGOTE_SPAWN_FDS, setup.n_procs * sizeof(int));
-    if (read(go, &byte, 1) != 1) {
-        _exit(1); /* the maps could not be written */
-    }
     if (box_setup(&setup, &e) < 0) {
         control_send_failed(setup.control, e.msg);
         _exit(1);

@@ -156,7 +156,7 @@ TEST_TIMEOUT(a_call_that_is_not_permitted_is_never_passed_over, 120)
         {"setresuid", 3, "inner root, ids"},
         {"setsid", 2, "identity"},
         {"sethostname", 2, "identity"},
-        {"mount", 20, "disk, proc, devpts"},
+        {"mount", 24, "disk, proc, proc masks, devpts"},
         {"mkdir", 3, "disk"},
         {"chown", 3, "disk"},
         {"chmod", 3, "disk"},
