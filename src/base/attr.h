@@ -14,8 +14,10 @@
 #define NORETURN __attribute__((noreturn))
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#ifndef MIN /* some system headers bring their own */
+#    define MIN(a, b) ((a) < (b) ? (a) : (b))
+#    define MAX(a, b) ((a) > (b) ? (a) : (b))
+#endif
 
 #define AUTO(fn) __attribute__((cleanup(fn)))
 #define AUTO_FREE AUTO(auto_free_cleanup)

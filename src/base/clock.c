@@ -16,3 +16,11 @@ uint64_t clock_ms(void)
 {
     return clock_ns() / 1000000u;
 }
+
+int64_t clock_wall_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}

@@ -6,3 +6,6 @@
 
 uint64_t clock_ns(void); /* CLOCK_MONOTONIC */
 uint64_t clock_ms(void);
+
+/* Milliseconds since 1970, for records that people read. */
+int64_t clock_wall_ms(void);

@@ -68,3 +68,13 @@ int err_http(enum err_code code)
 {
     return (unsigned)code < ERR_CODES ? codes[code].http : 500;
 }
+
+enum err_code err_find(const char *type)
+{
+    for (unsigned i = 0; i < ERR_CODES; i++) {
+        if (strcmp(codes[i].type, type) == 0) {
+            return (enum err_code)i;
+        }
+    }
+    return ERR_SYSTEM;
+}

@@ -32,3 +32,4 @@ int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 const char *err_type(enum err_code code); /* "invalid_argument", ... */
 int err_http(enum err_code code);         /* 400, ... */
+enum err_code err_find(const char *type); /* the other way round; ERR_SYSTEM for one that is none */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nearest name by edit distance; see suggest.h. */
-#include "cli/suggest.h"
+#include "base/suggest.h"
 
 #include <string.h>
 

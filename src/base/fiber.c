@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fibers on ucontext; see fiber.h.
+ *
+ * A waiting fiber puts its descriptors into one epoll set and gives the processor back to whoever resumed it. Each has a
+ * stack of its own with an inaccessible page below it; stacks are kept for the next fiber.
+ */
+#include "base/fiber.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "base/attr.h"
+#include "base/clock.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#    define FIBER_ASAN 1
+#elif defined(__has_feature)
+#    if __has_feature(address_sanitizer)
+#        define FIBER_ASAN 1
+#    endif
+#endif
+#ifdef FIBER_ASAN
+#    include <sanitizer/common_interface_defs.h>
+#    define STACK_SIZE ((size_t)1 << 20) /* the sanitizer's frames are many times larger */
+#else
+#    define STACK_SIZE ((size_t)256 << 10) /* only what is touched takes memory */
+#endif
+#define GUARD_SIZE ((size_t)4096)
+#define STACKS_KEPT 256
+#define EVENTS_MAX 128
+
+struct fiber {
+    struct fiber *next; /* in the ready list, or in the free list */
+    struct fiber *prev_waiting;
+    struct fiber *next_waiting;
+    void (*fn)(void *user);
+    void *user;
+    ucontext_t context;
+    ucontext_t back; /* whoever resumed it */
+    char *stack;
+    struct pollfd *fds; /* of the wait that is going on */
+    size_t n;
+    uint64_t until_ms; /* 0: no limit */
+    bool waiting;
+    bool woken; /* somebody called fiber_wake() */
+    bool ready; /* in the ready list */
+    bool over;
+#ifdef FIBER_ASAN
+    void *fake_stack;
+    void *back_fake;
+    const void *back_stack;
+    size_t back_size;
+#endif
+};
+
+static _Thread_local struct {
+    int epoll; /* 0: not made yet */
+    struct fiber *running;
+    struct fiber *waiting;
+    struct fiber *ready_first;
+    struct fiber *ready_last;
+    struct fiber *free;
+    size_t n_free;
+    size_t count;
+} sched;
+
+struct fiber *fiber_self(void)
+{
+    return sched.running;
+}
+
+size_t fiber_count(void)
+{
+    return sched.count;
+}
+
+int fiber_fd(void)
+{
+    if (sched.epoll == 0) {
+        int fd = epoll_create1(EPOLL_CLOEXEC);
+        if (fd < 0) {
+            return -errno;
+        }
+        sched.epoll = fd;
+    }
+    return sched.epoll;
+}
+
+static void enter_asan(struct fiber *f)
+{
+#ifdef FIBER_ASAN
+    __sanitizer_start_switch_fiber(&f->back_fake, f->stack + GUARD_SIZE, STACK_SIZE);
+#else
+    (void)f;
+#endif
+}
+
+static void entered_asan(struct fiber *f)
+{
+#ifdef FIBER_ASAN
+    __sanitizer_finish_switch_fiber(f->fake_stack, &f->back_stack, &f->back_size);
+#else
+    (void)f;
+#endif
+}
+
+/* From the fiber back to whoever resumed it. */
+static void leave(struct fiber *f)
+{
+    int saved = errno;
+
+#ifdef FIBER_ASAN
+    __sanitizer_start_switch_fiber(f->over ? NULL : &f->fake_stack, f->back_stack, f->back_size);
+#endif
+    swapcontext(&f->context, &f->back);
+    entered_asan(f);
+    errno = saved;
+}
+
+static void trampoline(void)
+{
+    struct fiber *f = sched.running;
+
+    entered_asan(f);
+    f->fn(f->user);
+    f->over = true;
+    leave(f);
+}
+
+static void destroy(struct fiber *f)
+{
+    munmap(f->stack, STACK_SIZE + GUARD_SIZE);
+    free(f);
+}
+
+static void give_back(struct fiber *f)
+{
+    sched.count--;
+    if (sched.n_free < STACKS_KEPT) {
+        f->next = sched.free;
+        sched.free = f;
+        sched.n_free++;
+        return;
+    }
+    destroy(f);
+}
+
+static void resume(struct fiber *f)
+{
+    struct fiber *outer = sched.running; /* a fiber may start another one */
+
+    sched.running = f;
+    enter_asan(f);
+    swapcontext(&f->back, &f->context);
+#ifdef FIBER_ASAN
+    __sanitizer_finish_switch_fiber(f->back_fake, NULL, NULL);
+#endif
+    sched.running = outer;
+    if (f->over) {
+        give_back(f);
+    }
+}
+
+static struct fiber *take_fiber(void)
+{
+    struct fiber *f = sched.free;
+
+    if (f != NULL) {
+        char *stack = f->stack;
+        sched.free = f->next;
+        sched.n_free--;
+        *f = (struct fiber){.stack = stack};
+        return f;
+    }
+    f = calloc(1, sizeof(*f));
+    if (f == NULL) {
+        return NULL;
+    }
+    f->stack = mmap(NULL, STACK_SIZE + GUARD_SIZE, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (f->stack == MAP_FAILED || mprotect(f->stack, GUARD_SIZE, PROT_NONE) < 0) {
+        if (f->stack != MAP_FAILED) {
+            munmap(f->stack, STACK_SIZE + GUARD_SIZE);
+        }
+        free(f);
+        return NULL;
+    }
+    return f;
+}
+
+/* Apart, since getcontext() returns as setjmp() does and compilers are wary of locals beside it. */
+static __attribute__((noinline)) void prepare(struct fiber *f)
+{
+    getcontext(&f->context);
+    f->context.uc_stack.ss_sp = f->stack + GUARD_SIZE;
+    f->context.uc_stack.ss_size = STACK_SIZE;
+    makecontext(&f->context, trampoline, 0);
+}
+
+int fiber_start(void (*fn)(void *user), void *user)
+{
+    struct fiber *f = take_fiber();
+
+    if (f == NULL) {
+        return -ENOMEM;
+    }
+    f->fn = fn;
+    f->user = user;
+    prepare(f);
+    sched.count++;
+    resume(f);
+    return 0;
+}
+
+static void make_ready(struct fiber *f)
+{
+    if (f->ready) {
+        return;
+    }
+    f->ready = true;
+    f->next = NULL;
+    if (sched.ready_last != NULL) {
+        sched.ready_last->next = f;
+    } else {
+        sched.ready_first = f;
+    }
+    sched.ready_last = f;
+}
+
+void fiber_wake(struct fiber *f)
+{
+    if (f == NULL) {
+        return;
+    }
+    f->woken = true;
+    if (f->waiting) {
+        make_ready(f);
+    }
+}
+
+/* One descriptor may appear twice in a wait (a socket for reading and for writing): the set knows it once. */
+static int watch(struct fiber *f)
+{
+    int epoll = fiber_fd();
+
+    for (size_t i = 0; i < f->n; i++) {
+        struct epoll_event ev = {.events = (uint32_t)f->fds[i].events, .data.ptr = f};
+        if (f->fds[i].fd < 0) {
+            continue;
+        }
+        if (epoll_ctl(epoll, EPOLL_CTL_ADD, f->fds[i].fd, &ev) < 0) {
+            int r = -errno;
+            while (i-- > 0) {
+                if (f->fds[i].fd >= 0) {
+                    (void)epoll_ctl(epoll, EPOLL_CTL_DEL, f->fds[i].fd, NULL);
+                }
+            }
+            return r;
+        }
+    }
+    return 0;
+}
+
+static void unwatch(struct fiber *f)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        if (f->fds[i].fd >= 0) {
+            (void)epoll_ctl(sched.epoll, EPOLL_CTL_DEL, f->fds[i].fd, NULL);
+        }
+    }
+}
+
+static void link_waiting(struct fiber *f)
+{
+    f->prev_waiting = NULL;
+    f->next_waiting = sched.waiting;
+    if (sched.waiting != NULL) {
+        sched.waiting->prev_waiting = f;
+    }
+    sched.waiting = f;
+    f->waiting = true;
+}
+
+static void unlink_waiting(struct fiber *f)
+{
+    if (f->prev_waiting != NULL) {
+        f->prev_waiting->next_waiting = f->next_waiting;
+    } else {
+        sched.waiting = f->next_waiting;
+    }
+    if (f->next_waiting != NULL) {
+        f->next_waiting->prev_waiting = f->prev_waiting;
+    }
+    f->waiting = false;
+}
+
+static int poll_now(struct pollfd *fds, size_t n, int timeout)
+{
+    int r = poll(fds, n, timeout);
+
+    return r < 0 ? (errno == EINTR ? 0 : -errno) : r;
+}
+
+int fiber_poll(struct pollfd *fds, size_t n, int64_t timeout_ms)
+{
+    struct fiber *f = sched.running;
+
+    if (n > FIBER_POLL_MAX) {
+        return -EINVAL;
+    }
+    if (f == NULL) {
+        return poll_now(fds, n, timeout_ms < 0 ? -1 : (int)MIN(timeout_ms, (int64_t)3600000));
+    }
+    int r = poll_now(fds, n, 0);
+    if (r != 0 || timeout_ms == 0 || f->woken) {
+        f->woken = false;
+        return r;
+    }
+    f->fds = fds;
+    f->n = n;
+    f->until_ms = timeout_ms < 0 ? 0 : clock_ms() + (uint64_t)timeout_ms;
+    r = watch(f);
+    if (r < 0) {
+        return r;
+    }
+    link_waiting(f);
+    leave(f);
+    unlink_waiting(f);
+    unwatch(f);
+    f->woken = false;
+    return poll_now(fds, n, 0);
+}
+
+void fiber_sleep(int64_t ms)
+{
+    uint64_t until = clock_ms() + (uint64_t)ms;
+
+    for (uint64_t now = clock_ms(); now < until; now = clock_ms()) {
+        (void)fiber_poll(NULL, 0, (int64_t)(until - now));
+    }
+}
+
+int fiber_timeout(void)
+{
+    uint64_t first = 0;
+
+    if (sched.ready_first != NULL) {
+        return 0;
+    }
+    for (const struct fiber *f = sched.waiting; f != NULL; f = f->next_waiting) {
+        if (f->until_ms != 0 && (first == 0 || f->until_ms < first)) {
+            first = f->until_ms;
+        }
+    }
+    if (first == 0) {
+        return -1;
+    }
+    uint64_t now = clock_ms();
+    return first <= now ? 0 : (int)MIN(first - now, (uint64_t)3600000);
+}
+
+static void gather_ready(void)
+{
+    struct epoll_event events[EVENTS_MAX];
+    uint64_t now = clock_ms();
+
+    int n = sched.waiting != NULL ? epoll_wait(fiber_fd(), events, EVENTS_MAX, 0) : 0;
+    for (int i = 0; i < n; i++) {
+        make_ready(events[i].data.ptr);
+    }
+    for (struct fiber *f = sched.waiting; f != NULL; f = f->next_waiting) {
+        if (f->until_ms != 0 && f->until_ms <= now) {
+            make_ready(f);
+        }
+    }
+}
+
+void fiber_run(void)
+{
+    gather_ready();
+    /* Only those that are ready now: one that wakes itself again and again must not keep the others out. */
+    struct fiber *last = sched.ready_last;
+    while (last != NULL && sched.ready_first != NULL) {
+        struct fiber *f = sched.ready_first;
+        bool is_last = f == last;
+        sched.ready_first = f->next;
+        if (sched.ready_first == NULL) {
+            sched.ready_last = NULL;
+        }
+        f->ready = false;
+        resume(f);
+        if (is_last) {
+            return;
+        }
+    }
+}
+
+void fiber_run_all(void)
+{
+    while (sched.count > 0) {
+        struct pollfd p = {.fd = fiber_fd(), .events = POLLIN};
+        (void)poll(&p, 1, fiber_timeout());
+        fiber_run();
+    }
+}
+
+void fiber_release(void)
+{
+    while (sched.free != NULL) {
+        struct fiber *f = sched.free;
+        sched.free = f->next;
+        destroy(f);
+    }
+    sched.n_free = 0;
+    if (sched.epoll != 0) {
+        close(sched.epoll);
+        sched.epoll = 0;
+    }
+}
+
+/* ---- queues ---- */
+
+struct fiber_waiter {
+    struct fiber_waiter *next;
+    struct fiber *fiber;
+    bool called;
+};
+
+static void queue_remove(struct fiber_queue *q, const struct fiber_waiter *w)
+{
+    struct fiber_waiter *before = NULL;
+
+    for (struct fiber_waiter **p = &q->first; *p != NULL; before = *p, p = &(*p)->next) {
+        if (*p == w) {
+            *p = w->next;
+            if (q->last == w) {
+                q->last = before;
+            }
+            return;
+        }
+    }
+}
+
+int fiber_queue_wait(struct fiber_queue *q, int64_t timeout_ms)
+{
+    struct fiber_waiter w = {.fiber = sched.running};
+    uint64_t until = timeout_ms < 0 ? UINT64_MAX : clock_ms() + (uint64_t)timeout_ms;
+
+    if (q->last != NULL) {
+        q->last->next = &w;
+    } else {
+        q->first = &w;
+    }
+    q->last = &w;
+    while (!w.called) {
+        uint64_t now = clock_ms();
+        if (now >= until) {
+            queue_remove(q, &w);
+            return -ETIMEDOUT;
+        }
+        (void)fiber_poll(NULL, 0, timeout_ms < 0 ? -1 : (int64_t)(until - now));
+    }
+    return 0;
+}
+
+bool fiber_queue_wake(struct fiber_queue *q)
+{
+    struct fiber_waiter *w = q->first;
+
+    if (w == NULL) {
+        return false;
+    }
+    q->first = w->next;
+    if (q->first == NULL) {
+        q->last = NULL;
+    }
+    w->called = true;
+    fiber_wake(w->fiber);
+    return true;
+}
+
+void fiber_queue_wake_all(struct fiber_queue *q)
+{
+    while (fiber_queue_wake(q)) {
+    }
+}
