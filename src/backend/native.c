@@ -15,13 +15,27 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/fiber.h"
 
 #define LAUNCHER_FD 3
 #define CLOSE_PATIENCE_MS 5000 /* a launcher that does not clean up by then is killed */
 #define EVENTS_MAX 8192        /* events kept aside: at most a few per box */
 
+/* Somebody waits for the answer to a request. Lives on the waiter's stack. */
+struct answer {
+    struct answer *next;
+    uint32_t seq;
+    struct fiber *fiber;
+    bool there;
+    struct launcher_rep rep;
+    void (*born)(void *user, const struct launcher_rep *rep, struct fd_set_msg *fds);
+    void *user;
+};
+
 struct native {
     int socket;
+    bool gone; /* the launcher closed its end */
+    struct answer *awaited;
     pid_t pid;
     uint32_t seq;
     struct launcher_facts facts;
@@ -83,29 +97,74 @@ static int keep(struct native *n, const struct launcher_rep *rep, struct err *e)
     return 0;
 }
 
-/* 1 with *ret, 0 when nothing is there, -1. */
-static int receive(struct native *n, struct launcher_rep *ret, struct fd_set_msg *fds,
-                   struct err *e)
+static void wake_all(struct native *n)
 {
-    ssize_t got = fd_recv(n->socket, ret, sizeof(*ret), fds, MSG_DONTWAIT);
+    n->gone = true;
+    for (struct answer *a = n->awaited; a != NULL; a = a->next) {
+        fiber_wake(a->fiber);
+    }
+}
+
+/* True if somebody waited for it. */
+static bool hand_over(struct native *n, const struct launcher_rep *rep, struct fd_set_msg *fds)
+{
+    for (struct answer **p = &n->awaited; *p != NULL; p = &(*p)->next) {
+        struct answer *a = *p;
+        if (a->seq == rep->seq) {
+            *p = a->next;
+            a->rep = *rep;
+            a->there = true;
+            if (a->born != NULL && rep->event != LAUNCHER_EV_ERROR) {
+                a->born(a->user, rep, fds);
+            }
+            fiber_wake(a->fiber);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Takes one message. 1: an event, in *ret; 0: nothing is there; 2: an answer, handed to its waiter; -1. */
+static int receive(struct native *n, struct launcher_rep *ret, struct err *e)
+{
+    struct fd_set_msg fds = {.n = 0};
+    ssize_t got = fd_recv(n->socket, ret, sizeof(*ret), &fds, MSG_DONTWAIT);
 
     if (got == -EAGAIN) {
         return 0;
     }
     if (got <= 0) {
+        wake_all(n);
         return gone(e);
     }
     if (!launcher_rep_check(ret, (size_t)got)) {
+        fd_set_release(&fds);
+        wake_all(n);
         return err_set(e, ERR_PROTOCOL, "husk-launcher sent a malformed answer");
     }
-    return 1;
+    bool handed = ret->seq != 0 && hand_over(n, ret, &fds);
+    fd_set_release(&fds);
+    return handed ? 2 : 1;
+}
+
+/* The launcher is busy and its socket full: its answers are taken meanwhile, or both would wait for ever. */
+static int wait_for_room(struct native *n, struct err *e)
+{
+    struct launcher_rep rep;
+
+    if (fiber_self() != NULL) {
+        (void)fiber_poll(NULL, 0, 1);
+        return n->gone ? gone(e) : 0;
+    }
+    struct pollfd p = {.fd = n->socket, .events = POLLIN | POLLOUT};
+    (void)poll(&p, 1, -1);
+    int r = (p.revents & POLLIN) != 0 ? receive(n, &rep, e) : 0;
+    return r < 0 || (r == 1 && keep(n, &rep, e) < 0) ? -1 : 0;
 }
 
 int native_send(struct native *n, struct launcher_req *req, const int *fds, size_t nfds,
                 struct err *e)
 {
-    struct launcher_rep rep;
-
     req->seq = ++n->seq == 0 ? ++n->seq : n->seq;
     for (;;) {
         ssize_t sent = fd_send(n->socket, req, sizeof(*req), fds, nfds, MSG_DONTWAIT);
@@ -115,10 +174,7 @@ int native_send(struct native *n, struct launcher_req *req, const int *fds, size
         if (sent != -EAGAIN) {
             return gone(e);
         }
-        struct pollfd p = {.fd = n->socket, .events = POLLIN | POLLOUT};
-        (void)poll(&p, 1, -1);
-        int r = (p.revents & POLLIN) != 0 ? receive(n, &rep, NULL, e) : 0;
-        if (r < 0 || (r > 0 && keep(n, &rep, e) < 0)) {
+        if (wait_for_room(n, e) < 0) {
             return -1;
         }
     }
@@ -134,58 +190,97 @@ static int set_aside(struct native *n, const struct launcher_rep *rep, struct er
     return keep(n, rep, e);
 }
 
-/* Waits for the answer to req, which was sent. */
-static int await(struct native *n, const struct launcher_req *req, struct launcher_rep *ret,
-                 struct fd_set_msg *fds, struct err *e)
+static int wait_once(struct native *n, struct err *e)
 {
     struct launcher_rep rep;
 
-    for (;;) {
-        int r = receive(n, &rep, fds, e);
-        if (r < 0) {
-            return -1;
-        }
-        if (r == 0) {
-            struct pollfd p = {.fd = n->socket, .events = POLLIN};
-            (void)poll(&p, 1, -1);
-        } else if (rep.seq != req->seq) {
-            if (set_aside(n, &rep, e) < 0) {
-                return -1;
-            }
-        } else if (rep.event == LAUNCHER_EV_ERROR) {
-            *e = rep.err;
-            return -1;
-        } else {
-            *ret = rep;
-            return 0;
+    if (fiber_self() != NULL) {
+        (void)fiber_poll(NULL, 0, -1);
+        return n->gone ? gone(e) : 0;
+    }
+    int r = receive(n, &rep, e);
+    if (r == 0) {
+        struct pollfd p = {.fd = n->socket, .events = POLLIN};
+        (void)poll(&p, 1, -1);
+    }
+    return r < 0 || (r == 1 && set_aside(n, &rep, e) < 0) ? -1 : 0;
+}
+
+static void forget(struct native *n, const struct answer *a)
+{
+    for (struct answer **p = &n->awaited; *p != NULL; p = &(*p)->next) {
+        if (*p == a) {
+            *p = a->next;
+            return;
         }
     }
+}
+
+/* Waits for the answer to the request of that number. */
+static int await(struct native *n, struct answer *a, struct err *e)
+{
+    while (!a->there) {
+        if (wait_once(n, e) < 0 && !a->there) {
+            return -1;
+        }
+    }
+    if (a->rep.event == LAUNCHER_EV_ERROR) {
+        *e = a->rep.err;
+        return -1;
+    }
+    return 0;
+}
+
+static int ask(struct native *n, struct launcher_req *req, const int *fds, size_t nfds,
+               struct answer *a, struct err *e)
+{
+    if (native_send(n, req, fds, nfds, e) < 0) {
+        return -1;
+    }
+    /* Nobody reads between the send and this: the answer cannot have been missed. */
+    a->seq = req->seq;
+    a->fiber = fiber_self();
+    a->next = n->awaited;
+    n->awaited = a;
+    int r = await(n, a, e);
+    forget(n, a); /* the answer has taken it off the list, a lost launcher has not */
+    return r;
 }
 
 int native_call(struct native *n, struct launcher_req *req, const int *fds, size_t nfds,
                 struct launcher_rep *ret, struct err *e)
 {
-    return native_send(n, req, fds, nfds, e) < 0 ? -1 : await(n, req, ret, NULL, e);
+    struct answer a = {0};
+
+    if (ask(n, req, fds, nfds, &a, e) < 0) {
+        return -1;
+    }
+    *ret = a.rep;
+    return 0;
 }
 
 int native_box(struct native *n, struct launcher_req *req, const int ends[LAUNCHER_BOX_FDS],
-               struct launcher_rep *ret, struct fd_set_msg *ret_counters, struct err *e)
+               void (*born)(void *user, const struct launcher_rep *rep, struct fd_set_msg *fds),
+               void *user, struct err *e)
 {
-    if (native_send(n, req, ends, LAUNCHER_BOX_FDS, e) < 0) {
-        return -1;
-    }
-    return await(n, req, ret, ret_counters, e);
+    struct answer a = {.born = born, .user = user};
+
+    return ask(n, req, ends, LAUNCHER_BOX_FDS, &a, e);
 }
 
 int native_next(struct native *n, struct launcher_rep *ret, struct err *e)
 {
+    int r;
+
     if (n->count > 0) {
         *ret = n->events[n->first];
         n->first = (n->first + 1) % n->cap;
         n->count--;
         return 1;
     }
-    return receive(n, ret, NULL, e);
+    while ((r = receive(n, ret, e)) == 2) {
+    }
+    return r;
 }
 
 bool native_has_event(const struct native *n)
@@ -203,20 +298,41 @@ const struct launcher_facts *native_facts(const struct native *n)
     return &n->facts;
 }
 
-int native_open(const char *path, enum launcher_isolation least, struct native **ret, struct err *e)
+static int greet(struct native *n, enum launcher_isolation least, struct err *e)
 {
     struct launcher_req hello = {
         .op = LAUNCHER_HELLO,
         .hello = {.protocol = LAUNCHER_PROTOCOL, .isolation = least},
     };
     struct launcher_rep rep;
-    int sockets[2];
 
+    if (native_call(n, &hello, NULL, 0, &rep, e) < 0) {
+        return -1;
+    }
+    n->facts = rep.facts;
+    return 0;
+}
+
+static struct native *new_native(struct err *e)
+{
     struct native *n = calloc(1, sizeof(*n));
+
     if (n == NULL) {
-        return err_sys(e, ENOMEM, "open the native back end");
+        err_sys(e, ENOMEM, "open the native back end");
+        return NULL;
     }
     n->socket = -1;
+    return n;
+}
+
+int native_open(const char *path, enum launcher_isolation least, struct native **ret, struct err *e)
+{
+    int sockets[2];
+
+    struct native *n = new_native(e);
+    if (n == NULL) {
+        return -1;
+    }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0) {
         err_sys(e, errno, "socketpair");
         goto fail;
@@ -224,16 +340,60 @@ int native_open(const char *path, enum launcher_isolation least, struct native *
     n->socket = sockets[0];
     int spawned = spawn_launcher(path, sockets[1], &n->pid, e);
     close(sockets[1]);
-    if (spawned < 0 || native_call(n, &hello, NULL, 0, &rep, e) < 0) {
+    if (spawned < 0 || greet(n, least, e) < 0) {
         goto fail;
     }
-    n->facts = rep.facts;
     *ret = n;
     return 0;
 
 fail:
     native_close(n);
     return -1;
+}
+
+int native_attach(int socket, enum launcher_isolation least, struct native **ret, struct err *e)
+{
+    struct native *n = new_native(e);
+
+    if (n == NULL) {
+        fd_close(&socket);
+        return -1;
+    }
+    n->socket = socket;
+    if (greet(n, least, e) < 0) {
+        native_close(n);
+        return -1;
+    }
+    *ret = n;
+    return 0;
+}
+
+int native_adopt(struct native *n,
+                 void (*fn)(void *user, const struct launcher_rep *rep, struct fd_set_msg *fds),
+                 void *user, struct err *e)
+{
+    struct launcher_req req = {.op = LAUNCHER_ADOPT};
+    struct launcher_rep rep;
+
+    if (native_send(n, &req, NULL, 0, e) < 0) {
+        return -1;
+    }
+    for (;;) {
+        struct fd_set_msg fds = {.n = 0};
+        ssize_t got = fd_recv(n->socket, &rep, sizeof(rep), &fds, 0);
+        if (got <= 0 || !launcher_rep_check(&rep, (size_t)got)) {
+            fd_set_release(&fds);
+            return gone(e);
+        }
+        bool done = rep.seq == req.seq;
+        if (!done) {
+            fn(user, &rep, &fds);
+        }
+        fd_set_release(&fds);
+        if (done) {
+            return 0;
+        }
+    }
 }
 
 /* The launcher ends by itself when its socket closes; a stuck one is killed, and its guard cleans up. */

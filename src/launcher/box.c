@@ -3,7 +3,8 @@
  * Boxes, as the launcher sees them; see launcher.h.
  *
  * Life of an entry: SPAWNING (the zygote was asked) -> LIVE (its pidfd is here) -> ENDING (killed, not
- * yet reaped) -> FREE (the zygote reaped it, its cgroup and id block went back).
+ * yet reaped) -> FREE (the zygote reaped it, its cgroup and id block went back). One whose descriptors are kept is DEAD
+ * in between, until the client says that it knows.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -96,17 +97,23 @@ static void release_entry(struct launcher *l, struct box_entry *box)
     t->boxes--;
     box->cgroup = NULL;
     box->deadline = 0;
+    box->state = box->kept != NULL ? BOX_DEAD : BOX_FREE;
+}
+
+void box_forget(struct launcher *l, struct box_entry *box)
+{
+    (void)l;
+    keep_drop_all(box);
     box->state = BOX_FREE;
 }
 
-static void reply_box(struct launcher *l, const struct launcher_req *req,
-                      const struct box_entry *box)
+void box_describe(struct launcher *l, const struct box_entry *box, uint32_t seq)
 {
     const struct template *t = &l->templates[box->template_id];
     struct launcher_rep rep = {
         .event = LAUNCHER_EV_BOX,
-        .seq = req->seq,
-        .template_id = req->template_id,
+        .seq = seq,
+        .template_id = box->template_id,
         .box_id = box->id,
         .facts = l->facts,
     };
@@ -118,7 +125,7 @@ static void reply_box(struct launcher *l, const struct launcher_req *req,
                              : idmap_ward(t->lease.first) + (uint64_t)box->block * IDMAP_BLOCK;
     rep.facts.id_count = l->single_id ? 1 : IDMAP_BLOCK;
     int fds[USAGE_VIEW_FDS];
-    size_t n = cgroup_view_export(box->cgroup, &rep.view, fds);
+    size_t n = box->cgroup != NULL ? cgroup_view_export(box->cgroup, &rep.view, fds) : 0;
     reply_with(l, &rep, fds, n);
 }
 
@@ -203,7 +210,7 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
     if (req->box.deadline_ms != 0) {
         box_arm(l, box, req->box.deadline_ms);
     }
-    reply_box(l, req, box);
+    box_describe(l, box, req->seq);
     return 0;
 }
 
@@ -271,7 +278,12 @@ static void box_exited(struct launcher *l, struct box_entry *box, const struct z
         if (box->end == LAUNCHER_END_SELF && killed && rep.box.usage.oom_kills > 0) {
             rep.box.end = LAUNCHER_END_OOM;
         }
+        if (box->kept != NULL) {
+            keep_exit(box, &rep);
+        }
         reply(l, &rep);
+    } else {
+        keep_drop_all(box);
     }
     release_entry(l, box);
 }
@@ -291,7 +303,14 @@ static void box_refused(struct launcher *l, struct box_entry *box, const struct 
 {
     struct zygote_rep never = {.wait_status = SIGKILL};
 
-    reply_error(l, 0, box->template_id, e);
+    struct launcher_rep refusal = {
+        .event = LAUNCHER_EV_ERROR,
+        .template_id = box->template_id,
+        .box_id = box->id,
+        .err = *e,
+    };
+
+    reply(l, &refusal);
     box->end = LAUNCHER_END_ZYGOTE;
     box_exited(l, box, &never);
 }
@@ -301,7 +320,7 @@ void box_zygote_event(struct launcher *l, uint32_t template_id, const struct zyg
 {
     struct box_entry *box = &l->boxes[rep->box_id % BOXES_MAX];
 
-    if (box->state == BOX_FREE || box->id != rep->box_id || box->template_id != template_id) {
+    if (box->state == BOX_FREE || box->state == BOX_DEAD || box->id != rep->box_id || box->template_id != template_id) {
         return; /* a zygote may speak of its own boxes only */
     }
     switch (rep->event) {
@@ -327,7 +346,7 @@ void box_orphaned(struct launcher *l, uint32_t template_id)
 
     for (size_t i = 0; i < BOXES_MAX; i++) {
         struct box_entry *box = &l->boxes[i];
-        if (box->state != BOX_FREE && box->template_id == template_id) {
+        if (box->state != BOX_FREE && box->state != BOX_DEAD && box->template_id == template_id) {
             if (box->end == LAUNCHER_END_SELF) {
                 box->end = LAUNCHER_END_ZYGOTE;
             }
@@ -350,7 +369,10 @@ static void announce_end(struct launcher *l, struct box_entry *box)
         usage_fill(box, false, &rep.box.usage);
         reply(l, &rep);
     }
-    box->silent = true;
+    if (box->kept != NULL) {
+        keep_exit(box, &rep);
+    }
+    box->silent = box->kept == NULL; /* who kept it is told again by its burial */
 }
 
 /* A box that its zygote owes a birth or a burial. A stuck zygote holds up nobody's deadline, and is replaced. */

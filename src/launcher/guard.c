@@ -18,7 +18,8 @@ static void stand_by(struct launcher *l, int launcher_lives)
     char byte;
 
     prctl(PR_SET_NAME, "husk-guard", 0, 0, 0);
-    close(l->client);
+    fd_close(&l->client);
+    fd_close(&l->supervisor);
     setsid();
     /* Only the launcher's end ends us: a terminal's or a supervisor's signals are meant for it. */
     sigset_t all;

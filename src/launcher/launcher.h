@@ -63,7 +63,10 @@ struct template
     uint64_t start_deadline; /* ns */
 };
 
-enum box_state { BOX_FREE = 0, BOX_SPAWNING, BOX_LIVE, BOX_ENDING };
+/* BOX_DEAD: it has ended, and somebody who kept its descriptors has not taken note yet. */
+enum box_state { BOX_FREE = 0, BOX_SPAWNING, BOX_LIVE, BOX_ENDING, BOX_DEAD };
+
+struct kept; /* keep.c */
 
 struct box_entry {
     enum box_state state;
@@ -77,10 +80,12 @@ struct box_entry {
         zygote_by; /* ns: by then its zygote has borne or buried it, or is stuck; 0: it owes nothing */
     uint32_t end; /* enum launcher_end: why we ended it */
     bool silent;  /* FINISH was answered: nobody waits for the EXIT event */
+    struct kept *kept;
 };
 
 struct launcher {
-    int client;
+    int client;     /* -1: none now, the supervisor will send one */
+    int supervisor; /* -1: none, and everything ends with the client */
     uid_t client_uid;
     bool greeted;
     bool single_id; /* not root: every box maps onto the one id we have */
@@ -127,7 +132,18 @@ void box_end(struct launcher *l, struct box_entry *box, enum launcher_end why);
 void box_zygote_event(struct launcher *l, uint32_t template_id, const struct zygote_rep *rep,
                       struct fd_set_msg *fds);
 void box_orphaned(struct launcher *l, uint32_t template_id); /* the zygote died */
+void box_describe(struct launcher *l, const struct box_entry *box, uint32_t seq); /* a BOX event */
+void box_forget(struct launcher *l, struct box_entry *box); /* a dead one: the slot is free */
 void box_expire(struct launcher *l, uint64_t now);
+
+/* keep.c: descriptors of boxes that outlive the client. */
+int keep_put(struct box_entry *box, const struct launcher_req *req, struct fd_set_msg *fds,
+             struct err *e);
+void keep_drop(struct box_entry *box, uint32_t slot);
+void keep_drop_all(struct box_entry *box);
+void keep_exit(struct box_entry *box, const struct launcher_rep *rep); /* the news of its end */
+void keep_client_gone(struct launcher *l);
+void keep_adopt(struct launcher *l);
 
 /* usage.c: what it has used so far, and how full its disk is if that is asked for. */
 void usage_fill(const struct box_entry *box, bool want_disk, struct launcher_usage *ret);

@@ -3,7 +3,8 @@
  * husk-launcher: start-up and the loop; see launcher.h.
  *
  * Started by its client with one end of a SEQPACKET socketpair as descriptor 3. Lives as long as that
- * socket; dies with everything it made.
+ * socket; dies with everything it made. With --supervised the descriptor is a supervisor's, who sends the sockets of
+ * clients through it, one after the other: then it lives as long as the supervisor (keep.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,13 +25,16 @@
 #include "box/landlock.h"
 #include "launcher/launcher.h"
 
-#define CLIENT_FD 3
+#define FIRST_FD 3 /* the client's socket, or the supervisor's */
 #define SEND_TIMEOUT_S 10 /* a client that does not read for so long is as good as gone */
 
 static struct launcher the_launcher; /* static: it is large, and there is one */
 
 void reply_with(struct launcher *l, const struct launcher_rep *rep, const int *fds, size_t n)
 {
+    if (l->client < 0) {
+        return; /* what matters is kept, and told to the next one */
+    }
     ssize_t sent = fd_send(l->client, rep, sizeof(*rep), fds, n, 0);
 
     if (sent != (ssize_t)sizeof(*rep)) {
@@ -75,6 +79,53 @@ static bool serve_client(struct launcher *l)
     return ok;
 }
 
+static int take_client(struct launcher *l, int fd, uid_t uid, struct err *e)
+{
+    struct timeval timeout = {.tv_sec = SEND_TIMEOUT_S};
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+    if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0) {
+        return err_sys(e, errno, "take a client");
+    }
+    l->client = fd;
+    l->client_uid = uid;
+    l->greeted = false;
+    return 0;
+}
+
+/* False: the launcher is to end. */
+static bool lose_client(struct launcher *l)
+{
+    fd_close(&l->client);
+    if (l->supervisor < 0) {
+        return false;
+    }
+    keep_client_gone(l);
+    return true;
+}
+
+/* The supervisor has a new client for us, or is gone. False: the launcher is to end. */
+static bool serve_supervisor(struct launcher *l)
+{
+    struct launcher_newcomer msg;
+    struct fd_set_msg fds = {.n = 0};
+    struct err ignored;
+
+    ssize_t n = fd_recv(l->supervisor, &msg, sizeof(msg), &fds, MSG_DONTWAIT);
+    if (n == -EAGAIN) {
+        return true;
+    }
+    if (n != (ssize_t)sizeof(msg) || fds.n != 1) {
+        fd_set_release(&fds);
+        fd_close(&l->supervisor);
+        return l->client >= 0; /* its last client may finish */
+    }
+    if (l->client >= 0) {
+        (void)lose_client(l);
+    }
+    return take_client(l, fds.fds[0], msg.uid, &ignored) == 0;
+}
+
 static int poll_timeout(const struct launcher *l)
 {
     if (l->next_deadline == 0) {
@@ -90,11 +141,12 @@ static int poll_timeout(const struct launcher *l)
 
 static size_t collect(const struct launcher *l, struct pollfd *p, uint32_t *ids)
 {
-    size_t n = 1;
+    size_t n = 2;
     bool busy = l->ending >= TEARDOWN_MAX || l->spawning >= SPAWNS_MAX;
 
     /* Back-pressure: new work waits in the socket while old work is being cleared away. */
     p[0] = (struct pollfd){.fd = l->client, .events = busy ? 0 : POLLIN};
+    p[1] = (struct pollfd){.fd = l->supervisor, .events = POLLIN};
     for (uint32_t i = 0; i < TEMPLATES_MAX; i++) {
         if (l->templates[i].state >= TEMPLATE_STARTING) {
             p[n] = (struct pollfd){.fd = l->templates[i].socket, .events = POLLIN};
@@ -108,8 +160,8 @@ static size_t collect(const struct launcher *l, struct pollfd *p, uint32_t *ids)
 
 static void loop(struct launcher *l)
 {
-    struct pollfd p[1 + 2 * TEMPLATES_MAX];
-    uint32_t ids[1 + 2 * TEMPLATES_MAX];
+    struct pollfd p[2 + 2 * TEMPLATES_MAX];
+    uint32_t ids[2 + 2 * TEMPLATES_MAX];
 
     for (;;) {
         size_t n = collect(l, p, ids);
@@ -117,7 +169,7 @@ static void loop(struct launcher *l)
             return;
         }
         /* Zygotes before the client: what a request is about may just have ended. */
-        for (size_t i = 1; i + 1 < n; i += 2) {
+        for (size_t i = 2; i + 1 < n; i += 2) {
             if ((p[i].revents & (POLLIN | POLLHUP)) != 0) {
                 template_serve(l, ids[i]);
             }
@@ -128,7 +180,10 @@ static void loop(struct launcher *l)
         if (l->next_deadline != 0 && l->next_deadline <= clock_ns()) {
             box_expire(l, clock_ns());
         }
-        if (p[0].revents != 0 && !serve_client(l)) {
+        if (p[0].revents != 0 && !serve_client(l) && !lose_client(l)) {
+            return;
+        }
+        if (p[1].revents != 0 && !serve_supervisor(l)) {
             return;
         }
     }
@@ -180,21 +235,24 @@ static int open_cgroups(struct launcher *l, struct err *e)
     return 0;
 }
 
-static int prepare(struct launcher *l, struct err *e)
+static int prepare(struct launcher *l, bool supervised, struct err *e)
 {
     struct rlimit files;
     struct ucred peer;
     socklen_t size = sizeof(peer);
-    struct timeval timeout = {.tv_sec = SEND_TIMEOUT_S};
 
-    l->client = CLIENT_FD;
-    if (getsockopt(l->client, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) {
+    l->client = -1;
+    l->supervisor = -1;
+    if (getsockopt(FIRST_FD, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) {
         return err_sys(e, errno, "husk-launcher is started by husk");
     }
-    l->client_uid = peer.uid;
-    (void)setsockopt(l->client, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-    if (fcntl(l->client, F_SETFD, FD_CLOEXEC) < 0) {
-        return err_sys(e, errno, "prepare");
+    if (supervised) {
+        l->supervisor = FIRST_FD;
+        if (fcntl(FIRST_FD, F_SETFD, FD_CLOEXEC) < 0) {
+            return err_sys(e, errno, "prepare");
+        }
+    } else if (take_client(l, FIRST_FD, peer.uid, e) < 0) {
+        return -1;
     }
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max;
@@ -246,16 +304,17 @@ static void shut_down(struct launcher *l)
     cgroup_host_close(l->cgroups);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct launcher *l = &the_launcher;
     struct err e = {0};
+    bool supervised = argc == 2 && str_eq(argv[1], "--supervised");
 
-    if (prepare(l, &e) < 0) {
+    if (prepare(l, supervised, &e) < 0 || (prepare_rights(l, &e) < 0 && supervised)) {
         fprintf(stderr, "husk-launcher: %s\n", e.msg);
         return 1;
     }
-    if (prepare_rights(l, &e) < 0) {
+    if (e.code != ERR_NONE) {
         reply_error(l, 0, 0, &e);
         return 1;
     }

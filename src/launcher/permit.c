@@ -169,9 +169,40 @@ static int handle_release(struct launcher *l, struct launcher_req *req, struct f
     (void)fds;
     (void)e;
     if (box != NULL) {
+        keep_drop_all(box);
         box->silent = true;
         box_end(l, box, LAUNCHER_END_FINISHED);
+        return 0;
     }
+    box = &l->boxes[req->box_id % BOXES_MAX];
+    if (box->state == BOX_DEAD && box->id == req->box_id) {
+        box_forget(l, box);
+    }
+    return 0;
+}
+
+static int handle_keep(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds,
+                       struct err *e)
+{
+    struct box_entry *box = box_at(l, req->box_id);
+
+    (void)e;
+    if (box != NULL && req->op == LAUNCHER_DROP) {
+        keep_drop(box, req->keep.slot);
+    } else if (box != NULL) {
+        struct err lost; /* no answer: without memory the successor will miss this box, and says so */
+        (void)keep_put(box, req, fds, &lost);
+    }
+    return 0;
+}
+
+static int handle_adopt(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds,
+                        struct err *e)
+{
+    (void)fds;
+    (void)e;
+    keep_adopt(l);
+    reply_ok(l, req);
     return 0;
 }
 
@@ -207,6 +238,9 @@ static const struct {
     [LAUNCHER_FINISH] = {handle_finish, NEED_GREETING},
     [LAUNCHER_RELEASE] = {handle_release, NEED_GREETING},
     [LAUNCHER_KILL] = {handle_kill, NEED_GREETING},
+    [LAUNCHER_KEEP] = {handle_keep, NEED_GREETING},
+    [LAUNCHER_DROP] = {handle_keep, NEED_GREETING},
+    [LAUNCHER_ADOPT] = {handle_adopt, NEED_GREETING},
 };
 
 /* A template may have died a moment ago: then the client could not know, and gets an error. */

@@ -19,7 +19,14 @@
 #define FRAME_TOKEN_SIZE 16
 #define FRAME_CODE_MAX ((size_t)1 << 20)
 #define FRAME_TO_BOX_MAX ((size_t)256 << 20)  /* code, stdin is a pipe, files */
-#define FRAME_FROM_BOX_MAX ((size_t)24 << 20) /* value, error, one file */
+#define FRAME_FROM_BOX_MAX ((size_t)24 << 20) /* value, error, one file, one display */
+
+/* Kept by the runner, so more of it means that somebody else speaks. */
+#define FRAME_DISPLAYS_MAX 64                      /* per run */
+#define FRAME_DISPLAY_BYTES_MAX ((size_t)16 << 20) /* all data of a run's displays */
+#define FRAME_FORMS_MAX 32                         /* of one display */
+#define FRAME_MIME_MAX 100
+#define FRAME_VARIABLES_MAX ((size_t)1 << 20)
 
 enum frame_type {
     /* into the box */
@@ -27,6 +34,7 @@ enum frame_type {
     FRAME_CONTEXT, /* session: fork a context whose control socket is the descriptor */
     FRAME_BRANCH,  /* context: fork a copy of yourself that listens on the descriptor */
     FRAME_SIGNAL,  /* session: send this signal to this process of the box */
+    FRAME_FILES,   /* session: fork a file worker that serves the descriptor (wire/files_msg.h) */
     /* out of the box */
     FRAME_READY = 16, /* isolated, warmed, waiting */
     FRAME_FAILED,     /* a set-up step failed; the process is gone */
@@ -55,9 +63,18 @@ enum frame_key {
     KEY_ERROR_TYPE,
     KEY_ERROR_MESSAGE,
     KEY_TRACEBACK,
-    KEY_MIME,
+    KEY_MIME, /* in DISPLAY: each followed by its DATA */
     KEY_DATA,
+    KEY_SEQ,       /* u32: DISPLAY frames of this run that came before */
+    KEY_DROPPED,   /* empty: displays (in DISPLAY), variables (in DONE) that went over a limit */
+    KEY_RICH,      /* empty: displays are wanted */
+    KEY_PRINT,     /* empty: print the value of the last expression */
+    KEY_POLICY,    /* one byte: enum frame_policy */
+    KEY_VARIABLE,  /* repeated: name of a global whose value is wanted */
+    KEY_VARIABLES, /* their values as one JSON object */
 };
+
+enum frame_policy { FRAME_POLICY_PYRUNNER = 1 };
 
 enum frame_kind { FRAME_SCRIPT = 0, FRAME_CELL = 1, FRAME_HANDLER = 2 };
 

@@ -65,6 +65,11 @@ static bool check_usage(const struct launcher_req *req)
     return req->usage.disk <= 1;
 }
 
+static bool check_keep(const struct launcher_req *req)
+{
+    return req->keep.slot < LAUNCHER_KEEP_SLOTS;
+}
+
 static bool check_nothing(const struct launcher_req *req)
 {
     return req != NULL;
@@ -75,6 +80,7 @@ bool launcher_req_check(const struct launcher_req *req, size_t n, size_t nfds)
     static const struct {
         size_t nfds;
         bool (*check)(const struct launcher_req *req);
+        size_t more; /* descriptors that may come beyond nfds */
     } shapes[LAUNCHER_OPS] = {
         [LAUNCHER_HELLO] = {0, check_hello},
         [LAUNCHER_TEMPLATE] = {0, check_template},
@@ -90,17 +96,21 @@ bool launcher_req_check(const struct launcher_req *req, size_t n, size_t nfds)
         [LAUNCHER_USAGE] = {0, check_usage},
         [LAUNCHER_RELEASE] = {0, check_nothing},
         [LAUNCHER_KILL] = {0, check_nothing},
+        [LAUNCHER_KEEP] = {1, check_keep, LAUNCHER_KEEP_FDS - 1},
+        [LAUNCHER_DROP] = {0, check_keep},
+        [LAUNCHER_ADOPT] = {0, check_nothing},
     };
 
     if (n != sizeof(*req) || req->op >= LAUNCHER_OPS || shapes[req->op].check == NULL) {
         return false;
     }
-    return nfds == shapes[req->op].nfds && shapes[req->op].check(req);
+    return nfds >= shapes[req->op].nfds && nfds <= shapes[req->op].nfds + shapes[req->op].more &&
+           shapes[req->op].check(req);
 }
 
 bool launcher_rep_check(const struct launcher_rep *rep, size_t n)
 {
-    if (n != sizeof(*rep) || rep->event < LAUNCHER_EV_OK || rep->event > LAUNCHER_EV_GONE) {
+    if (n != sizeof(*rep) || rep->event < LAUNCHER_EV_OK || rep->event > LAUNCHER_EV_KEPT) {
         return false;
     }
     switch (rep->event) {
@@ -114,6 +124,10 @@ bool launcher_rep_check(const struct launcher_rep *rep, size_t n)
     case LAUNCHER_EV_HELLO:
         return FIELD_TERMINATED(rep->facts.cgroup) && FIELD_TERMINATED(rep->facts.missing) &&
                FIELD_TERMINATED(rep->facts.seccomp);
+    case LAUNCHER_EV_TEMPLATE:
+        return FIELD_TERMINATED(rep->template.name);
+    case LAUNCHER_EV_KEPT:
+        return rep->kept.slot < LAUNCHER_KEEP_SLOTS;
     case LAUNCHER_EV_EXIT:
         return rep->box.end <= LAUNCHER_END_ZYGOTE;
     default:

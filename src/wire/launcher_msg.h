@@ -6,6 +6,9 @@
  * number of descriptors, terminated strings, limits in range), the handlers prove the meaning. A
  * frame that fails the first check closes the connection.
  *
+ * A launcher that is supervised outlives its client. Boxes for which descriptors are kept (KEEP) live on, and so does the
+ * news of their end, until a client says RELEASE; all others end with the client. The next client asks with ADOPT.
+ *
  * A template is built by a sequence: TEMPLATE, any number of MOUNT, LINK, ARG, ENV, then START. Its
  * descriptors are what its boxes will see; the launcher opens no path for a client.
  */
@@ -27,6 +30,9 @@
 #define LAUNCHER_DEADLINE_MAX                                                                      \
     ((uint64_t)8 * 24 * 3600 * 1000) /* ms: a day more than a timeout may be */
 #define LAUNCHER_BOX_FDS 4           /* control socket, stdin, stdout, stderr */
+#define LAUNCHER_KEEP_FDS 4          /* at most, in one place */
+#define LAUNCHER_KEEP_SLOTS 160      /* places of a box */
+#define LAUNCHER_NOTE_MAX 64
 
 enum launcher_op {
     LAUNCHER_HELLO = 1,
@@ -43,6 +49,9 @@ enum launcher_op {
     LAUNCHER_FINISH,   /* take the box's usage, then tear it down */
     LAUNCHER_RELEASE,  /* the box is done with: tear it down, tell nobody; no answer */
     LAUNCHER_KILL,     /* end the box now; its EXIT event follows */
+    LAUNCHER_KEEP,     /* hold these descriptors of a box for a later client; no answer */
+    LAUNCHER_DROP,     /* and let go of them; no answer */
+    LAUNCHER_ADOPT,    /* tell what an earlier client left: TEMPLATE, BOX, KEPT, EXIT events, then OK */
     LAUNCHER_OPS
 };
 
@@ -85,6 +94,10 @@ struct launcher_req {
         struct {
             uint32_t disk; /* USAGE, FINISH: also how full the disk is */
         } usage;
+        struct {
+            uint32_t slot;                   /* below LAUNCHER_KEEP_SLOTS; what is there is replaced */
+            uint8_t note[LAUNCHER_NOTE_MAX]; /* KEEP: given back as it is; the launcher never looks */
+        } keep;
     };
 };
 
@@ -96,6 +109,8 @@ enum launcher_event {
     LAUNCHER_EV_USAGE,  /* answer to USAGE and FINISH */
     LAUNCHER_EV_EXIT,   /* a box ended, by itself or not */
     LAUNCHER_EV_GONE,   /* a template's zygote died, and its boxes with it */
+    LAUNCHER_EV_TEMPLATE, /* ADOPT: a zygote that runs */
+    LAUNCHER_EV_KEPT,     /* ADOPT: descriptors of a box, as they were given */
 };
 
 /* Why the launcher ended a box, or that it did not. */
@@ -147,7 +162,20 @@ struct launcher_rep {
             int32_t wait_status;         /* EXIT */
             uint32_t end;                /* enum launcher_end */
         } box;
+        struct {
+            char name[LAUNCHER_NAME_MAX];
+            uint32_t boxes; /* most at a time */
+        } template; /* TEMPLATE */
+        struct {
+            uint32_t slot;
+            uint8_t note[LAUNCHER_NOTE_MAX];
+        } kept; /* KEPT */
     };
+};
+
+/* What a supervisor tells its launcher, with one descriptor: the socket of a new client. */
+struct launcher_newcomer {
+    uint32_t uid; /* whom it runs as */
 };
 
 /* Proves that a frame of n bytes with nfds descriptors has the shape of its operation. */

@@ -36,7 +36,12 @@ static struct launcher_req proper(uint32_t op)
 
 static size_t fds_of(uint32_t op)
 {
-    return op == LAUNCHER_MOUNT ? 1 : op == LAUNCHER_BOX ? LAUNCHER_BOX_FDS : 0;
+    return op == LAUNCHER_MOUNT || op == LAUNCHER_KEEP ? 1 : op == LAUNCHER_BOX ? LAUNCHER_BOX_FDS : 0;
+}
+
+static size_t most_fds_of(uint32_t op)
+{
+    return op == LAUNCHER_KEEP ? LAUNCHER_KEEP_FDS : fds_of(op);
 }
 
 static bool is_fine(const struct launcher_req *req)
@@ -62,7 +67,8 @@ TEST(only_the_exact_size_and_number_of_descriptors_pass)
         CHECK(!launcher_req_check(&req, sizeof(req) + 1, fds_of(op)));
         CHECK(!launcher_req_check(&req, 0, fds_of(op)));
         for (size_t nfds = 0; nfds < 17; nfds++) {
-            CHECK(launcher_req_check(&req, sizeof(req), nfds) == (nfds == fds_of(op)));
+            CHECK(launcher_req_check(&req, sizeof(req), nfds) ==
+                  (nfds >= fds_of(op) && nfds <= most_fds_of(op)));
         }
     }
 }
@@ -191,14 +197,14 @@ static bool answer_is_fine(const struct launcher_rep *rep)
 
 TEST(every_answer_has_a_shape_that_passes)
 {
-    for (uint32_t event = LAUNCHER_EV_OK; event <= LAUNCHER_EV_GONE; event++) {
+    for (uint32_t event = LAUNCHER_EV_OK; event <= LAUNCHER_EV_KEPT; event++) {
         struct launcher_rep rep = {.event = event};
         CASE("event %u", event);
         CHECK(answer_is_fine(&rep));
         CHECK(!launcher_rep_check(&rep, sizeof(rep) - 1));
         CHECK(!launcher_rep_check(&rep, sizeof(rep) + 1));
     }
-    static const uint32_t events[] = {0, LAUNCHER_EV_GONE + 1, UINT32_MAX};
+    static const uint32_t events[] = {0, LAUNCHER_EV_KEPT + 1, UINT32_MAX};
     for (size_t i = 0; i < ARRAY_LEN(events); i++) {
         struct launcher_rep rep = {.event = events[i]};
         CASE("event %u", events[i]);

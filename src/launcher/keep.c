@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What outlives a client: descriptors of boxes that it asked us to keep, and the news of boxes that ended.
+ *
+ * A supervised launcher does not end with its client. The client's successor gets back what was kept for it and
+ * goes on where the other was killed. The launcher never reads or writes these descriptors.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launcher/launcher.h"
+
+struct place {
+    struct place *next;
+    uint32_t slot;
+    uint8_t note[LAUNCHER_NOTE_MAX];
+    struct fd_set_msg fds;
+};
+
+struct kept {
+    struct place *places;
+    struct launcher_rep exit; /* its EXIT event, once it is BOX_DEAD */
+};
+
+int keep_put(struct box_entry *box, const struct launcher_req *req, struct fd_set_msg *fds,
+             struct err *e)
+{
+    struct place *p = calloc(1, sizeof(*p));
+
+    if (box->kept == NULL) {
+        box->kept = calloc(1, sizeof(*box->kept));
+    }
+    if (p == NULL || box->kept == NULL) {
+        free(p);
+        return err_sys(e, ENOMEM, "keep descriptors of box %u", box->id);
+    }
+    keep_drop(box, req->keep.slot);
+    p->slot = req->keep.slot;
+    memcpy(p->note, req->keep.note, sizeof(p->note));
+    p->fds = *fds;
+    fds->n = 0;
+    p->next = box->kept->places;
+    box->kept->places = p;
+    return 0;
+}
+
+void keep_drop(struct box_entry *box, uint32_t slot)
+{
+    if (box->kept == NULL) {
+        return;
+    }
+    for (struct place **at = &box->kept->places; *at != NULL; at = &(*at)->next) {
+        struct place *p = *at;
+        if (p->slot == slot) {
+            *at = p->next;
+            fd_set_release(&p->fds);
+            free(p);
+            return;
+        }
+    }
+}
+
+void keep_drop_all(struct box_entry *box)
+{
+    while (box->kept != NULL && box->kept->places != NULL) {
+        keep_drop(box, box->kept->places->slot);
+    }
+    free(box->kept);
+    box->kept = NULL;
+}
+
+void keep_exit(struct box_entry *box, const struct launcher_rep *rep)
+{
+    box->kept->exit = *rep;
+}
+
+/* Boxes that nobody can ever speak to again end; what was being built is taken apart. */
+void keep_client_gone(struct launcher *l)
+{
+    for (size_t i = 0; i < BOXES_MAX; i++) {
+        struct box_entry *box = &l->boxes[i];
+        bool alive = box->state == BOX_SPAWNING || box->state == BOX_LIVE;
+        if (alive && box->kept == NULL) {
+            box->silent = true;
+            box_end(l, box, LAUNCHER_END_FINISHED);
+        }
+    }
+    for (uint32_t i = 0; i < TEMPLATES_MAX; i++) {
+        if (l->templates[i].state == TEMPLATE_BUILDING) {
+            template_stop(l, i);
+        }
+        l->templates[i].start_seq = 0;
+    }
+}
+
+static void tell_kept(struct launcher *l, const struct box_entry *box)
+{
+    for (const struct place *p = box->kept->places; p != NULL; p = p->next) {
+        struct launcher_rep rep = {
+            .event = LAUNCHER_EV_KEPT,
+            .template_id = box->template_id,
+            .box_id = box->id,
+            .kept.slot = p->slot,
+        };
+        memcpy(rep.kept.note, p->note, sizeof(rep.kept.note));
+        reply_with(l, &rep, p->fds.fds, p->fds.n);
+    }
+}
+
+void keep_adopt(struct launcher *l)
+{
+    for (uint32_t i = 0; i < TEMPLATES_MAX; i++) {
+        const struct template *t = &l->templates[i];
+        struct launcher_rep rep = {
+            .event = LAUNCHER_EV_TEMPLATE, .template_id = i, .template.boxes = t->boxes_max};
+        if (t->state == TEMPLATE_RUNNING) {
+            memcpy(rep.template.name, t->name, sizeof(rep.template.name));
+            reply(l, &rep);
+        }
+    }
+    for (size_t i = 0; i < BOXES_MAX; i++) {
+        const struct box_entry *box = &l->boxes[i];
+        if (box->state == BOX_FREE || box->kept == NULL) {
+            continue;
+        }
+        box_describe(l, box, 0);
+        tell_kept(l, box);
+        if (box->state == BOX_DEAD) {
+            reply(l, &box->kept->exit);
+        }
+    }
+}

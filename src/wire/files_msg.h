@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is said between core/box_files.c and the file worker inside a box (runner/fileagent.c).
+ *
+ * A message is a head and a body of known shape. One request is served at a time:
+ *
+ *     outside -> box   request (FILES_LIST to FILES_UNPACK); after FILES_WRITE and FILES_UNPACK then DATA ... END
+ *     box -> outside   INFO, ENTRIES and DATA as the request asks for, TICK while it takes long, then DONE
+ *
+ * ABORT instead of END gives a write up. DONE may come before END was sent: the rest is then thrown away
+ * up to END or ABORT. Descriptors are never sent. User code in the box cannot reach the socket, but it may have
+ * found a way to the worker, so what comes out is parsed as hostile; the worker parses what comes in with the same care.
+ *
+ * Names are bytes: anything but NUL and '/'. Little-endian hosts only; both ends are always on one machine.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+#define FILES_PATH_MAX 4096                   /* bytes of a path, all of it */
+#define FILES_NAME_MAX 255                    /* bytes of one component */
+#define FILES_BODY_MAX 65536                  /* bytes of a message behind its head */
+#define FILES_ENTRIES_MAX ((uint64_t)1000000) /* of one listing or archive */
+#define FILES_DEPTH_MAX 64 /* directories below one another in a listing or archive */
+
+enum files_type {
+    /* requests */
+    FILES_LIST = 1,
+    FILES_STAT,
+    FILES_READ,
+    FILES_WRITE,
+    FILES_MOVE,
+    FILES_DELETE,
+    FILES_MKDIR,
+    FILES_PACK,
+    FILES_UNPACK,
+    /* what follows some requests; DATA goes both ways */
+    FILES_DATA,
+    FILES_END,
+    FILES_ABORT,
+    /* answers */
+    FILES_READY,   /* once, at the start */
+    FILES_INFO,    /* one entry without a name */
+    FILES_ENTRIES, /* entries with names, one after the other */
+    FILES_TICK,    /* still at it */
+    FILES_DONE,
+};
+
+enum files_flag {
+    FILES_RECURSIVE = 1, /* LIST, DELETE */
+    FILES_PARENTS =
+        2, /* WRITE, MOVE, MKDIR: make missing parents; a directory that exists is fine for MKDIR */
+    FILES_REPLACE = 4, /* MOVE: an existing target goes */
+    FILES_FOLLOW = 8,  /* STAT, READ, LIST, PACK: links may be followed if they stay beneath */
+    FILES_FLAGS = 15,  /* all of them */
+};
+
+/* Why a request failed. */
+enum files_status {
+    FILES_OK,
+    FILES_NOT_FOUND,
+    FILES_EXISTS,
+    FILES_NOT_A_DIRECTORY,
+    FILES_IS_A_DIRECTORY,
+    FILES_NOT_EMPTY,
+    FILES_NO_SPACE,  /* bytes or files: the box's disk limit */
+    FILES_TOO_LARGE, /* one of our bounds: entries, depth, size of a file */
+    FILES_DENIED,    /* modes, links that lead out, what is neither file nor directory */
+    FILES_INVALID_PATH,
+    FILES_INVALID_ARCHIVE,
+    FILES_CHANGED, /* the file shrank while it was read */
+    FILES_ABORTED, /* as asked */
+    FILES_FAILED,  /* anything else: see the errno */
+    FILES_STATUSES,
+    /* only ever said outside */
+    FILES_LOST = FILES_STATUSES, /* the worker is gone: killed, or its box ended */
+    FILES_TIMEOUT,               /* no progress */
+    FILES_PROTOCOL,              /* it broke the rules */
+};
+
+enum files_kind { FILES_FILE = 1, FILES_DIRECTORY, FILES_LINK, FILES_OTHER };
+
+struct files_head {
+    uint32_t type; /* enum files_type */
+    uint32_t len;  /* bytes of body */
+};
+
+/* The body of a request, followed by path and, for MOVE, target. */
+struct files_req {
+    uint32_t flags;
+    uint32_t mode;   /* WRITE, MKDIR: permission bits */
+    uint64_t offset; /* READ */
+    uint64_t length; /* READ: at most that many bytes; LIST, UNPACK: at most that many entries */
+    uint32_t path_len;
+    uint32_t to_len;
+};
+
+struct files_info {
+    uint32_t kind; /* enum files_kind */
+    uint32_t mode; /* permission bits */
+    uint64_t size;
+    int64_t mtime_ns; /* since 1970 */
+};
+
+/* In ENTRIES: each followed by its name, a path below the directory that was listed. INFO is one with no name. */
+struct files_entry {
+    struct files_info info;
+    uint32_t name_len;
+    uint32_t zero;
+};
+
+/* The body of DONE, followed by text: the name that the status is about, if it is not the path asked for. */
+struct files_done {
+    uint32_t status; /* enum files_status */
+    int32_t sys_errno;
+    uint64_t count; /* bytes of DATA (READ, PACK, WRITE), entries (LIST, UNPACK) */
+    uint32_t more;  /* LIST: there are entries that were left out; WRITE, MKDIR: it is new */
+    uint32_t text_len;
+};
+
+/* True for a path that may be used: relative, no empty, "." or ".." component. The empty path is the workspace itself. */
+bool files_msg_path_ok(const char *path, size_t len, bool empty_is_fine);
+
+/* Building a message in an empty buf: 0 or -errno. */
+int files_msg_put(struct buf *b, enum files_type type, const void *body, size_t len);
+int files_msg_put_req(struct buf *b, enum files_type type, const struct files_req *req,
+                      const char *path, const char *to);
+int files_msg_put_done(struct buf *b, const struct files_done *done, const char *text);
+
+/* A batch of entries: start with files_msg_put(b, FILES_ENTRIES, NULL, 0), then add; -EMSGSIZE: send it first. */
+int files_msg_put_entry(struct buf *b, const struct files_info *info, const char *name, size_t len);
+
+/* Parsing untrusted bytes. Each returns 0 or -EBADMSG; *ret is written only on success. */
+int files_msg_get_head(const void *data, bool from_box, struct files_head *ret);
+int files_msg_get_req(const struct files_head *head, const char *body, struct files_req *ret,
+                      char path[FILES_PATH_MAX + 1], char to[FILES_PATH_MAX + 1]);
+int files_msg_get_info(const char *body, size_t len, struct files_info *ret);
+/* 1 with *ret and its borrowed name, 0 at the end. *at starts at 0. */
+int files_msg_get_entry(const char *body, size_t len, size_t *at, struct files_entry *ret,
+                        const char **ret_name);
+int files_msg_get_done(const char *body, size_t len, struct files_done *ret, const char **ret_text);
+
+/* The kind of failure that an errno of file work is. */
+enum files_status files_msg_status_of(int sys_errno);
+const char *files_msg_status_name(enum files_status status); /* "not_found", ... */
