@@ -79,6 +79,12 @@ struct husk_file {
 
 enum husk_stream { HUSK_STDOUT = 1, HUSK_STDERR = 2 };
 
+/* Rules for code, checked in the box before it runs. They are lint: what keeps code in is the box. */
+enum husk_policy {
+    HUSK_POLICY_NONE = 0,
+    HUSK_POLICY_PYRUNNER, /* few modules, no eval and no way around; see runtimes/python/policy.py */
+};
+
 struct husk_spec {
     const char *
         template_name; /* "python" (default), "shell", "node", "python-datascience", a user's own */
@@ -100,10 +106,17 @@ struct husk_spec {
     const char *event;   /* HUSK_HANDLER: JSON text, default "{}" */
     const char *context; /* HUSK_HANDLER: JSON object of context fields, default "{}" */
 
+    /* python only, any kind, also for a session's cells */
+    bool rich;       /* displays in the result: last value, display(...), figures of matplotlib */
+    bool auto_print; /* print the last expression's value unless it is None */
+    enum husk_policy policy;      /* broken: error.type "PolicyViolation", and nothing has run */
+    const char *const *variables; /* NULL-terminated global names to report as JSON, or NULL */
+
     struct husk_limits limits;
     uint64_t keep_bytes; /* per stream: how much output the result keeps; default 1 MiB */
     bool no_pool;        /* make a fresh box, and no template preload: for one-shot programs */
     int cancel_fd;       /* > 0: when it becomes readable, the run is cancelled */
+    const bool *cancel;  /* or when this becomes true and the fiber that runs it is woken */
 
     /* Called with output as it arrives, also beyond keep_bytes. */
     void (*on_output)(void *user, enum husk_stream stream, const char *data, size_t n);
@@ -164,6 +177,19 @@ struct husk_output_file {
     char *error; /* NULL when it was */
 };
 
+/* One form of something that was displayed. */
+struct husk_mime {
+    char *type; /* "image/png": type/subtype, at most 100 bytes, no parameters */
+    char *data; /* NUL-terminated. Bytes as they are, not base64; text, JSON and XML are UTF-8 */
+    size_t len;
+};
+
+/* One thing that was displayed, in all forms that it has. The first one is text/plain as a rule. */
+struct husk_display {
+    struct husk_mime *forms; /* at least one, each type once */
+    size_t n_forms;
+};
+
 struct husk_result {
     enum husk_status status;
     int exit_code; /* as a shell reports it: 128+signal after a signal, 124 timeout, 137 out of memory */
@@ -178,7 +204,7 @@ struct husk_result {
     struct {
         char *type; /* NULL: no exception. "NameError" */
         char *message;
-        char *traceback; /* starts at the user's first line */
+        char *traceback; /* starts at the user's first line; NULL after a policy violation */
     } error;
     struct {
         enum husk_cause cause;
@@ -189,6 +215,11 @@ struct husk_result {
     struct husk_receipt receipt;
     struct husk_output_file *files;
     size_t n_files;
+    struct husk_display *displays; /* spec.rich, in the order of display; at most 64 and 16 MiB */
+    size_t n_displays;
+    char *variables_json;   /* spec.variables: one JSON object, at most 1 MiB; NULL: did not run */
+    bool displays_dropped;  /* there were more, or larger ones */
+    bool variables_dropped; /* some did not fit */
 };
 
 int husk_run(struct husk_engine *engine, const struct husk_spec *spec, struct husk_result **ret,

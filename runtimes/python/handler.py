@@ -7,6 +7,10 @@ import os
 import time
 from typing import Any, Callable
 
+import values
+
+ANSWER_MAX = 16 << 20
+
 _DEFAULTS: dict[str, Any] = {
     "function_name": "unknown-function",
     "function_version": "$LATEST",
@@ -62,8 +66,18 @@ def _wants_context(function: Callable[..., Any]) -> bool:
     return positional >= 2
 
 
+def _own_limit_ms(event: Any, timeout_ms: int) -> int:
+    """__timeout in the event, in seconds, can only shorten what the box enforces (0: nothing)."""
+    own = event.get("__timeout") if isinstance(event, dict) else None
+    if isinstance(own, bool) or not isinstance(own, (int, float)) or not own > 0:
+        return timeout_ms
+    own_ms = int(min(own, 3600) * 1000)
+    return min(own_ms, timeout_ms) if timeout_ms else own_ms
+
+
 def call(function: Callable[..., Any], event: bytes, context: bytes, timeout_ms: int) -> Any:
     parsed = json.loads(event)
+    timeout_ms = _own_limit_ms(parsed, timeout_ms)
     made = Context(json.loads(context), timeout_ms)
     answer = function(parsed, made) if _wants_context(function) else function(parsed)
     if inspect.iscoroutine(answer):
@@ -74,8 +88,13 @@ def call(function: Callable[..., Any], event: bytes, context: bytes, timeout_ms:
 
 
 def encode(answer: Any) -> bytes:
-    """The answer as JSON. What JSON cannot say is the handler's mistake: TypeError or ValueError."""
+    """The answer as JSON. What JSON cannot say is the handler's mistake: TypeError."""
     try:
-        return json.dumps(answer, allow_nan=False, ensure_ascii=False).encode()
-    except (TypeError, ValueError) as error:
+        encoded = values.to_json(answer).encode()
+    except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(f"the handler's answer cannot be said in JSON: {error}") from None
+    if len(encoded) > ANSWER_MAX:
+        raise ValueError(
+            f"the handler's answer is {len(encoded)} bytes long, at most {ANSWER_MAX} are possible"
+        )
+    return encoded

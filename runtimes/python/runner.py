@@ -5,11 +5,9 @@ Everything that this file sends is a claim about code that shares its process; t
 `recv` to `send` for a short cell is what users wait for: it imports nothing and touches little memory.
 """
 
-import ast
 import atexit
 import builtins
 import io
-import json
 import linecache
 import os
 import signal
@@ -20,34 +18,14 @@ import types
 from typing import Any, NoReturn, Optional
 
 import _husk
-import handler
 import reseed
-
-# Frame types and keys: src/wire/frame.h.
-RUN, BRANCH = 1, 3
-DONE = 20
-CODE, NAME, KIND, ARG, ENV, GET = 1, 2, 3, 4, 5, 7
-EVENT, CONTEXT, TIMEOUT_MS = 8, 9, 10
-EXIT, VALUE, VALUE_JSON, ERROR_TYPE, ERROR_MESSAGE, TRACEBACK = 13, 14, 15, 16, 17, 18
-SCRIPT, CELL, HANDLER = 0, 1, 2
+from evaluate import evaluate, value_fields, variables
+from policy import PolicyViolation
+from wire import ARG, BRANCH, CELL, CODE, ENV, ERROR_MESSAGE, ERROR_TYPE, EXIT, GET, KIND, NAME
+from wire import MESSAGE_MAX, POLICY, PRINT, PYRUNNER, SCRIPT, TRACEBACK, VALUE_MAX, VARIABLE
+from wire import Fields, text, u32
 
 REST_ALL, REST_VALUE, REST_ERROR, REST_SESSION = 0, 1, 2, 3  # src/runner/module_once.c
-VALUE_MAX = 1 << 20
-MESSAGE_MAX = 64 << 10
-
-Fields = list[tuple[int, bytes]]
-
-
-class NoHandler(Exception):
-    """The code defines no callable named handler."""
-
-
-def _u32(value: int) -> bytes:
-    return (value & 0xFFFFFFFF).to_bytes(4, "little")
-
-
-def _text(value: str, limit: int) -> bytes:
-    return value.encode("utf-8", "backslashreplace")[:limit]
 
 
 def _open_stdio() -> None:
@@ -93,65 +71,16 @@ def _remember_source(name: str, source: str) -> None:
 def _describe(error: BaseException, name: str) -> Fields:
     tb = _user_traceback(error, name)
     try:
-        text = "".join(traceback.format_exception(type(error), error, tb))
+        shown = "".join(traceback.format_exception(type(error), error, tb))
         message = str(error)
     except BaseException as second:  # a hostile __str__
-        text = f"{type(error).__name__}: <its message cannot be shown: {type(second).__name__}>\n"
+        shown = f"{type(error).__name__}: <its message cannot be shown: {type(second).__name__}>\n"
         message = ""
     return [
-        (ERROR_TYPE, _text(type(error).__name__, 256)),
-        (ERROR_MESSAGE, _text(message, MESSAGE_MAX)),
-        (TRACEBACK, _text(text, VALUE_MAX)),
+        (ERROR_TYPE, text(type(error).__name__, 256)),
+        (ERROR_MESSAGE, text(message, MESSAGE_MAX)),
+        (TRACEBACK, text(shown, VALUE_MAX)),
     ]
-
-
-def _value_fields(value: Any) -> Fields:
-    fields = [(VALUE, _text(repr(value), VALUE_MAX))]
-    try:
-        encoded = json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        return fields
-    if len(encoded) <= VALUE_MAX:
-        fields.append((VALUE_JSON, encoded.encode()))
-    return fields
-
-
-def _compile_cell(
-    source: str, name: str
-) -> tuple[Optional[types.CodeType], Optional[types.CodeType]]:
-    """Splits a cell into statements and a last expression whose value is wanted."""
-    try:
-        return None, compile(source, name, "eval", dont_inherit=True)
-    except SyntaxError:
-        pass
-    tree = ast.parse(source, name)
-    last = None
-    if tree.body:
-        final = tree.body[-1]
-        if isinstance(final, ast.Expr):
-            tree.body.pop()
-            last = compile(ast.Expression(final.value), name, "eval", dont_inherit=True)
-    return compile(tree, name, "exec", dont_inherit=True), last
-
-
-def _run_cell(source: str, name: str, space: dict[str, Any]) -> Fields:
-    body, last = _compile_cell(source, name)
-    if body is not None:
-        exec(body, space)
-    value = eval(last, space) if last is not None else None
-    return [] if value is None else _value_fields(value)
-
-
-def _run_handler(source: str, name: str, space: dict[str, Any], fields: dict[int, bytes]) -> Fields:
-    exec(compile(source, name, "exec", dont_inherit=True), space)
-    function = space.get("handler")
-    if not callable(function):
-        raise NoHandler(f"{name} defines no function handler(event, context)")
-    timeout_ms = int.from_bytes(fields.get(TIMEOUT_MS, b""), "little")
-    answer = handler.call(
-        function, fields.get(EVENT, b"{}"), fields.get(CONTEXT, b"{}"), timeout_ms
-    )
-    return [(VALUE, _text(repr(answer), VALUE_MAX)), (VALUE_JSON, handler.encode(answer))]
 
 
 def _exit_code(stop: SystemExit) -> int:
@@ -176,6 +105,8 @@ def _failure(error: BaseException, kind: int, name: str) -> tuple[Fields, int]:
     """What is said about code that raised."""
     if isinstance(error, SystemExit):
         return [], _exit_code(error)
+    if isinstance(error, PolicyViolation):
+        return [(ERROR_TYPE, b"PolicyViolation"), (ERROR_MESSAGE, text(str(error), MESSAGE_MAX))], 1
     answer = _describe(error, name)
     if kind == SCRIPT:
         if sys.excepthook is sys.__excepthook__:
@@ -184,17 +115,6 @@ def _failure(error: BaseException, kind: int, name: str) -> tuple[Fields, int]:
         else:
             sys.excepthook(type(error), error, _user_traceback(error, name))
     return answer, 130 if isinstance(error, KeyboardInterrupt) else 1
-
-
-def _evaluate(
-    kind: int, source: str, name: str, space: dict[str, Any], fields: dict[int, bytes]
-) -> Fields:
-    if kind == CELL:
-        return _run_cell(source, name, space)
-    if kind == HANDLER:
-        return _run_handler(source, name, space, fields)
-    exec(compile(source, name, "exec", dont_inherit=True), space)
-    return []
 
 
 def _kind(fields: dict[int, bytes]) -> int:
@@ -207,17 +127,20 @@ def _name(fields: dict[int, bytes]) -> str:
 
 def execute(fields: dict[int, bytes], space: dict[str, Any], ends: bool) -> Fields:
     """Runs one piece of code. Returns the fields of its DONE frame."""
-    kind, name, code = _kind(fields), _name(fields), 0
+    kind, name, code, has_run = _kind(fields), _name(fields), 0, True
     try:
         source = fields[CODE].decode("utf-8")
         _remember_source(name, source)
-        answer = _evaluate(kind, source, name, space, fields)
+        answer = evaluate(kind, source, name, space, fields)
         if ends:
             _at_exit()
     except BaseException as error:
         answer, code = _failure(error, kind, name)
+        has_run = not isinstance(error, PolicyViolation)
+    if has_run and VARIABLE in fields:
+        answer += variables(space, fields)
     _flush()
-    answer.append((EXIT, _u32(code)))
+    answer.append((EXIT, u32(code)))
     return answer
 
 
@@ -228,12 +151,12 @@ def _conclude(rest: int, what: Any, fields: dict[int, bytes]) -> Fields:
     try:
         if rest == REST_ERROR:
             raise what
-        answer = [] if what is None or kind != CELL else _value_fields(what)
+        answer = [] if what is None or kind != CELL else value_fields(what)
         _at_exit()
     except BaseException as error:
         answer, code = _failure(error, kind, name)
     _flush()
-    answer.append((EXIT, _u32(code)))
+    answer.append((EXIT, u32(code)))
     return answer
 
 
@@ -247,6 +170,8 @@ def _prepare(fields: Fields) -> dict[int, bytes]:
         elif key == ENV:
             variable, _, value = data.decode("utf-8", "surrogateescape").partition("=")
             os.environ[variable] = value
+        elif key == VARIABLE:
+            single[key] = single.get(key, b"") + data + b"\0"
         else:
             single[key] = data
     sys.argv = [single.get(NAME, b"<cell>").decode("utf-8", "replace"), *args]
@@ -272,11 +197,29 @@ _template_warm_up = ""
 _space: dict[str, Any] = {}
 
 
+def _rehearse() -> None:
+    """Does once what is done for a run that is more than a print: a value, and the checks of /run."""
+    arguments = sys.argv
+    for code, options in (
+        (b"x = 1\nx", [(KIND, b"\x01")]),
+        (b"x = 1\nNone", [(PRINT, b""), (POLICY, PYRUNNER)]),
+    ):
+        fields = [(NAME, b"<cell>"), (CODE, code), *options]
+        execute(_prepare(fields), {"__builtins__": builtins}, True)
+    sys.argv = arguments
+    linecache.cache.clear()
+
+
+def _warm_up_space() -> dict[str, Any]:
+    """For a template's warm-up: boxes whose template says `warm = rehearse()` park with all this done."""
+    return {"__builtins__": builtins, "rehearse": _rehearse}
+
+
 def _in_box(warm: int) -> None:
     """First thing in a new box, where there is anything to do."""
     reseed.apply()
     if warm and _template_warm_up:
-        exec(_template_warm_up, {"__builtins__": builtins})
+        exec(_template_warm_up, _warm_up_space())
 
 
 def prepare(template_warm_up: str) -> None:
@@ -286,9 +229,8 @@ def prepare(template_warm_up: str) -> None:
     _open_stdio()
     _space = _new_space()
     if template_warm_up:
-        exec(template_warm_up, {"__builtins__": builtins})
-    execute({KIND: b"\x01", CODE: b"x = 1\nx"}, {"__builtins__": builtins}, False)
-    linecache.cache.clear()
+        exec(template_warm_up, _warm_up_space())
+    _rehearse()
     sys.path.insert(0, "/workspace")
     has_work = reseed.prepare() or bool(template_warm_up)
     reseed.apply()  # once here, for what it makes lazily
@@ -309,7 +251,7 @@ def _end_once(rest: int, what: Any, fields: Fields) -> None:
         answer = _conclude(rest, what, single)
     try:
         _send_files(fields)
-        _husk.send(DONE, answer)
+        _husk.done(answer)
         # Stay until the end comes from outside: a sleeping process's CPU time is fully counted.
         _husk.recv()
     except OSError:
@@ -333,9 +275,11 @@ def _serve_context() -> None:
             answer = execute(_prepare(fields), _space, False)
             _send_files(fields)
             _husk.mute()
-            _husk.send(DONE, answer)
+            _husk.done(answer)
         except KeyboardInterrupt:
-            continue  # an interrupt that came after its cell had ended
+            # It hit between the user's code and its answer, or came after that: then nothing is open.
+            _husk.mute()
+            _husk.done([(ERROR_TYPE, b"KeyboardInterrupt"), (EXIT, u32(130))])
 
 
 def _branch(fd: int) -> None:
@@ -357,8 +301,8 @@ def _branch(fd: int) -> None:
 
 def refuse(error: OSError) -> NoReturn:
     """A run that could not be started: said as its result."""
-    fields = [(ERROR_TYPE, b"OSError"), (ERROR_MESSAGE, _text(str(error), MESSAGE_MAX))]
-    _husk.send(DONE, [*fields, (EXIT, _u32(126))])
+    fields = [(ERROR_TYPE, b"OSError"), (ERROR_MESSAGE, text(str(error), MESSAGE_MAX))]
+    _husk.done([*fields, (EXIT, u32(126))])
     os._exit(126)
 
 

@@ -25,7 +25,17 @@ import runner  # noqa: E402
 
 # A user's own handler.py or runner.py must be found, not ours.
 del sys.path[0:2]
-for name in ("_husk", "handler", "reseed", "runner"):
+for name in (
+    "_husk",
+    "displays",
+    "evaluate",
+    "handler",
+    "policy",
+    "reseed",
+    "runner",
+    "values",
+    "wire",
+):
     del sys.modules[name]
 
 

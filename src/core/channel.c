@@ -6,8 +6,10 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "base/fiber.h"
 
 #define READ_CHUNK 65536
+#define SEND_PATIENCE_MS 30000 /* for a box that takes nothing; one that runs has its own deadline */
 
 void channel_init(struct channel *c, int fd)
 {
@@ -21,6 +23,28 @@ void channel_release(struct channel *c)
     buf_release(&c->inbox);
 }
 
+static int peek_frame(const struct channel *c, struct frame_head *head, const char **body);
+
+/*
+ * Looks at what is there without taking it: should this process die before the frame is dropped, its successor finds it.
+ * Works for frames that are there as a whole; others would keep the socket readable, and us busy. 1: one is there.
+ */
+static int look(struct channel *c)
+{
+    struct frame_head head;
+    const char *body;
+
+    ssize_t n = recv(c->fd, c->inbox.data, READ_CHUNK, MSG_PEEK | MSG_DONTWAIT);
+    if (n <= 0) {
+        return 0; /* the read that follows tells why */
+    }
+    c->inbox.len = (size_t)n;
+    int r = peek_frame(c, &head, &body);
+    c->inbox.len = r == 1 ? sizeof(head) + head.len : 0;
+    c->unread = c->inbox.len;
+    return r == 1;
+}
+
 /* Reads what is there. 0, or -errno; -ENODATA at end of file. */
 static int fill_inbox(struct channel *c)
 {
@@ -28,6 +52,9 @@ static int fill_inbox(struct channel *c)
 
     if (r < 0) {
         return r;
+    }
+    if (c->leave_unread && c->inbox.len == 0 && look(c) == 1) {
+        return 0;
     }
     ssize_t n = fd_recv(c->fd, c->inbox.data + c->inbox.len, READ_CHUNK, NULL, MSG_DONTWAIT);
     if (n <= 0) {
@@ -74,7 +101,26 @@ int channel_frame(struct channel *c, struct frame_head *head, const char **body)
 
 void channel_drop(struct channel *c, const struct frame_head *head)
 {
+    while (c->unread > 0) {
+        char waste[4096];
+        ssize_t n = recv(c->fd, waste, MIN(c->unread, sizeof(waste)), MSG_DONTWAIT);
+        if (n <= 0) {
+            break; /* it was there a moment ago, so the socket is broken, and the next read says so */
+        }
+        c->unread -= (size_t)n;
+    }
+    c->unread = 0;
     buf_consume(&c->inbox, sizeof(*head) + head->len);
+}
+
+void channel_drop_pending(struct channel *c)
+{
+    struct frame_head head;
+    const char *body;
+
+    if (c->unread > 0 && peek_frame(c, &head, &body) == 1) {
+        channel_drop(c, &head);
+    }
 }
 
 int channel_send(struct channel *c, const struct buf *frame, const int *fds, size_t nfds,
@@ -83,9 +129,16 @@ int channel_send(struct channel *c, const struct buf *frame, const int *fds, siz
     size_t done = 0;
 
     while (done < frame->len) {
-        /* Blocking: the runner reads a request whole before it runs anything. Ended boxes give EPIPE. */
-        ssize_t n =
-            fd_send(c->fd, frame->data + done, frame->len - done, fds, done == 0 ? nfds : 0, 0);
+        /* The runner reads a request whole before it runs anything. Ended boxes give EPIPE. */
+        ssize_t n = fd_send(c->fd, frame->data + done, frame->len - done, fds,
+                            done == 0 ? nfds : 0, MSG_DONTWAIT);
+        if (n == -EAGAIN) {
+            struct pollfd p = {.fd = c->fd, .events = POLLOUT};
+            if (fiber_poll(&p, 1, SEND_PATIENCE_MS) == 0) {
+                return err_set(e, ERR_TIMEOUT, "the box does not take its code");
+            }
+            continue;
+        }
         if (n < 0) {
             return err_sys(e, (int)-n, "hand over the code");
         }

@@ -9,6 +9,8 @@
 
 #include <stddef.h>
 
+#include <stdbool.h>
+
 #include "base/buf.h"
 #include "base/err.h"
 #include "wire/frame.h"
@@ -16,6 +18,8 @@
 struct channel {
     int fd;
     struct buf inbox;
+    bool leave_unread; /* a frame stays in the socket until it is dropped, where that is possible */
+    size_t unread;     /* bytes of the inbox that are still in the socket, too */
 };
 
 /* Takes over the socket. */
@@ -28,6 +32,9 @@ void channel_release(struct channel *c);
  */
 int channel_frame(struct channel *c, struct frame_head *head, const char **body);
 void channel_drop(struct channel *c, const struct frame_head *head);
+
+/* Drops a frame that was looked at but not dropped, if there is one. */
+void channel_drop_pending(struct channel *c);
 
 /* Sends a finished frame, descriptors (borrowed) with its first byte. */
 int channel_send(struct channel *c, const struct buf *frame, const int *fds, size_t nfds,

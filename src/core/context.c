@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/fiber.h"
 
 #define START_PATIENCE_MS 15000
 #define EXIT_PATIENCE_MS 2000 /* from a lost context to PID 1's word about it */
@@ -37,13 +38,12 @@ static int wait_ready(struct husk_engine *engine, struct guest *box, struct cont
     int r;
 
     while ((r = channel_frame(&c->channel, &head, &body)) == 0) {
-        struct pollfd p[2] = {{.fd = c->channel.fd, .events = POLLIN},
-                              {.fd = engine->epoll, .events = POLLIN}};
+        struct pollfd p = {.fd = c->channel.fd, .events = POLLIN};
         uint64_t now = clock_ms();
-        if (now >= until || poll(p, 2, (int)(until - now)) < 0) {
+        if (now >= until) {
             return err_set(e, ERR_TIMEOUT, "a context did not start in time");
         }
-        if (p[1].revents != 0 && engine_wait(engine, 0, e) < 0) {
+        if (engine_poll(engine, box, &p, 1, (int64_t)(until - now), e) < 0) {
             return -1;
         }
         if (box->exited) {
@@ -98,26 +98,14 @@ void context_end(struct guest *box, struct context *c)
     }
 }
 
-bool context_fate(struct guest *box, uint32_t pid, int *ret_status)
+/* Takes every EXITED that PID 1 has sent: contexts of one session may end at the same time. */
+static bool hear_fates(struct guest *box)
 {
-    uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
-    struct channel *control = &box->control;
     struct frame_head head;
     const char *body;
+    int r;
 
-    for (;;) {
-        int r = channel_frame(control, &head, &body);
-        if (r < 0) {
-            return false;
-        }
-        if (r == 0) {
-            struct pollfd p = {.fd = control->fd, .events = POLLIN};
-            uint64_t now = clock_ms();
-            if (now >= until || poll(&p, 1, (int)(until - now)) < 0) {
-                return false;
-            }
-            continue;
-        }
+    while ((r = channel_frame(&box->control, &head, &body)) > 0) {
         struct frame_field f;
         uint32_t who = 0;
         uint32_t how = 0;
@@ -128,11 +116,33 @@ bool context_fate(struct guest *box, uint32_t pid, int *ret_status)
                 (void)frame_field_u32(&f, &how);
             }
         }
-        bool found = head.type == FRAME_EXITED && who == pid;
-        channel_drop(control, &head);
-        if (found) {
-            *ret_status = (int)how;
-            return true;
+        if (head.type == FRAME_EXITED && who != 0) {
+            box->fates[box->next_fate].pid = who;
+            box->fates[box->next_fate].status = (int)how;
+            box->next_fate = (box->next_fate + 1) % FATES_KEPT;
         }
+        channel_drop(&box->control, &head);
+    }
+    return r == 0;
+}
+
+bool context_fate(struct guest *box, uint32_t pid, int *ret_status)
+{
+    uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
+
+    for (;;) {
+        bool open = hear_fates(box);
+        for (size_t i = 0; i < FATES_KEPT; i++) {
+            if (box->fates[i].pid == pid) {
+                *ret_status = box->fates[i].status;
+                box->fates[i].pid = 0;
+                return true;
+            }
+        }
+        if (!open || clock_ms() >= until) {
+            return false;
+        }
+        /* Not by its descriptor: another fiber may be waiting for the same. */
+        fiber_sleep(1);
     }
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/fiber.h"
 #include "base/str.h"
 #include "core/paths.h"
 
@@ -39,6 +40,13 @@ int engine_limits(const struct husk_limits *asked, const struct husk_limits *pre
     return 0;
 }
 
+static void wake_waiters(struct guest *g)
+{
+    for (struct guest_waiter *w = g->waiters; w != NULL; w = w->next) {
+        fiber_wake(w->fiber);
+    }
+}
+
 static void on_exit_event(struct husk_engine *engine, const struct launcher_rep *rep)
 {
     struct guest *g = engine->guests[rep->box_id % ENGINE_BOXES_MAX];
@@ -51,7 +59,18 @@ static void on_exit_event(struct husk_engine *engine, const struct launcher_rep 
     g->end = (enum launcher_end)rep->box.end;
     g->usage = rep->box.usage;
     engine->guests[rep->box_id % ENGINE_BOXES_MAX] = NULL;
+    wake_waiters(g);
     pool_lost(engine, g);
+}
+
+/* An error that is no answer tells why a box was not born; its EXIT follows. */
+static void on_refusal(struct husk_engine *engine, const struct launcher_rep *rep)
+{
+    struct guest *g = engine->guests[rep->box_id % ENGINE_BOXES_MAX];
+
+    if (g != NULL && g->box_id == rep->box_id) {
+        g->refusal = rep->err;
+    }
 }
 
 static void on_template_gone(struct husk_engine *engine, uint32_t id)
@@ -77,7 +96,7 @@ int engine_dispatch(struct husk_engine *engine, struct err *e)
             on_template_gone(engine, rep.template_id);
             break;
         case LAUNCHER_EV_ERROR:
-            engine->refusal = rep.err;
+            on_refusal(engine, &rep);
             break;
         default:
             break;
@@ -98,8 +117,10 @@ int engine_wait(struct husk_engine *engine, int timeout_ms, struct err *e)
         return err_sys(e, errno, "wait for boxes");
     }
     for (int i = 0; i < n; i++) {
-        if (events[i].data.ptr != NULL) {
-            guest_serve_start(events[i].data.ptr);
+        struct guest *g = events[i].data.ptr;
+        if (g != NULL) {
+            guest_serve_start(g);
+            wake_waiters(g);
         }
     }
     if (engine_dispatch(engine, e) < 0) {
@@ -109,10 +130,93 @@ int engine_wait(struct husk_engine *engine, int timeout_ms, struct err *e)
     return 0;
 }
 
-static int open_engine(const struct husk_options *o, struct husk_engine *engine, struct err *e)
+static int lost(struct err *e)
+{
+    return err_set(e, ERR_LAUNCHER, "husk-launcher is gone, and every box with it");
+}
+
+static int poll_in_fiber(struct husk_engine *engine, struct guest *g, struct pollfd *fds, size_t n,
+                         int64_t timeout_ms, struct err *e)
+{
+    struct guest_waiter self = {.next = g->waiters, .fiber = fiber_self()};
+
+    g->waiters = &self;
+    int r = engine->lost ? 0 : fiber_poll(fds, n, timeout_ms);
+    for (struct guest_waiter **p = &g->waiters; *p != NULL; p = &(*p)->next) {
+        if (*p == &self) {
+            *p = self.next;
+            break;
+        }
+    }
+    if (r < 0) {
+        return err_sys(e, -r, "wait for a box");
+    }
+    return engine->lost ? lost(e) : 0;
+}
+
+int engine_poll(struct husk_engine *engine, struct guest *g, struct pollfd *fds, size_t n,
+                int64_t timeout_ms, struct err *e)
+{
+    struct pollfd all[FIBER_POLL_MAX];
+
+    if (fiber_self() != NULL) {
+        return poll_in_fiber(engine, g, fds, n, timeout_ms, e);
+    }
+    memcpy(all, fds, n * sizeof(*fds));
+    all[n] = (struct pollfd){.fd = engine->epoll, .events = POLLIN};
+    if (native_has_event(engine->native)) {
+        timeout_ms = 0;
+    }
+    int r = fiber_poll(all, n + 1, timeout_ms);
+    if (r < 0) {
+        return err_sys(e, -r, "wait for a box");
+    }
+    memcpy(fds, all, n * sizeof(*fds));
+    if (all[n].revents != 0 || native_has_event(engine->native)) {
+        return engine_wait(engine, 0, e);
+    }
+    return 0;
+}
+
+static void wake_everybody(struct husk_engine *engine)
+{
+    engine->lost = true;
+    for (size_t i = 0; i < ENGINE_BOXES_MAX; i++) {
+        if (engine->guests[i] != NULL) {
+            wake_waiters(engine->guests[i]);
+        }
+    }
+}
+
+static void pump(void *user)
+{
+    struct husk_engine *engine = user;
+    struct err e;
+
+    engine->pump = fiber_self();
+    while (!engine->closing) {
+        struct pollfd p = {.fd = engine->epoll, .events = POLLIN};
+        (void)fiber_poll(&p, 1, -1);
+        if (!engine->closing && engine_wait(engine, 0, &e) < 0) {
+            wake_everybody(engine);
+            break;
+        }
+    }
+    engine->pump = NULL;
+}
+
+int engine_serve(struct husk_engine *engine, struct err *e)
+{
+    int r = fiber_start(pump, engine);
+
+    return r < 0 ? err_sys(e, -r, "start a fiber") : 0;
+}
+
+/* Starts a launcher of our own. */
+static int open_native(const struct husk_options *o, enum launcher_isolation least,
+                       struct husk_engine *engine, struct err *e)
 {
     char launcher[PATH_MAX];
-    struct epoll_event in = {.events = EPOLLIN};
     int r;
 
     if (o->launcher != NULL) {
@@ -122,6 +226,19 @@ static int open_engine(const struct husk_options *o, struct husk_engine *engine,
     } else {
         r = paths_launcher(launcher, sizeof(launcher), e);
     }
+    return r < 0 ? -1 : native_open(launcher, least, &engine->native, e);
+}
+
+/* socket: of a launcher that runs already, taken; or -1. */
+static int open_engine(const struct husk_options *o, int socket, struct husk_engine *engine,
+                       struct err *e)
+{
+    struct epoll_event in = {.events = EPOLLIN};
+    enum launcher_isolation least =
+        o->min_isolation == HUSK_ISOLATION_FULL ? LAUNCHER_FULL : LAUNCHER_USERNS;
+    int r = socket >= 0 ? native_attach(socket, least, &engine->native, e)
+                        : open_native(o, least, engine, e);
+
     if (r < 0) {
         return -1;
     }
@@ -137,14 +254,27 @@ static int open_engine(const struct husk_options *o, struct husk_engine *engine,
     if (engine->epoll < 0) {
         return err_sys(e, errno, "epoll");
     }
-    enum launcher_isolation least =
-        o->min_isolation == HUSK_ISOLATION_FULL ? LAUNCHER_FULL : LAUNCHER_USERNS;
-    if (native_open(launcher, least, &engine->native, e) < 0) {
-        return -1;
-    }
     if (epoll_ctl(engine->epoll, EPOLL_CTL_ADD, native_fd(engine->native), &in) < 0) {
         return err_sys(e, errno, "epoll");
     }
+    return 0;
+}
+
+int engine_attach(int socket, const struct husk_options *options, struct husk_engine **ret,
+                  struct err *e)
+{
+    struct husk_engine *engine = calloc(1, sizeof(*engine));
+
+    if (engine == NULL) {
+        fd_close(&socket);
+        return err_sys(e, ENOMEM, "open the engine");
+    }
+    engine->epoll = -1;
+    if (open_engine(options, socket, engine, e) < 0) {
+        husk_close(engine);
+        return -1;
+    }
+    *ret = engine;
     return 0;
 }
 
@@ -154,19 +284,77 @@ int husk_open(const struct husk_options *options, struct husk_engine **ret,
     static const struct husk_options defaults;
     struct err e = {0};
 
-    struct husk_engine *engine = calloc(1, sizeof(*engine));
-    if (engine == NULL) {
-        err_sys(&e, ENOMEM, "open the engine");
+    if (engine_attach(-1, options != NULL ? options : &defaults, ret, &e) < 0) {
         engine_error_export(&e, error);
         return -1;
     }
-    engine->epoll = -1;
-    if (open_engine(options != NULL ? options : &defaults, engine, &e) < 0) {
-        husk_close(engine);
-        engine_error_export(&e, error);
+    return 0;
+}
+
+struct adoption {
+    struct husk_engine *engine;
+    void (*fn)(void *user, struct guest *g, const struct launcher_rep *rep, struct fd_set_msg *fds);
+    void *user;
+};
+
+static void adopt_template(struct husk_engine *engine, const struct launcher_rep *rep)
+{
+    struct err ignored;
+
+    /* One that is not known any more keeps its zygote until the launcher ends. */
+    struct live_template *live = live_get(engine, rep->template.name, true, &ignored);
+    if (live != NULL && !live->open) {
+        live->open = true;
+        live->id = rep->template_id;
+        live->boxes_asked = rep->template.boxes;
+    }
+}
+
+static void adopt_box(const struct adoption *a, const struct launcher_rep *rep,
+                      struct fd_set_msg *fds)
+{
+    for (struct live_template *t = a->engine->templates; t != NULL; t = t->next) {
+        if (t->open && t->id == rep->template_id) {
+            struct guest *g = guest_adopt(a->engine, t, rep, fds);
+            if (g != NULL) {
+                a->fn(a->user, g, NULL, NULL);
+            }
+            return;
+        }
+    }
+}
+
+static void on_left(void *user, const struct launcher_rep *rep, struct fd_set_msg *fds)
+{
+    const struct adoption *a = user;
+    struct guest *g = a->engine->guests[rep->box_id % ENGINE_BOXES_MAX];
+
+    if (rep->event == LAUNCHER_EV_TEMPLATE) {
+        adopt_template(a->engine, rep);
+    } else if (rep->event == LAUNCHER_EV_BOX) {
+        adopt_box(a, rep, fds);
+    } else if (rep->event == LAUNCHER_EV_EXIT) {
+        on_exit_event(a->engine, rep);
+    } else if (rep->event == LAUNCHER_EV_KEPT && g != NULL && g->box_id == rep->box_id) {
+        a->fn(a->user, g, rep, fds);
+    }
+}
+
+int engine_adopt(struct husk_engine *engine,
+                 void (*fn)(void *user, struct guest *g, const struct launcher_rep *rep,
+                            struct fd_set_msg *fds),
+                 void *user, struct err *e)
+{
+    struct adoption a = {.engine = engine, .fn = fn, .user = user};
+
+    if (native_adopt(engine->native, on_left, &a, e) < 0) {
         return -1;
     }
-    *ret = engine;
+    for (size_t i = 0; i < ENGINE_BOXES_MAX; i++) {
+        if (engine->guests[i] != NULL && !engine->guests[i]->claimed) {
+            guest_free(engine, engine->guests[i]);
+        }
+    }
     return 0;
 }
 
@@ -174,6 +362,16 @@ void husk_close(struct husk_engine *engine)
 {
     if (engine == NULL) {
         return;
+    }
+    engine->closing = true;
+    while (engine->pool_keeper != NULL) { /* it may be waiting for the launcher, whom the pump hears */
+        fiber_wake(engine->pool_keeper);
+        fiber_run();
+        (void)poll(NULL, 0, 1);
+    }
+    while (engine->pump != NULL) {
+        fiber_wake(engine->pump);
+        fiber_run();
     }
     while (engine->templates != NULL) {
         live_close(engine, engine->templates);

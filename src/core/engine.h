@@ -11,14 +11,31 @@
 #include "backend/native.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/fiber.h"
 #include "core/channel.h"
 #include "core/template.h"
 #include "husk/husk.h"
 #include "wire/frame.h"
 
+#define FATES_KEPT 16
 #define ENGINE_BOXES_MAX 4096 /* the launcher's own bound: box ids modulo this are unique */
 
 struct guest;
+
+/* Boxes of a template that wait for their one use: of one-shot runs, or of sessions. */
+struct pool {
+    bool on;
+    enum launcher_mode mode;
+    struct limits limits;
+    uint32_t min; /* refilled up to here */
+    uint32_t max;
+    struct guest *parked; /* ready, most recently parked first */
+    struct guest *starting;
+    struct husk_pool_stats stats;
+    struct err refusal; /* why the last one was not born */
+    uint64_t seen;      /* for whoever sizes it: takes that it knows of, */
+    uint64_t quiet;     /* and for how long there were none */
+};
 
 /* A template whose zygote runs (or will when the first box is asked for). */
 struct live_template {
@@ -27,24 +44,30 @@ struct live_template {
     bool preload; /* with its preloads; one-shot programs do without */
     bool one_off; /* has mounts of one run: closed after it */
     bool open;    /* the zygote runs */
+    bool starting_up; /* somebody is starting it */
+    struct fiber_queue start_queue; /* who waits for that */
     uint32_t id;  /* the launcher's number for it */
     struct template_def def;
 
-    bool pooled;
-    struct limits pool_limits;
-    uint32_t pool_min;
-    uint32_t pool_max;
-    struct guest *parked; /* ready, most recently parked first */
-    struct guest *starting;
-    struct husk_pool_stats stats;
+    struct pool pools[2]; /* by enum launcher_mode */
+    uint32_t boxes_asked; /* most boxes at a time, beyond what the pools need; 0: a few */
 };
 
 enum guest_state { GUEST_STARTING, GUEST_READY, GUEST_BROKEN };
 
+/* A fiber that waits for news of a box. */
+struct guest_waiter {
+    struct guest_waiter *next;
+    struct fiber *fiber;
+};
+
 /* Our end of one box. Owned by whoever holds the pointer; listed in the engine for events. */
 struct guest {
     struct guest *next; /* in a pool list */
+    struct husk_engine *engine;
     struct live_template *live;
+    struct pool *pool; /* that it was made for, or waits in; NULL once it is used */
+    bool in_pool;      /* one of the pool's lists has it */
     uint32_t box_id;
     enum guest_state state;
     struct channel control;
@@ -52,14 +75,23 @@ struct guest {
     int out;
     int err;
     struct limits limits;
+    int64_t created_ms;
     struct launcher_facts facts;
     struct usage_view view;     /* how to read its counters, and */
     struct fd_set_msg counters; /* their descriptors */
     char failure[400];          /* GUEST_BROKEN: why */
+    bool claimed;               /* adopted by somebody */
     bool exited;                /* the launcher said so */
     int wait_status;
     enum launcher_end end;
     struct launcher_usage usage;
+    struct err refusal; /* why it was not born, if it was not */
+    struct guest_waiter *waiters;
+    struct {
+        uint32_t pid;
+        int status;
+    } fates[FATES_KEPT]; /* session: contexts that ended and whose user has not asked yet */
+    size_t next_fate;
 };
 
 struct husk_engine {
@@ -68,7 +100,10 @@ struct husk_engine {
     struct live_template *templates;
     struct guest *guests[ENGINE_BOXES_MAX];
     int epoll;          /* launcher socket and control sockets of starting boxes */
-    struct err refusal; /* the last error that was no answer: why a box was not born */
+    struct fiber *pump; /* takes launcher events where fibers wait for them */
+    bool lost;          /* the launcher is gone */
+    bool closing;
+    struct fiber *pool_keeper; /* refills pools where fibers take from them */
 };
 
 /* engine.c */
@@ -76,6 +111,28 @@ int engine_dispatch(struct husk_engine *engine,
                     struct err *e); /* takes all pending launcher events */
 int engine_wait(struct husk_engine *engine, int timeout_ms,
                 struct err *e); /* waits for any, serves pools */
+/*
+ * Waits until one of fds is ready, there is news of the box (it became ready, it ended) or time is up. Serves everything else
+ * meanwhile. -1: the launcher is gone.
+ */
+int engine_poll(struct husk_engine *engine, struct guest *g, struct pollfd *fds, size_t n,
+                int64_t timeout_ms, struct err *e);
+
+/* An engine on a supervised launcher's socket, which is taken. */
+int engine_attach(int socket, const struct husk_options *options, struct husk_engine **ret,
+                  struct err *e);
+
+/*
+ * What an earlier client of that launcher left. For each box fn is called with its guest (first with rep NULL, then with each KEPT
+ * event) and takes over what it wants of the descriptors; one whose guest is not claimed (g->claimed) ends. Blocks: before engine_serve().
+ */
+int engine_adopt(struct husk_engine *engine,
+                 void (*fn)(void *user, struct guest *g, const struct launcher_rep *rep,
+                            struct fd_set_msg *fds),
+                 void *user, struct err *e);
+
+/* From now on launcher events are taken whenever fibers run; must be there before any fiber uses the engine. */
+int engine_serve(struct husk_engine *engine, struct err *e);
 void engine_error_export(const struct err *e, struct husk_error *ret);
 int engine_limits(const struct husk_limits *asked, const struct husk_limits *preset,
                   struct limits *ret, struct err *e);
@@ -86,7 +143,7 @@ struct live_template *live_get(struct husk_engine *engine, const char *name, boo
 struct live_template *live_one_off(struct husk_engine *engine, const char *name, bool preload,
                                    const struct husk_mount *mounts, size_t n, struct err *e);
 int live_start(struct husk_engine *engine, struct live_template *live,
-               const struct husk_mount *mounts, size_t n, struct err *e);
+               const struct husk_mount *mounts, size_t n, struct err *e); /* does nothing if it runs */
 int live_stop(struct husk_engine *engine, struct live_template *live,
               struct err *e); /* can be started again */
 void live_close(struct husk_engine *engine, struct live_template *live);
@@ -97,15 +154,21 @@ struct guest_options {
     enum launcher_mode mode;
     bool warm;
     uint64_t deadline_ms; /* 0: parked */
+    struct pool *pool;    /* that it is made for, or NULL */
 };
 struct guest *guest_new(struct husk_engine *engine, struct live_template *live,
                         const struct guest_options *options, struct err *e);
 /* The same, with a zygote started first if none runs. */
 struct guest *guest_start(struct husk_engine *engine, struct live_template *live,
                           const struct guest_options *options, struct err *e);
+/* One that an earlier client left: all but its sockets and pipes is there. NULL: no memory. */
+struct guest *guest_adopt(struct husk_engine *engine, struct live_template *live,
+                          const struct launcher_rep *rep, struct fd_set_msg *counters);
 void guest_free(struct husk_engine *engine,
                 struct guest *g); /* kills the box if it lives; NULL is fine */
 
+/* The launcher has been told to end it: nothing it says about it matters any more. */
+void guest_forget(struct husk_engine *engine, const struct guest *g);
 void guest_serve_start(struct guest *g); /* READY or FAILED of a starting box */
 void guest_unwatch(struct husk_engine *engine,
                    struct guest *g); /* from now on its user reads its control socket */
@@ -114,8 +177,17 @@ int guest_finish(struct husk_engine *engine, struct guest *g, bool want_disk,
 
 /* pool.c */
 struct guest *pool_take(struct husk_engine *engine, struct live_template *live,
+                        enum launcher_mode mode,
                         const struct limits *limits); /* NULL: none parked that fits */
-int pool_refill(struct husk_engine *engine, struct live_template *live, struct err *e);
+int pool_refill(struct husk_engine *engine, struct live_template *live, struct pool *pool,
+                struct err *e);
+/* After one was taken: refills now, or has the keeper do it. */
+void pool_taken(struct husk_engine *engine, struct live_template *live, enum launcher_mode mode);
 void pool_serve(struct husk_engine *engine); /* moves starting boxes that became ready */
-void pool_clear(struct husk_engine *engine, struct live_template *live);
+void pool_clear(struct husk_engine *engine, struct pool *pool);
 void pool_lost(struct husk_engine *engine, struct guest *g); /* a parked or starting box ended */
+int pool_set(struct husk_engine *engine, struct live_template *live, enum launcher_mode mode,
+             const struct husk_limits *limits, uint32_t min, uint32_t max, struct err *e);
+void pool_trim(struct husk_engine *engine, struct pool *pool); /* parked ones beyond min go */
+/* From now on a fiber refills all pools. */
+int pool_keep(struct husk_engine *engine, struct err *e);

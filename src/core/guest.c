@@ -57,9 +57,25 @@ static int make_ends(struct ends *ends, struct err *e)
     return 0;
 }
 
-static struct guest *register_guest(struct husk_engine *engine, struct live_template *live,
-                                    const struct launcher_rep *rep, struct ends *ends,
-                                    struct err *e)
+/* The launcher's answer: from here on its events about this box find the guest. */
+static void on_born(void *user, const struct launcher_rep *rep, struct fd_set_msg *fds)
+{
+    struct guest *g = user;
+
+    g->box_id = rep->box_id;
+    g->created_ms = clock_wall_ms();
+    g->facts = rep->facts;
+    g->counters = *fds;
+    fds->n = 0;
+    if (rep->view.n == g->counters.n && cgroup_view_check(&rep->view)) {
+        g->view = rep->view;
+    }
+    g->engine->guests[g->box_id % ENGINE_BOXES_MAX] = g;
+}
+
+static struct guest *make_guest(struct husk_engine *engine, struct live_template *live,
+                                const struct guest_options *options, struct ends *ends,
+                                struct err *e)
 {
     struct guest *g = calloc(1, sizeof(*g));
     struct epoll_event in = {.events = EPOLLIN, .data.ptr = g};
@@ -68,14 +84,16 @@ static struct guest *register_guest(struct husk_engine *engine, struct live_temp
         err_sys(e, ENOMEM, "box");
         return NULL;
     }
+    g->engine = engine;
     g->live = live;
-    g->box_id = rep->box_id;
-    g->facts = rep->facts;
+    g->pool = options->pool;
+    g->limits = options->limits;
+    g->usage.disk_free = UINT64_MAX; /* not known */
+    g->usage.inodes_free = UINT64_MAX;
     channel_init(&g->control, take_fd(&ends->ours[0]));
     g->in = take_fd(&ends->ours[1]);
     g->out = take_fd(&ends->ours[2]);
     g->err = take_fd(&ends->ours[3]);
-    engine->guests[g->box_id % ENGINE_BOXES_MAX] = g;
     if (epoll_ctl(engine->epoll, EPOLL_CTL_ADD, g->control.fd, &in) < 0) {
         err_sys(e, errno, "epoll");
         guest_free(engine, g);
@@ -95,27 +113,32 @@ struct guest *guest_new(struct husk_engine *engine, struct live_template *live,
                 .mode = options->mode,
                 .warm = options->warm},
     };
-    struct launcher_rep rep;
-    struct fd_set_msg counters = {.n = 0};
     struct ends ends;
     struct guest *g = NULL;
 
-    if (make_ends(&ends, e) == 0 &&
-        native_box(engine->native, &req, ends.theirs, &rep, &counters, e) == 0) {
-        g = register_guest(engine, live, &rep, &ends, e);
+    if (make_ends(&ends, e) == 0) {
+        g = make_guest(engine, live, options, &ends, e);
+    }
+    if (g != NULL && native_box(engine->native, &req, ends.theirs, on_born, g, e) < 0) {
+        guest_free(engine, g);
+        g = NULL;
     }
     close_all(ends.theirs);
     close_all(ends.ours);
-    if (g == NULL) {
-        fd_set_release(&counters);
-        return NULL;
-    }
-    g->limits = options->limits;
-    g->usage.disk_free = UINT64_MAX; /* not known */
-    g->usage.inodes_free = UINT64_MAX;
-    g->counters = counters;
-    if (rep.view.n == counters.n && cgroup_view_check(&rep.view)) {
-        g->view = rep.view;
+    return g;
+}
+
+struct guest *guest_adopt(struct husk_engine *engine, struct live_template *live,
+                          const struct launcher_rep *rep, struct fd_set_msg *counters)
+{
+    struct guest *g = calloc(1, sizeof(*g));
+
+    if (g != NULL) {
+        g->engine = engine;
+        g->live = live;
+        g->in = g->out = g->err = -1;
+        channel_init(&g->control, -1);
+        on_born(g, rep, counters);
     }
     return g;
 }
@@ -123,7 +146,7 @@ struct guest *guest_new(struct husk_engine *engine, struct live_template *live,
 struct guest *guest_start(struct husk_engine *engine, struct live_template *live,
                           const struct guest_options *options, struct err *e)
 {
-    if (!live->open && live_start(engine, live, NULL, 0, e) < 0) {
+    if (live_start(engine, live, NULL, 0, e) < 0) {
         return NULL;
     }
     struct guest *g = guest_new(engine, live, options, e);
@@ -131,7 +154,8 @@ struct guest *guest_start(struct husk_engine *engine, struct live_template *live
         return g;
     }
     /* The zygote died so recently that the news was still on its way. */
-    if (engine_dispatch(engine, e) < 0 || live->open || live_start(engine, live, NULL, 0, e) < 0) {
+    e->code = ERR_NONE;
+    if (engine_dispatch(engine, e) < 0 || live_start(engine, live, NULL, 0, e) < 0) {
         return NULL;
     }
     return guest_new(engine, live, options, e);
@@ -156,6 +180,13 @@ void guest_free(struct husk_engine *engine, struct guest *g)
     fd_close(&g->out);
     fd_close(&g->err);
     free(g);
+}
+
+void guest_forget(struct husk_engine *engine, const struct guest *g)
+{
+    if (engine->guests[g->box_id % ENGINE_BOXES_MAX] == g) {
+        engine->guests[g->box_id % ENGINE_BOXES_MAX] = NULL;
+    }
 }
 
 static void note_failure(struct guest *g, const char *body, size_t len)
@@ -218,7 +249,7 @@ static int finish_by_view(struct husk_engine *engine, struct guest *g, struct er
         .disk_free = UINT64_MAX,
         .inodes_free = UINT64_MAX,
     };
-    engine->guests[g->box_id % ENGINE_BOXES_MAX] = NULL;
+    guest_forget(engine, g);
     return native_send(engine->native, &release, NULL, 0, e);
 }
 
@@ -228,7 +259,7 @@ static int await_exit(struct husk_engine *engine, struct guest *g, struct err *e
     uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
 
     while (!g->exited && clock_ms() < until) {
-        if (engine_wait(engine, EXIT_PATIENCE_MS, e) < 0) {
+        if (engine_poll(engine, g, NULL, 0, EXIT_PATIENCE_MS, e) < 0) {
             return -1;
         }
     }

@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/rand.h"
 #include "core/run.h"
+#include "core/run_frames.h"
 
 #define FRAME_SLACK 65536
 #define LOST_UNBORN 1
@@ -29,7 +30,7 @@ static struct guest *get_guest(struct husk_engine *engine, struct live_template 
     if (engine_dispatch(engine, e) < 0) { /* boxes that died while parked leave the pool here */
         return NULL;
     }
-    struct guest *g = pool_take(engine, live, limits);
+    struct guest *g = pool_take(engine, live, LAUNCHER_ONCE, limits);
     *warm = g != NULL;
     return g != NULL ? g : new_guest(engine, live, limits, e);
 }
@@ -114,7 +115,7 @@ static int run_in(struct run *run, double queue_ms, bool warm, struct err *e)
     if (r < 0) {
         return -1;
     }
-    if (is_lost_unborn(run) && run->engine->refusal.code == ERR_NONE) {
+    if (is_lost_unborn(run) && run->guest->refusal.code == ERR_NONE) {
         return LOST_UNBORN;
     }
     if (run->failure[0] != '\0') {
@@ -125,9 +126,8 @@ static int run_in(struct run *run, double queue_ms, bool warm, struct err *e)
         return -1;
     }
     if (run->guest->exited && run->guest->end == LAUNCHER_END_ZYGOTE &&
-        run->engine->refusal.code != ERR_NONE) {
-        *e = run->engine->refusal; /* never born: that is our failure, not the program's */
-        run->engine->refusal.code = ERR_NONE;
+        run->guest->refusal.code != ERR_NONE) {
+        *e = run->guest->refusal; /* never born: that is our failure, not the program's */
         return -1;
     }
     run_conclude(run, queue_ms, warm);
@@ -153,8 +153,8 @@ static int run_spec(struct husk_engine *engine, const struct husk_spec *spec,
     if (live == NULL) {
         return -1;
     }
-    if (spec->kind == HUSK_HANDLER && live->def.info.language != HUSK_PYTHON) {
-        err_set(e, ERR_INVALID, "handlers need a python template, %s is none", name);
+    if (run_needs_python(spec) && live->def.info.language != HUSK_PYTHON) {
+        err_set(e, ERR_INVALID, "this needs a python template, %s is none", name);
     } else if (engine_limits(&spec->limits, &live->def.info.limits, &run.limits, e) == 0 &&
                run_init(&run, e) == 0) {
         run.guest = get_guest(engine, live, &run.limits, &warm, e);
@@ -173,10 +173,8 @@ static int run_spec(struct husk_engine *engine, const struct husk_spec *spec,
     run_release(&run);
     if (live->one_off) {
         live_close(engine, live);
-    } else if (live->pooled && r == 0) {
-        /* The answer is ready; a refill that fails shows when the next box is asked for. */
-        struct err later = {0};
-        (void)pool_refill(engine, live, &later);
+    } else if (r == 0) {
+        pool_taken(engine, live, LAUNCHER_ONCE); /* the answer is ready */
     }
     return r;
 }

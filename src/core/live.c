@@ -285,7 +285,10 @@ static int begin(struct husk_engine *engine, struct live_template *live, struct 
     req.template.seccomp = (uint32_t)(profile - seccomp_programs);
     /* Boxes that run and boxes parked behind them. */
     req.template.boxes =
-        live->one_off ? 1 : MIN(LAUNCHER_BOXES_MAX, BOXES_WITHOUT_POOL + 2 * live->pool_max);
+        live->one_off ? 1
+                      : MIN(LAUNCHER_BOXES_MAX, MAX(BOXES_WITHOUT_POOL, live->boxes_asked) +
+                                                    2 * live->pools[LAUNCHER_ONCE].max +
+                                                    live->pools[LAUNCHER_SESSION].max);
     (void)str_copy(req.template.name, sizeof(req.template.name), live->name);
     if (native_call(engine->native, &req, NULL, 0, &rep, e) < 0) {
         return -1;
@@ -325,8 +328,8 @@ static int fill(struct husk_engine *engine, struct live_template *live,
     return add_run_mounts(engine, live->id, mounts, n, e);
 }
 
-int live_start(struct husk_engine *engine, struct live_template *live,
-               const struct husk_mount *mounts, size_t n, struct err *e)
+static int start_zygote(struct husk_engine *engine, struct live_template *live,
+                        const struct husk_mount *mounts, size_t n, struct err *e)
 {
     struct launcher_req start = {.op = LAUNCHER_START};
     struct launcher_req stop = {.op = LAUNCHER_STOP};
@@ -340,11 +343,24 @@ int live_start(struct husk_engine *engine, struct live_template *live,
         (void)call(engine, &stop, NULL, &ignored);
         return -1;
     }
-    if (call(engine, &start, NULL, e) < 0) {
-        return -1; /* the launcher has taken it apart */
+    return call(engine, &start, NULL, e); /* if not, the launcher has taken it apart */
+}
+
+int live_start(struct husk_engine *engine, struct live_template *live,
+               const struct husk_mount *mounts, size_t n, struct err *e)
+{
+    while (live->starting_up) { /* another fiber does it; it may fail, then we try */
+        (void)fiber_queue_wait(&live->start_queue, -1);
     }
-    live->open = true;
-    return 0;
+    if (live->open) {
+        return 0;
+    }
+    live->starting_up = true;
+    int r = start_zygote(engine, live, mounts, n, e);
+    live->open = r == 0;
+    live->starting_up = false;
+    fiber_queue_wake_all(&live->start_queue);
+    return r;
 }
 
 static struct live_template *add_live(struct husk_engine *engine, const char *name, bool preload,
@@ -413,7 +429,8 @@ void live_close(struct husk_engine *engine, struct live_template *live)
 {
     struct err ignored;
 
-    pool_clear(engine, live);
+    pool_clear(engine, &live->pools[LAUNCHER_ONCE]);
+    pool_clear(engine, &live->pools[LAUNCHER_SESSION]);
     (void)live_stop(engine, live, &ignored); /* a launcher that is gone has stopped it */
     for (struct live_template **p = &engine->templates; *p != NULL; p = &(*p)->next) {
         if (*p == live) {

@@ -59,3 +59,15 @@ int paths_launcher(char *ret, size_t size, struct err *e)
     }
     return r < 0 ? err_set(e, ERR_SYSTEM, "the path of husk-launcher is too long") : 0;
 }
+
+int paths_daemon(char *ret, size_t size, struct err *e)
+{
+    char program[PATH_MAX];
+
+    if (program_dir(program, sizeof(program), e) < 0) {
+        return -1;
+    }
+    return str_format(ret, size, "%s/huskd", program) < 0
+               ? err_set(e, ERR_SYSTEM, "the path of huskd is too long")
+               : 0;
+}

@@ -11,3 +11,6 @@ int paths_lib(const char *name, char *ret, size_t size, struct err *e);
 
 /* husk-launcher: beside the running program, or $HUSK_LAUNCHER. */
 int paths_launcher(char *ret, size_t size, struct err *e);
+
+/* huskd: beside the running program. */
+int paths_daemon(char *ret, size_t size, struct err *e);

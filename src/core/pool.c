@@ -13,6 +13,7 @@
 #include "core/engine.h"
 
 #define WAIT_SLICE_MS 1000
+#define RETRY_MS 1000
 #define START_PATIENCE_MS 30000 /* longer than any set-up takes, shorter than a user's patience */
 
 static bool list_remove(struct guest **list, struct guest *g)
@@ -50,55 +51,82 @@ static bool is_alive(const struct guest *g)
 }
 
 struct guest *pool_take(struct husk_engine *engine, struct live_template *live,
-                        const struct limits *limits)
+                        enum launcher_mode mode, const struct limits *limits)
 {
-    while (live->parked != NULL && same_limits(&live->pool_limits, limits)) {
-        struct guest *g = live->parked;
-        live->parked = g->next;
+    struct pool *pool = &live->pools[mode];
+
+    while (pool->parked != NULL && same_limits(&pool->limits, limits)) {
+        struct guest *g = pool->parked;
+        pool->parked = g->next;
         g->next = NULL;
-        live->stats.parked--;
+        g->pool = NULL;
+        g->in_pool = false;
+        pool->stats.parked--;
         if (is_alive(g)) {
             g->limits = *limits;
-            live->stats.hits++;
+            pool->stats.hits++;
             return g;
         }
-        live->stats.dead++;
+        pool->stats.dead++;
         guest_free(engine, g);
     }
-    live->stats.misses += live->pooled;
+    pool->stats.misses += pool->on;
     return NULL;
 }
 
-int pool_refill(struct husk_engine *engine, struct live_template *live, struct err *e)
+int pool_refill(struct husk_engine *engine, struct live_template *live, struct pool *pool,
+                struct err *e)
 {
-    struct guest_options options = {
-        .limits = live->pool_limits, .mode = LAUNCHER_ONCE, .warm = true};
+    struct guest_options options = {.limits = pool->limits,
+                                    .mode = pool->mode,
+                                    .warm = pool->mode == LAUNCHER_ONCE,
+                                    .pool = pool};
 
     if (engine_dispatch(engine, e) < 0) {
         return -1;
     }
-    while (live->stats.parked + live->stats.starting < live->pool_min) {
+    while (pool->stats.parked + pool->stats.starting < pool->min) {
+        pool->stats.starting++; /* at once: others may look while we wait for the launcher */
         struct guest *g = guest_start(engine, live, &options, e);
         if (g == NULL) {
+            pool->stats.starting--;
             return -1;
         }
-        list_push(&live->starting, g);
-        live->stats.starting++;
+        if (g->exited) { /* it ended while we waited */
+            pool->stats.starting--;
+            pool->stats.dead++;
+            guest_free(engine, g);
+            continue;
+        }
+        list_push(&pool->starting, g);
+        g->in_pool = true;
     }
     return 0;
 }
 
-static void settle(struct husk_engine *engine, struct live_template *live, struct guest *g)
+void pool_taken(struct husk_engine *engine, struct live_template *live, enum launcher_mode mode)
 {
-    (void)list_remove(&live->starting, g);
-    live->stats.starting--;
-    if (g->state == GUEST_READY && live->stats.parked < live->pool_max) {
+    struct err later = {0};
+
+    if (engine->pool_keeper != NULL) {
+        fiber_wake(engine->pool_keeper);
+    } else if (live->pools[mode].on) {
+        /* A refill that fails shows when the next box is asked for. */
+        (void)pool_refill(engine, live, &live->pools[mode], &later);
+    }
+}
+
+static void settle(struct husk_engine *engine, struct pool *pool, struct guest *g)
+{
+    (void)list_remove(&pool->starting, g);
+    pool->stats.starting--;
+    if (g->state == GUEST_READY && pool->stats.parked < pool->max) {
         /* Its next word would come only after a RUN: no need to watch it. */
         guest_unwatch(engine, g);
-        list_push(&live->parked, g);
-        live->stats.parked++;
+        list_push(&pool->parked, g);
+        pool->stats.parked++;
     } else {
-        live->stats.dead += g->state == GUEST_BROKEN;
+        pool->stats.dead += g->state == GUEST_BROKEN;
         guest_free(engine, g);
     }
 }
@@ -106,11 +134,13 @@ static void settle(struct husk_engine *engine, struct live_template *live, struc
 void pool_serve(struct husk_engine *engine)
 {
     for (struct live_template *t = engine->templates; t != NULL; t = t->next) {
-        struct guest *next;
-        for (struct guest *g = t->starting; g != NULL; g = next) {
-            next = g->next;
-            if (g->state != GUEST_STARTING) {
-                settle(engine, t, g);
+        for (size_t i = 0; i < ARRAY_LEN(t->pools); i++) {
+            struct guest *next;
+            for (struct guest *g = t->pools[i].starting; g != NULL; g = next) {
+                next = g->next;
+                if (g->state != GUEST_STARTING) {
+                    settle(engine, &t->pools[i], g);
+                }
             }
         }
     }
@@ -118,22 +148,25 @@ void pool_serve(struct husk_engine *engine)
 
 void pool_lost(struct husk_engine *engine, struct guest *g)
 {
-    struct live_template *live = g->live;
+    struct pool *pool = g->pool;
 
-    if (list_remove(&live->parked, g)) {
-        live->stats.parked--;
-    } else if (list_remove(&live->starting, g)) {
-        live->stats.starting--;
-    } else {
+    if (pool == NULL || !g->in_pool) {
         return; /* somebody is using it, and will see that it exited */
     }
-    live->stats.dead++;
+    if (list_remove(&pool->parked, g)) {
+        pool->stats.parked--;
+    } else if (list_remove(&pool->starting, g)) {
+        pool->stats.starting--;
+    }
+    pool->stats.dead++;
+    pool->refusal = g->refusal;
     guest_free(engine, g);
+    fiber_wake(engine->pool_keeper);
 }
 
-void pool_clear(struct husk_engine *engine, struct live_template *live)
+void pool_clear(struct husk_engine *engine, struct pool *pool)
 {
-    struct guest **lists[] = {&live->parked, &live->starting};
+    struct guest **lists[] = {&pool->parked, &pool->starting};
 
     for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
         while (*lists[i] != NULL) {
@@ -142,14 +175,15 @@ void pool_clear(struct husk_engine *engine, struct live_template *live)
             guest_free(engine, g);
         }
     }
-    live->stats.parked = 0;
-    live->stats.starting = 0;
+    pool->stats.parked = 0;
+    pool->stats.starting = 0;
 }
 
 /* A zygote is started for so many boxes and no more: a larger pool needs another one. */
 static int make_room(struct husk_engine *engine, struct live_template *live, struct err *e)
 {
-    pool_clear(engine, live);
+    pool_clear(engine, &live->pools[LAUNCHER_ONCE]);
+    pool_clear(engine, &live->pools[LAUNCHER_SESSION]);
     for (size_t i = 0; i < ENGINE_BOXES_MAX; i++) {
         if (engine->guests[i] != NULL && engine->guests[i]->live == live) {
             return err_set(e, ERR_LIMIT,
@@ -160,39 +194,77 @@ static int make_room(struct husk_engine *engine, struct live_template *live, str
     return live_stop(engine, live, e);
 }
 
-static int set_pool(struct husk_engine *engine, const char *name, const struct husk_limits *limits,
-                    uint32_t min, uint32_t max, struct err *e)
+static void drop_beyond(struct husk_engine *engine, struct pool *pool, uint32_t keep)
+{
+    while (pool->stats.parked > keep) {
+        struct guest *g = pool->parked;
+        pool->parked = g->next;
+        pool->stats.parked--;
+        guest_free(engine, g);
+    }
+}
+
+void pool_trim(struct husk_engine *engine, struct pool *pool)
+{
+    drop_beyond(engine, pool, pool->min);
+}
+
+int pool_set(struct husk_engine *engine, struct live_template *live, enum launcher_mode mode,
+             const struct husk_limits *limits, uint32_t min, uint32_t max, struct err *e)
 {
     static const struct husk_limits none;
+    struct pool *pool = &live->pools[mode];
     struct limits want;
 
-    struct live_template *live = live_get(engine, name, true, e);
-    if (live == NULL) {
-        return -1;
-    }
     if (max < min || max > 1000) {
         return err_set(e, ERR_INVALID, "a pool's max must be between its min and 1000");
     }
     if (engine_limits(limits != NULL ? limits : &none, &live->def.info.limits, &want, e) < 0) {
         return -1;
     }
-    if (!same_limits(&want, &live->pool_limits)) {
-        pool_clear(engine, live);
+    if (!same_limits(&want, &pool->limits)) {
+        pool_clear(engine, pool);
     }
-    if (live->open && max > live->pool_max && make_room(engine, live, e) < 0) {
+    if (live->open && live->boxes_asked == 0 && max > pool->max && make_room(engine, live, e) < 0) {
         return -1;
     }
-    live->pooled = true;
-    live->pool_limits = want;
-    live->pool_min = min;
-    live->pool_max = max;
-    while (live->stats.parked > max) {
-        struct guest *g = live->parked;
-        live->parked = g->next;
-        live->stats.parked--;
-        guest_free(engine, g);
+    pool->on = true;
+    pool->mode = mode;
+    pool->limits = want;
+    pool->min = min;
+    pool->max = max;
+    drop_beyond(engine, pool, max);
+    if (engine->pool_keeper != NULL) {
+        fiber_wake(engine->pool_keeper);
+        return 0;
     }
-    return pool_refill(engine, live, e);
+    return pool_refill(engine, live, pool, e);
+}
+
+static void keep_pools(void *user)
+{
+    struct husk_engine *engine = user;
+
+    engine->pool_keeper = fiber_self();
+    while (!engine->closing && !engine->lost) {
+        bool failed = false;
+        for (struct live_template *t = engine->templates; t != NULL; t = t->next) {
+            for (size_t i = 0; i < ARRAY_LEN(t->pools) && !engine->closing; i++) {
+                struct err e = {0};
+                failed = (t->pools[i].on && pool_refill(engine, t, &t->pools[i], &e) < 0) || failed;
+            }
+        }
+        /* What failed is tried again after a while, not at once: a broken template must not keep us busy. */
+        (void)fiber_poll(NULL, 0, failed ? RETRY_MS : -1);
+    }
+    engine->pool_keeper = NULL;
+}
+
+int pool_keep(struct husk_engine *engine, struct err *e)
+{
+    int r = fiber_start(keep_pools, engine);
+
+    return r < 0 ? err_sys(e, -r, "start a fiber") : 0;
 }
 
 int husk_pool_set(struct husk_engine *engine, const char *template_name,
@@ -201,7 +273,8 @@ int husk_pool_set(struct husk_engine *engine, const char *template_name,
 {
     struct err e = {0};
 
-    if (set_pool(engine, template_name, limits, min, max, &e) < 0) {
+    struct live_template *live = live_get(engine, template_name, true, &e);
+    if (live == NULL || pool_set(engine, live, LAUNCHER_ONCE, limits, min, max, &e) < 0) {
         engine_error_export(&e, error);
         return -1;
     }
@@ -215,16 +288,20 @@ int husk_pool_wait(struct husk_engine *engine, const char *template_name, uint32
     uint64_t deadline = clock_ms() + START_PATIENCE_MS;
 
     struct live_template *live = live_get(engine, template_name, true, &e);
-    while (live != NULL && live->stats.parked < parked) {
-        if (pool_refill(engine, live, &e) < 0 || engine_wait(engine, WAIT_SLICE_MS, &e) < 0) {
+    struct pool *pool = live != NULL ? &live->pools[LAUNCHER_ONCE] : NULL;
+    if (pool != NULL) {
+        pool->refusal.code = ERR_NONE;
+    }
+    while (pool != NULL && pool->stats.parked < parked) {
+        if (pool_refill(engine, live, pool, &e) < 0 || engine_wait(engine, WAIT_SLICE_MS, &e) < 0) {
             break;
         }
-        if (live->stats.dead > 0 && engine->refusal.code != ERR_NONE) {
-            e = engine->refusal;
+        if (pool->refusal.code != ERR_NONE) {
+            e = pool->refusal;
             break;
         }
         if (clock_ms() > deadline) {
-            err_set(&e, ERR_TIMEOUT, "only %u of %u boxes were ready in time", live->stats.parked,
+            err_set(&e, ERR_TIMEOUT, "only %u of %u boxes were ready in time", pool->stats.parked,
                     parked);
             break;
         }
@@ -246,6 +323,6 @@ int husk_pool_stats(struct husk_engine *engine, const char *template_name,
         engine_error_export(&e, error);
         return -1;
     }
-    *ret = live->stats;
+    *ret = live->pools[LAUNCHER_ONCE].stats;
     return 0;
 }

@@ -6,6 +6,8 @@
 
 #include "base/buf.h"
 #include "base/str.h"
+#include "core/result_parts.h"
+#include "core/run_frames.h"
 #include "husk/husk.h"
 
 const char *husk_status_name(enum husk_status status)
@@ -35,6 +37,11 @@ void husk_result_free(struct husk_result *r)
         free(r->files[i].error);
     }
     free(r->files);
+    for (size_t i = 0; i < r->n_displays; i++) {
+        run_display_release(&r->displays[i]);
+    }
+    free(r->displays);
+    free(r->variables_json);
     free(r->out);
     free(r->err);
     free(r->value);
@@ -46,7 +53,7 @@ void husk_result_free(struct husk_result *r)
 }
 
 /* Bytes from a box as a JSON string: what is not UTF-8 becomes U+FFFD. */
-static json_t *text(const char *s, size_t n)
+json_t *result_text(const char *s, size_t n)
 {
     AUTO_BUF struct buf b = BUF_INIT(n * 3 + 1);
 
@@ -63,10 +70,10 @@ static json_t *text(const char *s, size_t n)
 
 static json_t *text_or_null(const char *s)
 {
-    return s != NULL ? text(s, strlen(s)) : json_null();
+    return s != NULL ? result_text(s, strlen(s)) : json_null();
 }
 
-static json_t *error_json(const struct husk_result *r)
+json_t *result_error(const struct husk_result *r)
 {
     if (r->error.type == NULL) {
         return json_null();
@@ -75,7 +82,7 @@ static json_t *error_json(const struct husk_result *r)
                      text_or_null(r->error.message), "traceback", text_or_null(r->error.traceback));
 }
 
-static json_t *metrics_json(const struct husk_metrics *m)
+json_t *result_metrics(const struct husk_metrics *m)
 {
     return json_pack("{s:f, s:f, s:f, s:f, s:I, s:I, s:i}", "duration_ms", m->duration_ms,
                      "queue_ms", m->queue_ms, "cpu_time_ms", m->cpu_time_ms, "peak_memory_mb",
@@ -84,7 +91,7 @@ static json_t *metrics_json(const struct husk_metrics *m)
                      (int)m->processes);
 }
 
-static json_t *limits_json(const struct husk_limits *l)
+json_t *result_limits(const struct husk_limits *l)
 {
     return json_pack("{s:I, s:I, s:I, s:I, s:f, s:i, s:i, s:i}", "memory_bytes",
                      (json_int_t)l->memory_bytes, "disk_bytes", (json_int_t)l->disk_bytes,
@@ -93,14 +100,14 @@ static json_t *limits_json(const struct husk_limits *l)
                      (int)l->pids, "inodes", (int)l->inodes, "open_files", (int)l->open_files);
 }
 
-static json_t *receipt_json(const struct husk_receipt *c)
+json_t *result_receipt(const struct husk_receipt *c)
 {
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:s, s:b, s:o}", "backend",
                      c->backend, "isolation", c->isolation, "missing", c->missing, "namespaces",
                      c->namespaces, "seccomp", c->seccomp, "cgroup", c->cgroup, "landlock_abi",
                      c->landlock_abi, "id_block_start", (json_int_t)c->id_block_start,
                      "id_block_size", (json_int_t)c->id_block_size, "network", c->network, "warm",
-                     (int)c->warm, "limits", limits_json(&c->limits));
+                     (int)c->warm, "limits", result_limits(&c->limits));
 }
 
 static json_t *files_json(const struct husk_result *r)
@@ -116,26 +123,72 @@ static json_t *files_json(const struct husk_result *r)
     return list;
 }
 
+/* Bytes as base64 (RFC 4648) with padding. */
+json_t *result_base64(const char *data, size_t n)
+{
+    static const char digits[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
+    enum { PADDING = 64 };
+    AUTO_BUF struct buf b = BUF_INIT(n / 3 * 4 + 4);
+
+    if (buf_reserve(&b, n / 3 * 4 + 4) < 0) {
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i += 3) {
+        size_t have = MIN(n - i, (size_t)3);
+        uint32_t bits = 0;
+        for (size_t j = 0; j < 3; j++) {
+            bits = bits << 8 | (j < have ? (uint8_t)data[i + j] : 0);
+        }
+        for (size_t j = 0; j < 4; j++) {
+            b.data[b.len++] = digits[j <= have ? bits >> (18 - 6 * j) & 63 : PADDING];
+        }
+    }
+    return json_stringn(b.data, b.len);
+}
+
+/* Each display as an object of its types. Text as it is; other bytes as base64, as notebooks do. */
+static json_t *displays_json(const struct husk_result *r)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < r->n_displays; i++) {
+        json_t *forms = json_object();
+        for (size_t j = 0; j < r->displays[i].n_forms; j++) {
+            const struct husk_mime *m = &r->displays[i].forms[j];
+            bool is_text = run_mime_is_text(m->type, strlen(m->type));
+            json_object_set_new(forms, m->type,
+                                is_text ? result_text(m->data, m->len) : result_base64(m->data, m->len));
+        }
+        json_array_append_new(list, forms);
+    }
+    return list;
+}
+
 /*
- * The value as JSON is a claim like any other: only what parses is passed on, and then as it was written, for
+ * JSON from a box is a claim like any other: only what parses is passed on, and then as it was written, for
  * parsing and printing it again would change numbers.
  */
 static bool is_json(const char *s)
 {
     json_t *value =
-        json_loads(s, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, NULL);
+        s != NULL ? json_loads(
+                        s, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, NULL)
+                  : NULL;
 
     json_decref(value);
     return value != NULL;
 }
 
-/* Puts the value behind the other members: "{...}" becomes "{..., "value_json": value}". */
-static char *append_value(const char *object, const char *value)
+/* Puts it behind the other members: "{...}" becomes "{..., "value_json": value}". */
+static char *append(const char *object, const struct husk_result *r)
 {
-    AUTO_BUF struct buf b = BUF_INIT(strlen(object) + strlen(value) + 32);
+    const char *value = is_json(r->value_json) ? r->value_json : "null";
+    const char *variables = r->variables_json != NULL ? r->variables_json : "null";
+    AUTO_BUF struct buf b = BUF_INIT(strlen(object) + strlen(value) + strlen(variables) + 64);
 
     if (buf_add(&b, object, strlen(object) - 1) < 0 ||
-        buf_printf(&b, ",\"value_json\":%s}", value) < 0) {
+        buf_printf(&b, ",\"value_json\":%s,\"variables\":%s}", value, variables) < 0) {
         return NULL;
     }
     return TAKE_PTR(b.data);
@@ -144,19 +197,18 @@ static char *append_value(const char *object, const char *value)
 char *husk_result_json(const struct husk_result *r)
 {
     json_t *all = json_pack(
-        "{s:s, s:i, s:o, s:o, s:b, s:b, s:o, s:o, s:{s:s, s:s, s:s}, s:o, s:o, s:o}", "status",
-        husk_status_name(r->status), "exit_code", r->exit_code, "stdout", text(r->out, r->out_len),
-        "stderr", text(r->err, r->err_len), "stdout_truncated", (int)r->out_truncated,
-        "stderr_truncated", (int)r->err_truncated, "value", text_or_null(r->value), "error",
-        error_json(r), "termination", "cause", husk_cause_name(r->termination.cause), "detail",
-        r->termination.detail, "limit", r->termination.limit, "metrics", metrics_json(&r->metrics),
-        "receipt", receipt_json(&r->receipt), "files", files_json(r));
+        "{s:s, s:i, s:o, s:o, s:b, s:b, s:o, s:o, s:{s:s, s:s, s:s}, s:o, s:o, s:o, s:o, s:b, s:b}",
+        "status", husk_status_name(r->status), "exit_code", r->exit_code, "stdout",
+        result_text(r->out, r->out_len), "stderr", result_text(r->err, r->err_len), "stdout_truncated",
+        (int)r->out_truncated, "stderr_truncated", (int)r->err_truncated, "value",
+        text_or_null(r->value), "error", result_error(r), "termination", "cause",
+        husk_cause_name(r->termination.cause), "detail", r->termination.detail, "limit",
+        r->termination.limit, "metrics", result_metrics(&r->metrics), "receipt",
+        result_receipt(&r->receipt), "files", files_json(r), "displays", displays_json(r),
+        "displays_dropped", (int)r->displays_dropped, "variables_dropped",
+        (int)r->variables_dropped);
     AUTO_FREE char *object = json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(12));
 
     json_decref(all);
-    if (object == NULL) {
-        return NULL;
-    }
-    bool has_value = r->value_json != NULL && is_json(r->value_json);
-    return append_value(object, has_value ? r->value_json : "null");
+    return object != NULL ? append(object, r) : NULL;
 }

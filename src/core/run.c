@@ -14,10 +14,10 @@
 #include "base/fd.h"
 #include "core/run_frames.h"
 
-#define READ_CHUNK 65536
+#define READ_CHUNK 16384 /* on the stack, perhaps of a fiber */
 #define KEEP_DEFAULT ((uint64_t)1 << 20)
 
-enum { P_CONTROL, P_OUT, P_ERR, P_IN, P_STDIN, P_CANCEL, P_ENGINE, P_COUNT };
+enum { P_CONTROL, P_OUT, P_ERR, P_IN, P_STDIN, P_CANCEL, P_COUNT };
 
 int run_init(struct run *run, struct err *e)
 {
@@ -159,7 +159,6 @@ static void watch(struct run *run, struct pollfd p[P_COUNT], bool stdin_ready)
     }
     p[P_CANCEL] =
         (struct pollfd){.fd = spec->cancel_fd > 0 ? spec->cancel_fd : -1, .events = POLLIN};
-    p[P_ENGINE] = (struct pollfd){.fd = run->engine->epoll, .events = POLLIN};
 }
 
 static bool is_over(const struct run *run)
@@ -180,7 +179,7 @@ static void drain(struct run *run)
                    {&run->err, HUSK_STDERR, &run->err_kept, &run->err_total}};
 
     for (size_t i = 0; i < ARRAY_LEN(streams); i++) {
-        for (int reads = 0; *streams[i].fd >= 0 && reads < 64 && !run->flooded; reads++) {
+        for (int reads = 0; *streams[i].fd >= 0 && reads < 256 && !run->flooded; reads++) {
             uint64_t before = *streams[i].total;
             if (!take_output(run, *streams[i].fd, streams[i].stream, streams[i].kept,
                              streams[i].total)) {
@@ -226,23 +225,20 @@ int run_drive(struct run *run, int64_t wait_ms, struct err *e)
     uint64_t until = wait_ms >= 0 ? clock_ms() + (uint64_t)wait_ms : UINT64_MAX;
 
     while (!is_over(run)) {
+        if (run->spec->cancel != NULL && *run->spec->cancel) {
+            run->cancelled = true;
+            break;
+        }
         uint64_t now = wait_ms >= 0 ? clock_ms() : 0;
         if (now >= until) {
             return 0;
         }
         watch(run, p, stdin_ready);
-        int timeout = wait_ms < 0 ? -1 : (int)MIN(until - now, (uint64_t)1000000);
-        if (native_has_event(run->engine->native)) {
-            timeout = 0;
-        }
-        if (poll(p, P_COUNT, timeout) < 0 && errno != EINTR) {
-            return err_sys(e, errno, "poll");
-        }
-        serve(run, p, &stdin_ready);
-        if ((p[P_ENGINE].revents != 0 || native_has_event(run->engine->native)) &&
-            engine_wait(run->engine, 0, e) < 0) {
+        int64_t wait = wait_ms < 0 ? -1 : (int64_t)(until - now);
+        if (engine_poll(run->engine, run->guest, p, P_COUNT, wait, e) < 0) {
             return -1;
         }
+        serve(run, p, &stdin_ready);
     }
     if (run->ended_ns == 0) {
         run->ended_ns = clock_ns();

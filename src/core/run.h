@@ -56,5 +56,9 @@ void run_release(struct run *run); /* frees what was not handed over */
  */
 int run_drive(struct run *run, int64_t wait_ms, struct err *e);
 
+/* What is enforced for a box. */
+void run_receipt(const struct guest *g, const struct limits *l, bool warm,
+                 struct husk_receipt *ret);
+
 /* Turns what is known into run->result: status, cause, output. Takes the buffers. */
 void run_conclude(struct run *run, double queue_ms, bool warm);

@@ -169,11 +169,9 @@ static void take_streams(struct run *run)
     r->err = run->err_kept.data != NULL ? TAKE_PTR(run->err_kept.data) : calloc(1, 1);
 }
 
-static void fill_receipt(const struct run *run, bool warm)
+void run_receipt(const struct guest *g, const struct limits *l, bool warm, struct husk_receipt *c)
 {
-    const struct launcher_facts *f = &run->guest->facts;
-    const struct limits *l = &run->limits;
-    struct husk_receipt *c = &run->result->receipt;
+    const struct launcher_facts *f = &g->facts;
 
     (void)str_copy(c->backend, sizeof(c->backend), "native");
     (void)str_copy(c->isolation, sizeof(c->isolation),
@@ -205,7 +203,7 @@ void run_conclude(struct run *run, double queue_ms, bool warm)
 
     decide(run);
     take_streams(run);
-    fill_receipt(run, warm);
+    run_receipt(run->guest, &run->limits, warm, &run->result->receipt);
     run->result->metrics = (struct husk_metrics){
         .duration_ms = (double)(run->ended_ns - run->started_ns) / 1e6,
         .queue_ms = queue_ms,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The RUN frame that goes into a box, and the frames that come out; see run.h. */
 #include <errno.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,8 @@
 #include "core/run_frames.h"
 
 #define FILES_MAX 256
+#define VARIABLES_MAX 256
+#define VARIABLE_NAME_MAX 255
 
 /* gcc 12's analyzer loses sight of what a result owns once it is stored there; husk_result_free() frees it. */
 #if defined(__GNUC__) && !defined(__clang__)
@@ -21,6 +24,33 @@ static bool is_relative_plain(const char *name)
 
     return name[0] != '/' && str_format(path, sizeof(path), "/%s", name) == 0 &&
            launcher_path_check(path);
+}
+
+bool run_needs_python(const struct husk_spec *spec)
+{
+    return spec->kind == HUSK_HANDLER || spec->rich || spec->auto_print ||
+           spec->policy != HUSK_POLICY_NONE || spec->variables != NULL;
+}
+
+static int check_extras(const struct husk_spec *spec, struct err *e)
+{
+    if (spec->policy != HUSK_POLICY_NONE && spec->policy != HUSK_POLICY_PYRUNNER) {
+        return err_set(e, ERR_INVALID, "there is no policy %d", (int)spec->policy);
+    }
+    if (spec->auto_print && spec->kind == HUSK_HANDLER) {
+        return err_set(e, ERR_INVALID, "auto_print is for scripts and cells, not for handlers");
+    }
+    for (size_t i = 0; spec->variables != NULL && spec->variables[i] != NULL; i++) {
+        size_t n = strlen(spec->variables[i]);
+        if (n == 0 || n > VARIABLE_NAME_MAX) {
+            return err_set(e, ERR_INVALID, "a variable's name has 1 to %d bytes, not %zu",
+                           VARIABLE_NAME_MAX, n);
+        }
+        if (i == VARIABLES_MAX) {
+            return err_set(e, ERR_INVALID, "at most %d variables can be reported", VARIABLES_MAX);
+        }
+    }
+    return 0;
 }
 
 int run_check(const struct husk_spec *spec, struct err *e)
@@ -49,7 +79,7 @@ int run_check(const struct husk_spec *spec, struct err *e)
             return err_set(e, ERR_INVALID, "variable \"%.100s\" must be NAME=value", spec->env[i]);
         }
     }
-    return 0;
+    return check_extras(spec, e);
 }
 
 static int add_all(struct buf *b, enum frame_key key, const char *const *list)
@@ -78,6 +108,19 @@ static int add_files(struct buf *b, const struct husk_spec *spec)
     return 0;
 }
 
+/* Nothing for a plain run: the runner takes its shortest way only when there is none of these. */
+static int add_extras(struct buf *b, const struct husk_spec *spec)
+{
+    static const uint8_t pyrunner = FRAME_POLICY_PYRUNNER;
+
+    if ((spec->rich && frame_add(b, KEY_RICH, "", 0) < 0) ||
+        (spec->auto_print && frame_add(b, KEY_PRINT, "", 0) < 0) ||
+        (spec->policy == HUSK_POLICY_PYRUNNER && frame_add(b, KEY_POLICY, &pyrunner, 1) < 0)) {
+        return -EMSGSIZE;
+    }
+    return add_all(b, KEY_VARIABLE, spec->variables);
+}
+
 int run_frame(const struct husk_spec *spec, const struct limits *limits,
               const uint8_t token[FRAME_TOKEN_SIZE], struct buf *frame, struct err *e)
 {
@@ -88,7 +131,8 @@ int run_frame(const struct husk_spec *spec, const struct limits *limits,
         frame_add_str(b, KEY_NAME, spec->name != NULL ? spec->name : "<cell>") < 0 ||
         frame_add(b, KEY_CODE, spec->code, spec->code_len) < 0 ||
         add_all(b, KEY_ARG, spec->args) < 0 || add_all(b, KEY_ENV, spec->env) < 0 ||
-        add_all(b, KEY_GET, spec->outputs) < 0 || add_files(b, spec) < 0) {
+        add_all(b, KEY_GET, spec->outputs) < 0 || add_extras(b, spec) < 0 ||
+        add_files(b, spec) < 0) {
         return err_set(e, ERR_INVALID, "code, arguments and files are too large together");
     }
     if (spec->kind == HUSK_HANDLER &&
@@ -100,8 +144,8 @@ int run_frame(const struct husk_spec *spec, const struct limits *limits,
     return frame_end(b) < 0 ? err_set(e, ERR_INVALID, "the request is too large") : 0;
 }
 
-/* A copy as a string. Text from a box: whoever shows it makes it printable. */
-static char *copy(const struct frame_field *f)
+/* Text from a box: whoever shows it makes it printable. */
+char *run_copy_field(const struct frame_field *f)
 {
     char *s = malloc((size_t)f->len + 1);
 
@@ -115,7 +159,28 @@ static char *copy(const struct frame_field *f)
 static void set(char **to, const struct frame_field *f)
 {
     free(*to);
-    *to = copy(f);
+    *to = run_copy_field(f);
+}
+
+/*
+ * Whoever asked will look into it, so it has to be an object. That Python can say what jansson cannot take (a NUL in a
+ * name) is no offence: then there is nothing to report.
+ */
+static bool take_variables(struct run *run, const struct frame_field *f)
+{
+    json_t *object;
+
+    if (run->spec->variables == NULL || f->len > FRAME_VARIABLES_MAX) {
+        return false;
+    }
+    object = json_loadb(f->data, f->len, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
+    if (json_is_object(object)) {
+        set(&run->result->variables_json, f);
+    } else {
+        run->result->variables_dropped = true;
+    }
+    json_decref(object);
+    return true;
 }
 
 /* False: not what a runner says. */
@@ -152,6 +217,14 @@ static bool take_done(struct run *run, const char *body, size_t len)
             break;
         case KEY_TRACEBACK:
             set(&r->error.traceback, &f);
+            break;
+        case KEY_VARIABLES:
+            if (!take_variables(run, &f)) {
+                return false;
+            }
+            break;
+        case KEY_DROPPED:
+            r->variables_dropped = true;
             break;
         default:
             break;
@@ -236,7 +309,7 @@ bool run_take_frame(struct run *run, const struct frame_head *head, const char *
     case FRAME_FILE:
         return take_file(run, body, head->len);
     case FRAME_DISPLAY:
-        return true;
+        return run_take_display(run, body, head->len);
     default:
         return false;
     }

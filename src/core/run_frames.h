@@ -4,9 +4,23 @@
 
 #include <stdbool.h>
 
+#include "husk/husk.h"
 #include "wire/frame.h"
 
 struct run;
 
+/* The spec asks for something that only the Python runner does: no other template may run it. */
+bool run_needs_python(const struct husk_spec *spec);
+
 /* False: the box broke the protocol. */
 bool run_take_frame(struct run *run, const struct frame_head *head, const char *body);
+
+/* A field's bytes with a NUL behind them; NULL when memory is gone. */
+char *run_copy_field(const struct frame_field *f);
+
+/* run_display.c: a DISPLAY frame. False: the box broke the protocol. */
+bool run_take_display(struct run *run, const char *body, size_t len);
+void run_display_release(struct husk_display *d); /* frees what it holds, not itself */
+
+/* Data of this type is UTF-8: text, JSON, XML. */
+bool run_mime_is_text(const char *type, size_t len);

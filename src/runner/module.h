@@ -4,6 +4,8 @@
 
 #include <Python.h>
 
+#include <stdbool.h>
+
 #include "base/buf.h"
 #include "base/fd.h"
 #include "wire/frame.h"
@@ -19,8 +21,14 @@ int module_wait(struct buf **ret_body,
 PyObject *
 module_fields(const struct buf *body); /* list of (key, bytes); files are written and left out */
 PyObject *husk_recv(PyObject *self, PyObject *args);
-PyObject *husk_send(PyObject *self, PyObject *args);
+PyObject *husk_done(PyObject *self, PyObject *args);
 PyObject *husk_send_file(PyObject *self, PyObject *args);
+
+/* module_display.c: one run at a time may speak, from its RUN frame to its DONE frame */
+void module_run_begin(const struct buf *body);
+bool module_run_is_open(void); /* and this is the process that was asked */
+void module_run_end(void);
+PyObject *husk_display(PyObject *self, PyObject *args);
 
 /* module_box.c */
 int module_ready(void); /* says READY; 0 or -errno */

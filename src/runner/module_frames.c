@@ -116,6 +116,9 @@ PyObject *husk_recv(PyObject *self, PyObject *args)
     if (r == 0) {
         Py_RETURN_NONE;
     }
+    if (module_run.type == FRAME_RUN) {
+        module_run_begin(body);
+    }
     int fd = place_fds(&module_run, &fds);
     PyObject *fields = module_fields(body);
     if (fields == NULL) {
@@ -124,35 +127,48 @@ PyObject *husk_recv(PyObject *self, PyObject *args)
     return Py_BuildValue("IiN", (unsigned)module_run.type, fd, fields);
 }
 
-PyObject *husk_send(PyObject *self, PyObject *args)
+/* Appends (key, bytes) pairs. -1 with an exception set. */
+static int add_fields(struct buf *b, PyObject *fields)
 {
-    AUTO_BUF struct buf b = BUF_INIT(FRAME_FROM_BOX_MAX);
-    unsigned type;
-    PyObject *fields;
-
-    (void)self;
-    if (!PyArg_ParseTuple(args, "IO", &type, &fields)) {
-        return NULL;
-    }
-    if (frame_begin(&b, type, module_run.token) < 0) {
-        return PyErr_NoMemory();
-    }
     Py_ssize_t n = PySequence_Size(fields);
+
     for (Py_ssize_t i = 0; i < n; i++) {
         unsigned key;
         const char *data;
         Py_ssize_t len;
         PyObject *pair = PySequence_GetItem(fields, i);
         int ok = pair != NULL && PyArg_ParseTuple(pair, "Iy#", &key, &data, &len);
-        if (ok && frame_add(&b, key, data, (size_t)len) < 0) {
+        if (ok && frame_add(b, key, data, (size_t)len) < 0) {
             ok = 0;
             PyErr_SetString(PyExc_OverflowError, "result is too large");
         }
         Py_XDECREF(pair);
         if (!ok) {
-            return NULL;
+            return -1;
         }
     }
+    return n < 0 ? -1 : 0;
+}
+
+PyObject *husk_done(PyObject *self, PyObject *args)
+{
+    AUTO_BUF struct buf b = BUF_INIT(FRAME_FROM_BOX_MAX);
+    PyObject *fields;
+
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O", &fields)) {
+        return NULL;
+    }
+    if (!module_run_is_open()) {
+        Py_RETURN_NONE;
+    }
+    if (frame_begin(&b, FRAME_DONE, module_run.token) < 0) {
+        return PyErr_NoMemory();
+    }
+    if (add_fields(&b, fields) < 0) {
+        return NULL;
+    }
+    module_run_end();
     int r = frame_end(&b);
     if (r == 0) {
         r = control_send(BOX_CONTROL_FD, &b);

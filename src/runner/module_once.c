@@ -175,6 +175,7 @@ static PyObject *serve_once(void)
         _exit(0); /* thrown away unused */
     }
     fd_set_release(&fds);
+    module_run_begin(body);
     if (!read_request(body, &request)) {
         return hand_over(REST_ALL, NULL, body);
     }

@@ -13,6 +13,7 @@
 
 #include "box/setup.h"
 #include "runner/control.h"
+#include "runner/fileworkers.h"
 #include "runner/rawfork.h"
 
 static int send_exited(pid_t pid, int status)
@@ -35,7 +36,7 @@ static void reap(int signals)
     while (read(signals, drain, sizeof(drain)) > 0) {
     }
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        if (send_exited(pid, status) < 0) {
+        if (!fileworkers_reaped(pid) && send_exited(pid, status) < 0) {
             _exit(0);
         }
     }
@@ -66,6 +67,7 @@ static bool fork_context(int control, int signals, const sigset_t *old_mask)
         return false; /* who waits for it learns of a failure by the closed socket */
     }
     close(signals);
+    fileworkers_forget();
     sigprocmask(SIG_SETMASK, old_mask, NULL);
     /* User code may look at itself: debuggers, /proc/self. */
     if (dup3(control, BOX_CONTROL_FD, O_CLOEXEC) < 0 || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0) {
@@ -93,11 +95,13 @@ void session_serve(void)
     }
     for (;;) {
         struct fd_set_msg fds = {.n = 0};
-        struct pollfd p[2] = {{.fd = BOX_CONTROL_FD, .events = POLLIN},
-                              {.fd = signals, .events = POLLIN}};
-        if (poll(p, 2, -1) < 0 && errno != EINTR) {
+        struct pollfd p[2 + FILEWORKERS_MAX] = {{.fd = BOX_CONTROL_FD, .events = POLLIN},
+                                                {.fd = signals, .events = POLLIN}};
+        fileworkers_watch(p + 2);
+        if (poll(p, ARRAY_LEN(p), -1) < 0 && errno != EINTR) {
             _exit(1);
         }
+        fileworkers_serve(p + 2);
         if ((p[1].revents & POLLIN) != 0) {
             reap(signals);
         }
@@ -113,6 +117,8 @@ void session_serve(void)
         }
         if (head.type == FRAME_SIGNAL) {
             pass_signal(&body);
+        } else if (head.type == FRAME_FILES && fds.n == 1) {
+            fileworkers_start(take_fd(&fds.fds[0]));
         }
         fd_set_release(&fds);
     }

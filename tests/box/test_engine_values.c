@@ -181,6 +181,10 @@ TEST(a_handler_answers_its_event)
         {"class H:\n    def __call__(self, event): return 'called'\nhandler = H()", NULL,
          "\"called\""},
         {"def handler(event): return None", NULL, "null"},
+        {"def handler(event): return float('inf')", NULL, "null"},
+        {"def handler(event): return {'a': [float('nan'), 1.5], 'b': -float('inf')}", NULL,
+         "{\"a\": [null, 1.5], \"b\": null}"},
+        {"from functools import partial\nhandler = partial(lambda n, event: n, 7)", NULL, "7"},
         {"def handler(event): return '\\u00e4'", NULL, "\"\xc3\xa4\""},
     };
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
@@ -202,7 +206,9 @@ TEST(a_handler_that_cannot_answer_fails_with_a_reason)
         {"x = 1", "NoHandler"},
         {"handler = 5", "NoHandler"},
         {"def handler(event): return {1, 2}", "TypeError"},
-        {"def handler(event): return float('inf')", "TypeError"},
+        {"def handler(event):\n    l = [float('nan')]\n    l.append(l)\n    return l", "TypeError"},
+        {"def handler(event): return '\\ud800'", "TypeError"},
+        {"def handler(event): return 'x' * (17 << 20)", "ValueError"},
         {"def handler(): return 1", "TypeError"},
         {"def handler(a, b, c): return 1", "TypeError"},
         {"def handler(event): return event['missing']", "KeyError"},
@@ -256,4 +262,35 @@ TEST(a_handlers_remaining_time_counts_down)
     spec.limits.timeout_ms = 9000;
     r = fixture_run(engine, &spec);
     CHECK_STR(r->value_json, "[true, true]");
+}
+
+TEST(a_handlers_remaining_time_follows_the_events_own_limit)
+{
+    static const struct {
+        const char *event;
+        const char *below; /* of the limits 4 s and 9 s */
+    } rows[] = {
+        {"{\"__timeout\": 4}", "[true, true]"},
+        {"{\"__timeout\": 3.5}", "[true, true]"},
+        {"{\"__timeout\": 0}", "[false, true]"},
+        {"{\"__timeout\": -1}", "[false, true]"},
+        {"{\"__timeout\": 100}", "[false, true]"},
+        {"{\"__timeout\": true}", "[false, true]"},
+        {"{\"__timeout\": \"4\"}", "[false, true]"},
+        {"{}", "[false, true]"},
+        {"[]", "[false, true]"},
+    };
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct husk_spec spec = fixture_spec("python", HUSK_HANDLER,
+                                             "def handler(event, c):\n"
+                                             "    left = c.get_remaining_time_in_millis()\n"
+                                             "    return [left <= 4000, 0 < left <= 9000]\n");
+        CASE("%s", rows[i].event);
+        spec.event = rows[i].event;
+        spec.limits.timeout_ms = 9000;
+        AUTO_RESULT struct husk_result *r = fixture_run(engine, &spec);
+        CHECK_STR(r->value_json, rows[i].below);
+    }
 }

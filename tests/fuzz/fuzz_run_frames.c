@@ -15,6 +15,7 @@
 #define MOST 65536
 
 static const char *const outputs[] = {"a", "b/c", NULL};
+static const char *const variables[] = {"x", NULL};
 #define ASKED (ARRAY_LEN(outputs) - 1)
 
 /* Takes frame after frame as the engine does. False: the box broke the rules. */
@@ -37,6 +38,27 @@ static bool feed(struct run *run, const char *data, size_t size)
     return true;
 }
 
+/* What a caller may rely on without looking. */
+static void check_displays(const struct husk_result *r)
+{
+    size_t bytes = 0;
+
+    FUZZ_CHECK(r->n_displays <= FRAME_DISPLAYS_MAX);
+    for (size_t i = 0; i < r->n_displays; i++) {
+        const struct husk_display *d = &r->displays[i];
+        FUZZ_CHECK(d->n_forms > 0 && d->n_forms <= FRAME_FORMS_MAX);
+        for (size_t j = 0; j < d->n_forms; j++) {
+            const char *slash = strchr(d->forms[j].type, '/');
+            FUZZ_CHECK(strlen(d->forms[j].type) <= FRAME_MIME_MAX);
+            FUZZ_CHECK(slash != NULL && slash[1] != '\0' && strchr(slash + 1, '/') == NULL);
+            FUZZ_CHECK(strpbrk(d->forms[j].type, " \t\r\n\";,") == NULL);
+            FUZZ_CHECK(d->forms[j].data[d->forms[j].len] == '\0');
+            bytes += d->forms[j].len;
+        }
+    }
+    FUZZ_CHECK(bytes <= FRAME_DISPLAY_BYTES_MAX);
+}
+
 static void check_taken(const struct run *run)
 {
     const struct husk_result *r = run->result;
@@ -50,6 +72,8 @@ static void check_taken(const struct run *run)
         FUZZ_CHECK(str_eq(r->files[i].name, outputs[0]) || str_eq(r->files[i].name, outputs[1]));
         FUZZ_CHECK(r->files[i].data != NULL || r->files[i].error != NULL);
     }
+    check_displays(r);
+    FUZZ_CHECK(r->variables_json == NULL || strlen(r->variables_json) <= FRAME_VARIABLES_MAX);
 }
 
 /* The verdict and its JSON, whatever the box said. */
@@ -62,7 +86,8 @@ static void check_told(struct run *run)
     FUZZ_CHECK(run->result->out != NULL && run->result->err != NULL);
     text = husk_result_json(run->result);
     FUZZ_CHECK(text != NULL);
-    json_t *json = json_loads(text, 0, &why);
+    /* Text may hold a NUL, and numbers are passed on as they were written. */
+    json_t *json = json_loads(text, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &why);
     FUZZ_CHECK(json != NULL);
     FUZZ_CHECK(json_is_string(json_object_get(json, "status")));
     json_decref(json);
@@ -72,7 +97,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct guest guest = {
         .usage = {.disk_free = UINT64_MAX, .inodes_free = UINT64_MAX}}; /* token: all zero */
-    static const struct husk_spec spec = {.code = "", .outputs = outputs};
+    static const struct husk_spec spec = {
+        .code = "", .outputs = outputs, .rich = true, .variables = variables};
     struct run run = {.spec = &spec, .guest = &guest, .limits = limits_default()};
     struct err e;
 

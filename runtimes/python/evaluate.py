@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a piece of code as what it is, a script, a cell or a handler, and reports its value."""
+
+import ast
+import json
+import types
+from typing import Any, Optional
+
+import displays
+import handler
+import policy
+import values
+from wire import CELL, CONTEXT, EVENT, HANDLER, POLICY, PRINT, PYRUNNER, RICH, TIMEOUT_MS
+from wire import DROPPED, VALUE, VALUE_JSON, VALUE_MAX, VARIABLE, VARIABLES, Fields, text
+
+
+class NoHandler(Exception):
+    """The code defines no callable named handler."""
+
+
+def value_fields(value: Any) -> Fields:
+    fields = [(VALUE, text(repr(value), VALUE_MAX))]
+    try:
+        encoded = json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return fields
+    if len(encoded) <= VALUE_MAX:
+        fields.append((VALUE_JSON, encoded.encode()))
+    return fields
+
+
+def _split(source: str, name: str) -> tuple[Optional[types.CodeType], Optional[types.CodeType]]:
+    """Statements, and a last expression whose value is wanted."""
+    try:
+        return None, compile(source, name, "eval", dont_inherit=True)
+    except SyntaxError:
+        pass
+    tree = ast.parse(source, name)
+    last = None
+    if tree.body:
+        final = tree.body[-1]
+        if isinstance(final, ast.Expr):
+            tree.body.pop()
+            last = compile(ast.Expression(final.value), name, "eval", dont_inherit=True)
+    return compile(tree, name, "exec", dont_inherit=True), last
+
+
+def _run_split(source: str, name: str, space: dict[str, Any]) -> Any:
+    body, last = _split(source, name)
+    if body is not None:
+        exec(body, space)
+    return eval(last, space) if last is not None else None
+
+
+def _run_handler(source: str, name: str, space: dict[str, Any], fields: dict[int, bytes]) -> Fields:
+    exec(compile(source, name, "exec", dont_inherit=True), space)
+    function = space.get("handler")
+    if not callable(function):
+        raise NoHandler(f"{name} defines no function handler(event, context)")
+    timeout_ms = int.from_bytes(fields.get(TIMEOUT_MS, b""), "little")
+    answer = handler.call(
+        function, fields.get(EVENT, b"{}"), fields.get(CONTEXT, b"{}"), timeout_ms
+    )
+    return [(VALUE, text(repr(answer), VALUE_MAX)), (VALUE_JSON, handler.encode(answer))]
+
+
+def _run(
+    kind: int, source: str, name: str, space: dict[str, Any], fields: dict[int, bytes]
+) -> Fields:
+    if kind == HANDLER:
+        return _run_handler(source, name, space, fields)
+    if kind != CELL and PRINT not in fields and RICH not in fields:
+        exec(compile(source, name, "exec", dont_inherit=True), space)
+        return []
+    value = _run_split(source, name, space)
+    if value is None:
+        return []
+    if PRINT in fields:
+        print(value)
+    if RICH in fields:
+        displays.display(value)
+    return value_fields(value) if kind == CELL else []
+
+
+def evaluate(
+    kind: int, source: str, name: str, space: dict[str, Any], fields: dict[int, bytes]
+) -> Fields:
+    if POLICY in fields:
+        if fields[POLICY] != PYRUNNER:
+            raise policy.PolicyViolation("the policy asked for is not known here")
+        policy.check(source, name)
+    if RICH not in fields:
+        return _run(kind, source, name, space, fields)
+    displays.begin()
+    try:
+        answer = _run(kind, source, name, space, fields)
+    except BaseException as error:
+        displays.end(error)
+        raise
+    displays.end(None)
+    return answer
+
+
+def variables(space: dict[str, Any], fields: dict[int, bytes]) -> Fields:
+    names = fields[VARIABLE].decode("utf-8", "surrogateescape").split("\0")
+    encoded, dropped = values.variables(names, space)
+    return [(VARIABLES, encoded), *([(DROPPED, b"")] if dropped else [])]

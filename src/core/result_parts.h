@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts of a result as JSON, for whoever puts them together in another shape than husk_result_json(). */
+#pragma once
+
+#include <jansson.h>
+
+#include "husk/husk.h"
+
+json_t *result_text(const char *s, size_t n); /* bytes from a box: what is not UTF-8 becomes U+FFFD */
+json_t *result_base64(const char *data, size_t n);
+json_t *result_error(const struct husk_result *r);
+json_t *result_metrics(const struct husk_metrics *m);
+json_t *result_limits(const struct husk_limits *l);
+json_t *result_receipt(const struct husk_receipt *c);

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Running a cell in a context of a session; see session_impl.h.
+ *
+ * The deadline of a cell is ours, not the launcher's: the box outlives it. First the interpreter is asked to stop (SIGINT, its state
+ * survives), then the context is killed and a pristine one takes its place.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/rand.h"
+#include "box/cgroup.h"
+#include "core/session_impl.h"
+
+#define INTERRUPT_PATIENCE_MS 2000 /* from SIGINT to SIGKILL */
+#define EXIT_PATIENCE_MS 2000      /* from a lost context to PID 1's word about it */
+#define FRAME_SLACK 65536
+
+/* From the counters themselves where we have them; the launcher is asked for the disk, and where there are none. */
+static int usage_now(struct husk_session *s, bool want_disk, struct launcher_usage *ret,
+                     struct err *e)
+{
+    struct launcher_req req = {
+        .op = LAUNCHER_USAGE, .box_id = s->guest->box_id, .usage.disk = want_disk};
+    struct launcher_rep rep;
+
+    if (s->guest->view.n > 0 && !want_disk) {
+        struct cgroup_usage u;
+        cgroup_view_usage(&s->guest->view, s->guest->counters.fds, &u);
+        *ret = (struct launcher_usage){
+            .cpu_ns = u.cpu_ns,
+            .memory_peak = u.memory_peak,
+            .io_read = u.io_read,
+            .io_write = u.io_write,
+            .oom_kills = u.oom_kills,
+            .pids_peak = u.pids_peak,
+            .disk_free = UINT64_MAX,
+            .inodes_free = UINT64_MAX,
+        };
+        return 0;
+    }
+    if (native_call(s->engine->native, &req, NULL, 0, &rep, e) < 0) {
+        return e->code == ERR_NOT_FOUND ? engine_dispatch(s->engine, e) : -1;
+    }
+    *ret = rep.box.usage;
+    return 0;
+}
+
+/* A cell's own part of counters that run over the whole session. */
+static void subtract(struct launcher_usage *now, const struct launcher_usage *before)
+{
+    now->cpu_ns -= MIN(before->cpu_ns, now->cpu_ns);
+    now->io_read -= MIN(before->io_read, now->io_read);
+    now->io_write -= MIN(before->io_write, now->io_write);
+    now->oom_kills -= MIN(before->oom_kills, now->oom_kills);
+    now->pids_refused -= MIN(before->pids_refused, now->pids_refused);
+}
+
+/* Our ends are kept in pipes: what the run does with its numbers does not matter for closing them. */
+static int open_pipes(struct cell *c, int theirs[3], struct err *e)
+{
+    int *ours[3] = {&c->run.in, &c->run.out, &c->run.err};
+
+    for (int i = 0; i < 3; i++) {
+        int p[2];
+        if (pipe2(p, O_CLOEXEC) < 0) {
+            return err_sys(e, errno, "pipe");
+        }
+        *ours[i] = i == 0 ? p[1] : p[0];
+        theirs[i] = i == 0 ? p[0] : p[1];
+        (void)fd_set_nonblock(*ours[i], true);
+        c->pipes[i] = i == 0 ? -1 : *ours[i]; /* the run closes its stdin itself */
+    }
+    return 0;
+}
+
+static int send_cell(struct cell *c, struct err *e)
+{
+    AUTO_BUF struct buf frame = BUF_INIT(FRAME_TO_BOX_MAX + FRAME_SLACK);
+    struct run *run = &c->run;
+    int theirs[3] = {-1, -1, -1};
+
+    rand_bytes(run->token, sizeof(run->token));
+    int r = run_frame(run->spec, &run->limits, run->token, &frame, e);
+    if (r == 0) {
+        r = open_pipes(c, theirs, e);
+    }
+    if (r == 0) {
+        run->started_ns = clock_ns();
+        r = channel_send(run->channel, &frame, theirs, 3, e);
+    }
+    for (int i = 0; i < 3; i++) {
+        fd_close(&theirs[i]);
+    }
+    if (r < 0 && e->sys_errno == EPIPE) {
+        run->channel_lost = true; /* killed between two cells: this one is told */
+        run->ended_ns = run->started_ns;
+        r = 0;
+    }
+    return r;
+}
+
+static void prepare(struct cell *c, struct husk_session *s, struct context *context,
+                    const struct husk_spec *spec)
+{
+    *c = (struct cell){
+        .session = s,
+        .context = context,
+        .run = {.engine = s->engine,
+                .spec = spec,
+                .guest = s->guest,
+                .channel = &context->channel,
+                .in = -1,
+                .out = -1,
+                .err = -1,
+                .in_session = true,
+                .ready = true,
+                .limits = s->limits},
+        .pipes = {-1, -1, -1},
+    };
+    if (spec->limits.timeout_ms != 0) {
+        c->run.limits.timeout_ms = spec->limits.timeout_ms;
+    }
+    if (spec->limits.output_bytes != 0) {
+        c->run.limits.output_bytes = spec->limits.output_bytes;
+    }
+}
+
+int cell_start(struct cell *c, struct husk_session *s, uint32_t context,
+               const struct husk_spec *spec, struct err *e)
+{
+    *c = (struct cell){.pipes = {-1, -1, -1}, .run = {.in = -1}};
+    struct context *to = session_context(s, context, false, e);
+    if (to == NULL || run_check(spec, e) < 0) {
+        return -1;
+    }
+    if (s->guest->exited) {
+        return err_set(e, ERR_NOT_FOUND, "the session's box has ended");
+    }
+    prepare(c, s, to, spec);
+    channel_drop_pending(&to->channel);
+    if (run_init(&c->run, e) < 0 || usage_now(s, false, &c->before, e) < 0) {
+        return -1;
+    }
+    return send_cell(c, e);
+}
+
+int cell_adopt(struct cell *c, struct husk_session *s, struct kept_cell *kept,
+               const struct husk_spec *spec, struct err *e)
+{
+    struct context *to = session_context(s, kept->context, false, e);
+
+    *c = (struct cell){.pipes = {-1, -1, -1}, .run = {.in = -1}};
+    if (to == NULL) {
+        return -1;
+    }
+    prepare(c, s, to, spec);
+    memcpy(c->run.token, kept->token, sizeof(kept->token));
+    c->run.out = c->pipes[1] = take_fd(&kept->out);
+    c->run.err = c->pipes[2] = take_fd(&kept->err);
+    c->run.started_ns = kept->started_ms * 1000000u;
+    return run_init(&c->run, e);
+}
+
+static uint64_t time_left(const struct run *run)
+{
+    uint64_t ran_ms = (clock_ns() - run->started_ns) / 1000000u;
+
+    return run->limits.timeout_ms - MIN(ran_ms, run->limits.timeout_ms);
+}
+
+/* Time is up: ask (SIGINT, state survives), then insist. 1: over; -1. */
+static int interrupt(struct cell *c, struct err *e)
+{
+    struct channel *control = &c->session->guest->control;
+
+    if (context_send(control, FRAME_SIGNAL, NULL, c->context->pid, SIGINT, e) < 0) {
+        return -1;
+    }
+    int r = run_drive(&c->run, INTERRUPT_PATIENCE_MS, e);
+    if (r != 0) {
+        return r;
+    }
+    if (context_send(control, FRAME_SIGNAL, NULL, c->context->pid, SIGKILL, e) < 0) {
+        return -1;
+    }
+    r = run_drive(&c->run, EXIT_PATIENCE_MS, e);
+    return r < 0 ? -1 : 1;
+}
+
+/* The context is gone. Says why in run, and puts a pristine one in its place. */
+static int replace_context(struct cell *c, struct err *e)
+{
+    struct husk_session *s = c->session;
+    int status = SIGKILL;
+
+    if (!context_fate(s->guest, c->context->pid, &status)) {
+        status = SIGKILL;
+    }
+    c->run.signal = WIFSIGNALED(status) ? (uint32_t)WTERMSIG(status) : 0;
+    c->run.exit_code = WIFEXITED(status) ? (uint32_t)WEXITSTATUS(status) : 0;
+    channel_release(&c->context->channel);
+    c->context->used = false;
+    if (context_start(s->engine, s->guest, c->context, &s->guest->control, FRAME_CONTEXT, e) < 0) {
+        return -1;
+    }
+    session_keep_context(s, c->context);
+    return 0;
+}
+
+/* What it cost, and a context for the next cell if this one broke its own. */
+static int settle(struct cell *c, struct err *e)
+{
+    struct husk_session *s = c->session;
+    struct run *run = &c->run;
+    bool stop = run->cancelled || run->flooded || run->broke_protocol;
+
+    if (stop && !run->done) {
+        (void)context_send(&s->guest->control, FRAME_SIGNAL, NULL, c->context->pid, SIGKILL, e);
+    }
+    if (!s->guest->exited) {
+        bool went_wrong = !run->done || run->exit_code != 0;
+        if (usage_now(s, went_wrong, &s->guest->usage, e) < 0) {
+            return -1;
+        }
+        subtract(&s->guest->usage, &c->before);
+    }
+    if (!run->done && !s->guest->exited) {
+        if (replace_context(c, e) < 0) {
+            return -1;
+        }
+        run->done = true; /* as far as the verdict goes: signal and exit code are known */
+    }
+    return 0;
+}
+
+int cell_finish(struct cell *c, struct husk_result **ret, struct err *e)
+{
+    struct guest *g = c->session->guest;
+    struct run *run = &c->run;
+    bool timed_out = false;
+
+    int r = run_drive(run, (int64_t)time_left(run), e);
+    if (r == 0) {
+        timed_out = true;
+        r = interrupt(c, e);
+    }
+    if (r < 0 || settle(c, e) < 0) {
+        return -1;
+    }
+    g->end = timed_out ? LAUNCHER_END_TIMEOUT : g->end;
+    if (timed_out) {
+        run->done = false; /* whatever the interrupted cell said, its end is the timeout */
+    }
+    run_conclude(run, 0, true);
+    g->end = LAUNCHER_END_SELF;
+    *ret = TAKE_PTR(run->result);
+    return 0;
+}
+
+void cell_release(struct cell *c)
+{
+    fd_close(&c->run.in);
+    fd_close(&c->pipes[1]);
+    fd_close(&c->pipes[2]);
+    run_release(&c->run);
+}
+
+int husk_session_run(struct husk_session *s, uint32_t context, const struct husk_spec *spec,
+                     struct husk_result **ret, struct husk_error *error)
+{
+    struct err e = {0};
+    struct cell c;
+
+    int r = cell_start(&c, s, context, spec, &e);
+    if (r == 0) {
+        r = cell_finish(&c, ret, &e);
+    }
+    cell_release(&c);
+    if (r < 0) {
+        engine_error_export(&e, error);
+    }
+    return r;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A session's inside, shared by session.c (its life), session_cell.c (running in it) and session_keep.c (outliving us). */
+#pragma once
+
+#include "core/context.h"
+#include "core/run.h"
+
+#define CONTEXTS_MAX 64
+
+struct husk_session {
+    struct husk_engine *engine;
+    struct guest *guest;
+    struct limits limits;
+    struct context contexts[CONTEXTS_MAX];
+    bool kept; /* the launcher holds its descriptors for whoever comes after us */
+};
+
+struct context *session_context(struct husk_session *s, uint32_t id, bool checkpoint,
+                                struct err *e);
+
+/* A context with nothing in it, beside the others; and its end. Waits. */
+int session_fresh_context(struct husk_session *s, uint32_t *ret, struct husk_error *e);
+void session_end_context(struct husk_session *s, uint32_t id);
+
+/* session_cell.c */
+
+/* A cell that runs: everything to go on with it, also in another process. */
+struct cell {
+    struct husk_session *session;
+    struct context *context;
+    struct run run;
+    int pipes[3]; /* our ends; the first is the run's once it started */
+    struct launcher_usage before;
+};
+
+int cell_start(struct cell *c, struct husk_session *s, uint32_t context,
+               const struct husk_spec *spec, struct err *e);
+/* Waits for its end; *ret is the result. Then, or instead, cell_release(). */
+int cell_finish(struct cell *c, struct husk_result **ret, struct err *e);
+void cell_release(struct cell *c);
+
+/* session_keep.c: what the launcher holds for us, and how it is taken back. */
+#define KEEP_BOX 0       /* slot of the box's own ends */
+#define KEEP_CONTEXTS 1  /* and then one for each context */
+#define KEEP_CELLS 65    /* and for the cell that runs in it */
+
+void session_keep(struct husk_session *s, const char *tag);
+void session_keep_context(struct husk_session *s, const struct context *c);
+void session_drop_context(struct husk_session *s, const struct context *c);
+void session_keep_cell(const struct cell *c, const char *tag);
+void session_drop_cell(const struct cell *c);
+
+/* A cell that an earlier process started, as session_adopt() found it. */
+struct kept_cell {
+    uint32_t context;
+    uint8_t token[FRAME_TOKEN_SIZE];
+    uint64_t started_ms; /* clock_ms(), which all processes share */
+    char tag[33];
+    int out;
+    int err;
+};
+
+/* Puts what came back of one slot into place. The tag of the box goes to ret_tag (LAUNCHER_NOTE_MAX bytes). */
+struct husk_session *session_adopt(struct husk_engine *engine, struct guest *g);
+bool session_adopt_slot(struct husk_session *s, const struct launcher_rep *rep,
+                        struct fd_set_msg *fds, char *ret_tag, struct kept_cell *ret_cell);
+int cell_adopt(struct cell *c, struct husk_session *s, struct kept_cell *kept,
+               const struct husk_spec *spec, struct err *e);

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions that outlive the process that made them; see session_impl.h.
+ *
+ * A supervised launcher holds copies of a session's sockets and pipes, each with a note that says what it is. When this process is
+ * killed, the next one gets them back and puts the session together again: the interpreters never noticed. The notes come back
+ * from the launcher as we wrote them, so they are trusted, but what they name may be gone.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "core/session_impl.h"
+
+struct context_note {
+    uint32_t pid;
+    uint32_t is_checkpoint;
+};
+
+struct cell_note {
+    uint8_t token[FRAME_TOKEN_SIZE];
+    uint64_t started_ms;
+    char tag[33];
+};
+
+_Static_assert(sizeof(struct cell_note) <= LAUNCHER_NOTE_MAX, "a cell's note must fit");
+
+/* No answer is waited for: should the launcher be gone, there is nothing to outlive. */
+static void put(const struct husk_session *s, uint32_t slot, const void *note, size_t len,
+                const int *fds, size_t n)
+{
+    struct launcher_req req = {
+        .op = n > 0 ? LAUNCHER_KEEP : LAUNCHER_DROP,
+        .box_id = s->guest->box_id,
+        .keep.slot = slot,
+    };
+    struct err ignored;
+
+    if (len > 0) {
+        memcpy(req.keep.note, note, len);
+    }
+    (void)native_send(s->engine->native, &req, fds, n, &ignored);
+}
+
+static uint32_t index_of(const struct husk_session *s, const struct context *c)
+{
+    return (uint32_t)(c - s->contexts);
+}
+
+void session_keep(struct husk_session *s, const char *tag)
+{
+    const struct guest *g = s->guest;
+    const int fds[] = {g->control.fd, g->in, g->out, g->err};
+    char note[LAUNCHER_NOTE_MAX] = "";
+
+    (void)str_copy(note, sizeof(note), tag);
+    s->kept = true;
+    /* Its stdin may be closed; the others stay open as long as we hold the box. */
+    put(s, KEEP_BOX, note, sizeof(note), g->in >= 0 ? fds : (const int[]){fds[0], fds[2], fds[3]},
+        g->in >= 0 ? 4 : 3);
+    for (size_t i = 0; i < CONTEXTS_MAX; i++) {
+        session_keep_context(s, &s->contexts[i]);
+    }
+}
+
+void session_keep_context(struct husk_session *s, const struct context *c)
+{
+    struct context_note note = {.pid = c->pid, .is_checkpoint = c->is_checkpoint};
+
+    if (s->kept && c->used) {
+        put(s, KEEP_CONTEXTS + index_of(s, c), &note, sizeof(note), &c->channel.fd, 1);
+        s->contexts[index_of(s, c)].channel.leave_unread = true;
+    }
+}
+
+void session_drop_context(struct husk_session *s, const struct context *c)
+{
+    if (s->kept) {
+        put(s, KEEP_CONTEXTS + index_of(s, c), NULL, 0, NULL, 0);
+    }
+}
+
+void session_keep_cell(const struct cell *c, const char *tag)
+{
+    const int fds[] = {c->pipes[1], c->pipes[2]};
+    struct cell_note note = {.started_ms = clock_ms()};
+
+    if (c->session->kept && c->pipes[1] >= 0 && c->pipes[2] >= 0) {
+        memcpy(note.token, c->run.token, sizeof(note.token));
+        (void)str_copy(note.tag, sizeof(note.tag), tag);
+        put(c->session, KEEP_CELLS + index_of(c->session, c->context), &note, sizeof(note), fds, 2);
+    }
+}
+
+void session_drop_cell(const struct cell *c)
+{
+    if (c->session != NULL && c->session->kept) {
+        put(c->session, KEEP_CELLS + index_of(c->session, c->context), NULL, 0, NULL, 0);
+    }
+}
+
+struct husk_session *session_adopt(struct husk_engine *engine, struct guest *g)
+{
+    struct husk_session *s = calloc(1, sizeof(*s));
+
+    if (s != NULL) {
+        s->engine = engine;
+        s->guest = g;
+        s->kept = true;
+    }
+    return s;
+}
+
+static void adopt_box(struct husk_session *s, struct fd_set_msg *fds)
+{
+    struct guest *g = s->guest;
+    size_t at = 0;
+
+    channel_init(&g->control, take_fd(&fds->fds[at++]));
+    g->in = fds->n == 4 ? take_fd(&fds->fds[at++]) : -1;
+    g->out = take_fd(&fds->fds[at++]);
+    g->err = take_fd(&fds->fds[at++]);
+    g->state = GUEST_READY;
+}
+
+static void adopt_context(struct husk_session *s, uint32_t id, const uint8_t *bytes,
+                          struct fd_set_msg *fds)
+{
+    struct context_note note;
+
+    memcpy(&note, bytes, sizeof(note));
+    s->contexts[id] = (struct context){
+        .used = true, .is_checkpoint = note.is_checkpoint != 0, .pid = note.pid};
+    channel_init(&s->contexts[id].channel, take_fd(&fds->fds[0]));
+    s->contexts[id].channel.leave_unread = true;
+}
+
+bool session_adopt_slot(struct husk_session *s, const struct launcher_rep *rep,
+                        struct fd_set_msg *fds, char *ret_tag, struct kept_cell *ret_cell)
+{
+    uint32_t slot = rep->kept.slot;
+    struct cell_note note;
+
+    if (slot == KEEP_BOX && fds->n >= 3) {
+        memcpy(ret_tag, rep->kept.note, LAUNCHER_NOTE_MAX);
+        ret_tag[LAUNCHER_NOTE_MAX - 1] = '\0';
+        adopt_box(s, fds);
+    } else if (slot >= KEEP_CONTEXTS && slot < KEEP_CONTEXTS + CONTEXTS_MAX && fds->n == 1) {
+        adopt_context(s, slot - KEEP_CONTEXTS, rep->kept.note, fds);
+    } else if (slot >= KEEP_CELLS && slot < KEEP_CELLS + CONTEXTS_MAX && fds->n == 2) {
+        memcpy(&note, rep->kept.note, sizeof(note));
+        *ret_cell = (struct kept_cell){.context = slot - KEEP_CELLS,
+                                       .started_ms = note.started_ms,
+                                       .out = take_fd(&fds->fds[0]),
+                                       .err = take_fd(&fds->fds[1])};
+        memcpy(ret_cell->token, note.token, sizeof(note.token));
+        memcpy(ret_cell->tag, note.tag, sizeof(note.tag));
+        ret_cell->tag[sizeof(ret_cell->tag) - 1] = '\0';
+        return true;
+    }
+    return false;
+}

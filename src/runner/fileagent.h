@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The file worker: reads, writes, lists and packs files of /workspace for whoever holds the other end of its socket
+ * (core/box_files.c). Runs inside the box with the rights of its user code and no more, so a path that hostile code
+ * rearranges leads nowhere that this code could not have gone itself.
+ *
+ * Every path is resolved beneath one directory descriptor with openat2(); nothing falls back to anything weaker.
+ */
+#pragma once
+
+#include "base/attr.h"
+
+/* Serves requests until the socket closes. For a process of its own, just forked. */
+NORETURN void fileagent_serve(int sock);

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the file worker share; see fileagent.h. Functions return 0 or -errno. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "wire/files_msg.h"
+
+struct agent {
+    int sock;
+    int root;            /* /workspace */
+    struct buf out;      /* a message that is being built */
+    uint64_t sent_ms;    /* when the last message was sent */
+    bool stream_is_open; /* DATA may still come in */
+    char body[FILES_BODY_MAX];
+
+    /* the request, */
+    struct files_req req;
+    char path[FILES_PATH_MAX + 1];
+    char to[FILES_PATH_MAX + 1];
+    /* and what will be said at its end */
+    struct files_done done;
+    char text[FILES_PATH_MAX + 1];
+};
+
+/* ---- fileagent_io.c: messages ---- */
+
+int agent_recv(struct agent *a, struct files_head *head); /* body in a->body; -EPIPE at the end */
+int agent_send(struct agent *a);                          /* a->out */
+int agent_tick(struct agent *a);                          /* says now and then that work goes on */
+int agent_send_info(struct agent *a, const struct stat *st);
+struct files_info agent_info(const struct stat *st);
+
+/* Bytes out, collected to messages of full size. */
+int agent_write(struct agent *a, const void *data, size_t n);
+int agent_flush(struct agent *a);
+/* The same without a copy: where up to *room bytes can be put, and how many were. */
+int agent_room(struct agent *a, char **ret, size_t *ret_room);
+void agent_wrote(struct agent *a, size_t n);
+
+/* The next bytes in: how many are in a->body, 0 at the end, -ECANCELED when it was given up, -errno. */
+ssize_t agent_read(struct agent *a);
+
+/* ---- fileagent_path.c: everything beneath a directory ---- */
+
+/* follow: links on the way that stay beneath. Otherwise there may be none. */
+int agent_open(int dir, const char *path, int flags, bool follow);
+/* The directory that path's last component is in, for use with *at() calls. */
+int agent_open_parent(int root, const char *path, bool make, const char **ret_name);
+/* Makes what is missing. *ret_made: the last component is new. */
+int agent_make_dirs(int root, const char *path, mode_t mode, bool *ret_made);
+
+/* A file that nobody sees under its name before all of it is there. */
+struct agent_file {
+    int dir; /* owned */
+    int fd;
+    char temp[40];
+};
+int agent_file_begin(struct agent_file *f, int dir); /* takes dir, also on failure */
+/* Gives it its name. mtime: seconds; NULL: now. Releases f, also on failure. */
+int agent_file_finish(struct agent_file *f, const char *name, mode_t mode, const int64_t *mtime);
+void agent_file_drop(struct agent_file *f);
+
+/* ---- fileagent_walk.c ---- */
+
+struct agent_walk {
+    struct agent *agent;
+    bool recursive;
+    bool strict;                   /* what cannot be entered is an error, not a gap */
+    uint64_t left;                 /* entries that may still be visited */
+    bool more;                     /* there is something that was not visited */
+    char path[FILES_PATH_MAX + 1]; /* of the entry, below where the walk began */
+    /* dir and name: the entry and where it is. st: of the entry itself, never of a link's target. */
+    int (*visit)(struct agent_walk *w, int dir, const char *name, const struct stat *st);
+};
+int agent_walk(struct agent_walk *w, int dir); /* takes dir */
+
+/* ---- requests ---- */
+
+int agent_list(struct agent *a);
+int agent_delete(struct agent *a);
+int agent_pack(struct agent *a);
+int agent_unpack(struct agent *a);

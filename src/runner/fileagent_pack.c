@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tar streams out of and into the workspace; see fileagent_impl.h and wire/tar.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "runner/fileagent_impl.h"
+#include "wire/tar.h"
+
+/* ---- PACK ---- */
+
+static int put_header(struct agent *a, const struct tar_entry *entry)
+{
+    AUTO_BUF struct buf header = BUF_INIT(2 * TAR_HEADER_MAX);
+
+    int r = tar_put_header(&header, entry);
+    return r < 0 ? r : agent_write(a, header.data, header.len);
+}
+
+static int put_zeros(struct agent *a, uint64_t n)
+{
+    static const char zeros[TAR_BLOCK];
+
+    while (n > 0) {
+        size_t part = n < sizeof(zeros) ? (size_t)n : sizeof(zeros);
+        int r = agent_write(a, zeros, part);
+        if (r < 0) {
+            return r;
+        }
+        n -= part;
+    }
+    return 0;
+}
+
+/* Exactly as many bytes as the header promised: a file that shrinks meanwhile is filled up with zeros. */
+static int put_content(struct agent *a, int fd, uint64_t size)
+{
+    uint64_t left = size;
+
+    while (left > 0) {
+        char *to;
+        size_t room;
+        int r = agent_room(a, &to, &room);
+        if (r < 0) {
+            return r;
+        }
+        ssize_t n = read(fd, to, left < room ? (size_t)left : room);
+        if (n < 0 && errno != EINTR) {
+            return -errno;
+        }
+        if (n == 0) {
+            break;
+        }
+        agent_wrote(a, n > 0 ? (size_t)n : 0);
+        left -= n > 0 ? (uint64_t)n : 0;
+    }
+    return put_zeros(a, left + (-size % TAR_BLOCK));
+}
+
+static int pack_file(struct agent *a, struct tar_entry *entry, int dir, const char *name)
+{
+    AUTO_CLOSE int fd = agent_open(dir, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, false);
+    struct stat st;
+
+    if (fd < 0) {
+        bool renamed = fd == -ENOENT || fd == -ELOOP || fd == -EXDEV || fd == -ENXIO;
+        return renamed ? 0 : fd;
+    }
+    if (fstat(fd, &st) < 0) {
+        return -errno;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        return 0;
+    }
+    entry->size = (uint64_t)st.st_size;
+    int r = put_header(a, entry);
+    return r < 0 ? r : put_content(a, fd, entry->size);
+}
+
+static int pack_link(struct agent *a, struct tar_entry *entry, int dir, const char *name)
+{
+    char target[FILES_PATH_MAX + 1];
+    ssize_t n = readlinkat(dir, name, target, sizeof(target));
+
+    if (n < 0) {
+        return errno == ENOENT || errno == EINVAL ? 0 : -errno;
+    }
+    if ((size_t)n == sizeof(target)) {
+        return -ENAMETOOLONG;
+    }
+    target[n] = '\0';
+    entry->link = target;
+    return put_header(a, entry);
+}
+
+static int pack_entry(struct agent_walk *w, int dir, const char *name, const struct stat *st)
+{
+    struct tar_entry entry = {
+        .name = w->path, .link = "", .mode = st->st_mode & 0777, .mtime = st->st_mtim.tv_sec};
+
+    switch (st->st_mode & S_IFMT) {
+    case S_IFREG:
+        entry.kind = TAR_FILE;
+        return pack_file(w->agent, &entry, dir, name);
+    case S_IFDIR:
+        entry.kind = TAR_DIRECTORY;
+        return put_header(w->agent, &entry);
+    case S_IFLNK:
+        entry.kind = TAR_LINK;
+        return pack_link(w->agent, &entry, dir, name);
+    default:
+        return 0; /* sockets and pipes mean nothing elsewhere */
+    }
+}
+
+int agent_pack(struct agent *a)
+{
+    AUTO_BUF struct buf end = BUF_INIT(TAR_HEADER_MAX);
+    struct agent_walk w = {.agent = a,
+                           .recursive = true,
+                           .strict = true,
+                           .left = FILES_ENTRIES_MAX,
+                           .visit = pack_entry};
+    int dir =
+        agent_open(a->root, a->path, O_RDONLY | O_DIRECTORY, (a->req.flags & FILES_FOLLOW) != 0);
+
+    if (dir < 0) {
+        return dir;
+    }
+    int r = agent_walk(&w, dir);
+    if (r < 0) {
+        (void)str_copy(a->text, sizeof(a->text), w.path);
+        return r;
+    }
+    r = tar_put_end(&end);
+    if (r == 0) {
+        r = agent_write(a, end.data, end.len);
+    }
+    return r < 0 ? r : agent_flush(a);
+}
+
+/* ---- UNPACK ---- */
+
+struct unpacking {
+    struct agent *agent;
+    int top;
+    struct agent_file file; /* that is being written */
+    bool has_file;
+    char name[FILES_PATH_MAX + 1]; /* its own, */
+    uint32_t mode;
+    int64_t mtime;
+};
+
+/* A link takes the place of whatever had its name, except directories. */
+static int place_link(struct unpacking *u, const struct tar_entry *entry)
+{
+    const char *name;
+    AUTO_CLOSE int dir = agent_open_parent(u->top, entry->name, true, &name);
+
+    if (dir < 0) {
+        return dir;
+    }
+    if (unlinkat(dir, name, 0) < 0 && errno != ENOENT) {
+        return -errno;
+    }
+    if (entry->kind == TAR_LINK) {
+        return symlinkat(entry->link, dir, name) < 0 ? -errno : 0;
+    }
+    const char *from_name;
+    AUTO_CLOSE int from = agent_open_parent(u->top, entry->link, false, &from_name);
+    if (from < 0) {
+        return from;
+    }
+    return linkat(from, from_name, dir, name, 0) < 0 ? -errno : 0; /* 0: a link is not followed */
+}
+
+static int begin_file(struct unpacking *u, const struct tar_entry *entry)
+{
+    const char *name;
+    int dir = agent_open_parent(u->top, entry->name, true, &name);
+
+    if (dir < 0) {
+        return dir;
+    }
+    int r = agent_file_begin(&u->file, dir);
+    if (r < 0) {
+        return r;
+    }
+    u->has_file = true;
+    u->mode = entry->mode;
+    u->mtime = entry->mtime;
+    return str_copy(u->name, sizeof(u->name), name);
+}
+
+static int on_entry(void *user, const struct tar_entry *entry)
+{
+    struct unpacking *u = user;
+    struct agent *a = u->agent;
+    bool made;
+    int dir;
+    int r;
+
+    (void)str_copy(a->text, sizeof(a->text), entry->name); /* whatever fails now is about it */
+    if (a->done.count >= MIN(a->req.length, FILES_ENTRIES_MAX)) {
+        return -E2BIG;
+    }
+    switch (entry->kind) {
+    case TAR_DIRECTORY:
+        /* Always usable by its owner: entries below it may follow. */
+        dir = agent_make_dirs(u->top, entry->name, entry->mode | 0700, &made);
+        if (dir < 0) {
+            return dir;
+        }
+        close(dir);
+        a->done.count++;
+        return 0;
+    case TAR_FILE:
+        return begin_file(u, entry); /* counts when it is complete */
+    default:
+        r = place_link(u, entry);
+        a->done.count += r == 0 ? 1 : 0;
+        return r;
+    }
+}
+
+static int on_data(void *user, const char *data, size_t n)
+{
+    struct unpacking *u = user;
+
+    return fd_write_all(u->file.fd, data, n);
+}
+
+static int on_end(void *user)
+{
+    struct unpacking *u = user;
+
+    u->has_file = false;
+    int r = agent_file_finish(&u->file, u->name, u->mode, &u->mtime);
+    u->agent->done.count += r == 0 ? 1 : 0;
+    return r;
+}
+
+static int unpack_stream(struct agent *a, struct tar_reader *reader)
+{
+    for (;;) {
+        ssize_t n = agent_read(a);
+        if (n < 0) {
+            return (int)n;
+        }
+        int r = n > 0 ? tar_reader_feed(reader, a->body, (size_t)n) : tar_reader_finish(reader);
+        if (r < 0 || n == 0) {
+            return r;
+        }
+    }
+}
+
+int agent_unpack(struct agent *a)
+{
+    static const struct tar_events events = {.entry = on_entry, .data = on_data, .end = on_end};
+    struct unpacking u = {.agent = a};
+    struct tar_reader reader;
+    bool made;
+
+    u.top = agent_make_dirs(a->root, a->path, 0755, &made);
+    if (u.top < 0) {
+        return u.top;
+    }
+    tar_reader_init(&reader, &events, &u);
+    int r = unpack_stream(a, &reader);
+    if (u.has_file) {
+        agent_file_drop(&u.file);
+    }
+    if (r == 0) {
+        a->text[0] = '\0';
+    } else if (reader.problem != NULL && str_format(a->text, sizeof(a->text), "%.2000s: %s",
+                                                    reader.name, reader.problem) < 0) {
+        a->text[0] = '\0';
+    }
+    tar_reader_release(&reader);
+    close(u.top);
+    return r;
+}

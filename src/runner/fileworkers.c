@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* File workers of a session; see fileworkers.h. Static memory only: PID 1 must not disturb what it forks. */
+#include "runner/fileworkers.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+#include "runner/fileagent.h"
+#include "runner/rawfork.h"
+
+static struct {
+    pid_t pid; /* 0: free */
+    int sock;  /* -1: closed, the worker was killed */
+} workers[FILEWORKERS_MAX];
+
+/* One that was killed is waited for here if its place is needed before the news of its end was read. */
+static bool is_free(size_t i)
+{
+    if (workers[i].pid != 0 && workers[i].sock < 0 && waitpid(workers[i].pid, NULL, 0) >= 0) {
+        workers[i].pid = 0;
+    }
+    return workers[i].pid == 0;
+}
+
+void fileworkers_start(int sock)
+{
+    for (size_t i = 0; i < FILEWORKERS_MAX; i++) {
+        if (!is_free(i)) {
+            continue;
+        }
+        pid_t pid = rawfork_plain();
+        if (pid == 0) {
+            fileagent_serve(sock);
+        }
+        if (pid < 0) {
+            break;
+        }
+        workers[i].pid = pid;
+        workers[i].sock = sock;
+        return;
+    }
+    fd_close(&sock);
+}
+
+void fileworkers_watch(struct pollfd p[FILEWORKERS_MAX])
+{
+    for (size_t i = 0; i < FILEWORKERS_MAX; i++) {
+        /* No events: the close is always reported. */
+        p[i] = (struct pollfd){.fd = workers[i].pid != 0 ? workers[i].sock : -1};
+    }
+}
+
+void fileworkers_serve(const struct pollfd p[FILEWORKERS_MAX])
+{
+    for (size_t i = 0; i < FILEWORKERS_MAX; i++) {
+        if (p[i].fd >= 0 && p[i].revents != 0 && workers[i].pid != 0) {
+            (void)kill(workers[i].pid, SIGKILL); /* ours until it is reaped */
+            fd_close(&workers[i].sock);
+        }
+    }
+}
+
+bool fileworkers_reaped(pid_t pid)
+{
+    for (size_t i = 0; i < FILEWORKERS_MAX; i++) {
+        if (workers[i].pid == pid) {
+            fd_close(&workers[i].sock);
+            workers[i].pid = 0;
+            return true;
+        }
+    }
+    return false;
+}
+
+void fileworkers_forget(void)
+{
+    for (size_t i = 0; i < FILEWORKERS_MAX; i++) {
+        if (workers[i].pid != 0) {
+            fd_close(&workers[i].sock);
+            workers[i].pid = 0;
+        }
+    }
+}
