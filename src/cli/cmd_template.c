@@ -7,9 +7,9 @@
 
 #include "base/limits.h"
 #include "base/str.h"
+#include "base/suggest.h"
 #include "cli/commands.h"
 #include "cli/run_request.h"
-#include "cli/suggest.h"
 #include "cli/term.h"
 
 #define PRELOAD_MAX 64

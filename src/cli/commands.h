@@ -14,7 +14,7 @@
 #define PROGRAM "husk"
 
 enum {
-    EXIT_INCOMPLETE = 1, /* doctor: a mandatory layer is missing */
+    EXIT_INCOMPLETE = 1, /* doctor: a mandatory layer is missing; config: something is wrong */
     EXIT_TIMEOUT = 124,
     EXIT_HUSK = 125, /* husk itself failed, or was asked for something impossible */
     EXIT_MEMORY = 137,
@@ -28,12 +28,16 @@ struct command {
     int (*run)(int argc, char **argv);
 };
 
-extern const struct option_table run_table, doctor_table, template_table, version_table;
+extern const struct option_table run_table, doctor_table, template_table, config_table,
+    version_table, up_table, down_table;
 
 int cmd_run(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_template(int argc, char **argv);
+int cmd_config(int argc, char **argv);
 int cmd_version(int argc, char **argv);
+int cmd_up(int argc, char **argv);
+int cmd_down(int argc, char **argv);
 
 /* One line about what cannot be done, with where to look if an option is wrong; returns EXIT_HUSK. */
 int usage_error(const char *command, const struct err *e);

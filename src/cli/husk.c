@@ -5,14 +5,17 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "base/suggest.h"
 #include "cli/commands.h"
-#include "cli/suggest.h"
 #include "cli/term.h"
 
 static const struct command commands[] = {
     {"run", "run code or a script in a fresh sandbox", &run_table, cmd_run},
+    {"up", "start the server", &up_table, cmd_up},
+    {"down", "end the server", &down_table, cmd_down},
     {"doctor", "show what this machine can isolate", &doctor_table, cmd_doctor},
     {"template", "list, show and add templates", &template_table, cmd_template},
+    {"config", "show and check the settings of the server", &config_table, cmd_config},
     {"version", "show the version", &version_table, cmd_version},
 };
 
@@ -30,6 +33,7 @@ static void print_overview(FILE *to)
           "  husk run 'print(6 * 7)'\n"
           "  husk run --memory 256M --timeout 10 script.py first second\n"
           "  husk run --lang shell 'ls -la'\n"
+          "  husk up\n"
           "  husk doctor\n",
           to);
 }

@@ -9,9 +9,9 @@
 
 #include "base/parse.h"
 #include "base/str.h"
-#include "cli/suggest.h"
+#include "base/suggest.h"
 
-#define ROWS_MAX 48
+#define ROWS_MAX 96
 #define LONG_BASE 256 /* getopt_long() answers LONG_BASE + row for a long option */
 
 struct parser {

@@ -10,9 +10,9 @@
 
 #include "base/limits.h"
 #include "base/str.h"
+#include "base/suggest.h"
 #include "cli/commands.h"
 #include "cli/hostfile.h"
-#include "cli/suggest.h"
 
 static const struct {
     const char *word; /* what people type; the first of a language is its name */

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Defaults that depend on who starts huskd and on other settings; see config_impl.h. */
+#include <limits.h>
+
+#include "base/limits.h"
+#include "base/str.h"
+#include "config/config_impl.h"
+
+static bool is_open(const struct config_loader *l, enum config_key key)
+{
+    return l->c->origin[key].source == CONFIG_FROM_DEFAULT;
+}
+
+static void set(struct config_loader *l, enum config_key key, const char *value)
+{
+    config_apply(l, key, value, (struct config_origin){0});
+}
+
+static void set_joined(struct config_loader *l, enum config_key key, const char *dir,
+                       const char *name)
+{
+    char path[PATH_MAX];
+
+    if (str_format(path, sizeof(path), "%s/%s", dir, name) < 0) {
+        config_error(l->report, "default: %s: the directory's name is too long; set %s",
+                     config_rows[key].key, config_rows[key].key);
+        return;
+    }
+    set(l, key, path);
+}
+
+/* Absolute, or as if not set: the XDG base directory rules. */
+static const char *directory(const struct config_loader *l, const char *variable)
+{
+    const char *dir = config_env_get(l->in, variable);
+
+    return dir != NULL && dir[0] == '/' ? dir : NULL;
+}
+
+static void default_data(struct config_loader *l)
+{
+    const char *state = directory(l, "XDG_STATE_HOME");
+    const char *home = directory(l, "HOME");
+
+    if (l->in->is_root) {
+        set(l, CONFIG_data, "/var/lib/husk");
+    } else if (state != NULL) {
+        set_joined(l, CONFIG_data, state, "husk");
+    } else if (home != NULL) {
+        set_joined(l, CONFIG_data, home, ".local/state/husk");
+    } else {
+        config_error(l->report,
+                     "default: data: neither XDG_STATE_HOME nor HOME says where; set data");
+    }
+}
+
+static void default_socket(struct config_loader *l)
+{
+    const char *runtime = directory(l, "XDG_RUNTIME_DIR");
+
+    if (is_open(l, CONFIG_data) && l->in->is_root) {
+        set(l, CONFIG_socket, "/run/husk/husk.sock");
+    } else if (is_open(l, CONFIG_data) && runtime != NULL) {
+        set_joined(l, CONFIG_socket, runtime, "husk/husk.sock");
+    } else if (l->c->data != NULL) { /* else that is an error already */
+        set_joined(l, CONFIG_socket, l->c->data, "husk.sock");
+    }
+}
+
+static void default_user(struct config_loader *l)
+{
+    struct err e;
+    uid_t uid;
+
+    if (l->in->is_root) {
+        set(l, CONFIG_user, config_account_find("husk", &uid) == 0 ? "husk" : "nobody");
+    } else if (config_text_set(&l->c->user, "", &e) < 0) {
+        config_error(l->report, "default: user: %s", e.msg);
+    }
+}
+
+static void default_disk(struct config_loader *l)
+{
+    struct limits limits = {.memory_bytes = l->c->memory_bytes};
+
+    limits_fill(&limits);
+    l->c->disk_bytes = limits.disk_bytes;
+}
+
+void config_default_rest(struct config_loader *l)
+{
+    if (is_open(l, CONFIG_data)) {
+        default_data(l);
+    }
+    if (is_open(l, CONFIG_socket)) {
+        default_socket(l);
+    }
+    if (is_open(l, CONFIG_user)) {
+        default_user(l);
+    }
+    if (is_open(l, CONFIG_disk)) {
+        default_disk(l);
+    }
+}
