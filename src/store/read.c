@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The typed reads of store.h, on the owner's thread: they never wait for the writer. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/attr.h"
+#include "base/str.h"
+#include "store/query.h"
+
+/* ---- one row ---- */
+
+/* By its one or two identifying columns. 0 with NULL when there is none. */
+static int find_row(struct store *st, enum record_type type, const char *first, const char *second,
+                    void **ret, struct err *e)
+{
+    sqlite3_stmt *stmt = conn_record(&st->reader, type, CONN_GET, e);
+    void *row = NULL;
+
+    if (stmt == NULL) {
+        return -1;
+    }
+    int rc = sqlite3_bind_text(stmt, 1, first, -1, SQLITE_STATIC);
+    if (rc == SQLITE_OK && second != NULL) {
+        rc = sqlite3_bind_text(stmt, 2, second, -1, SQLITE_STATIC);
+    }
+    rc = rc != SQLITE_OK ? rc : sqlite3_step(stmt);
+    if (rc == SQLITE_ROW) {
+        row = record_read(&records[type], stmt);
+        rc = row != NULL ? SQLITE_DONE : SQLITE_NOMEM;
+    }
+    query_done(stmt);
+    if (rc != SQLITE_DONE) {
+        return conn_err(&st->reader, rc, "read", e);
+    }
+    *ret = row;
+    return 0;
+}
+
+static int get_row(struct store *st, enum record_type type, const char *id, void **ret,
+                   struct err *e)
+{
+    void *row = NULL;
+
+    if (find_row(st, type, id, NULL, &row, e) != 0) {
+        return -1;
+    }
+    if (row == NULL) {
+        char shown[STORE_ID_MAX + 1];
+
+        str_printable(shown, sizeof(shown), id, strnlen(id, STORE_ID_MAX));
+        return err_set(e, ERR_NOT_FOUND, "no %s %s", records[type].what, shown);
+    }
+    *ret = row;
+    return 0;
+}
+
+int store_get_session(struct store *st, const char *id, struct store_session **ret, struct err *e)
+{
+    return get_row(st, RECORD_SESSION, id, (void **)ret, e);
+}
+
+int store_get_execution(struct store *st, const char *id, struct store_execution **ret,
+                        struct err *e)
+{
+    return get_row(st, RECORD_EXECUTION, id, (void **)ret, e);
+}
+
+int store_get_template(struct store *st, const char *name, struct store_template **ret,
+                       struct err *e)
+{
+    return get_row(st, RECORD_TEMPLATE, name, (void **)ret, e);
+}
+
+int store_find_key(struct store *st, const char *scope, const char *key, int64_t now_ms,
+                   struct store_key **ret, struct err *e)
+{
+    void *row = NULL;
+
+    if (find_row(st, RECORD_KEY, scope, key, &row, e) != 0) {
+        return -1;
+    }
+    struct store_key *found = row;
+    if (found != NULL && found->created_ms <= now_ms - st->key_retention_ms) {
+        free(found);
+        found = NULL;
+    }
+    *ret = found;
+    return 0;
+}
+
+/* ---- many rows ---- */
+
+struct row_list {
+    void **rows;
+    size_t n;
+    size_t cap;
+};
+
+static int add_row(void *user, void *row, struct err *e)
+{
+    struct row_list *l = user;
+
+    if (l->n == l->cap) {
+        size_t cap = l->cap > 0 ? 2 * l->cap : 16;
+        void **more = reallocarray(l->rows, cap, sizeof(*more));
+
+        if (more == NULL) {
+            free(row);
+            return err_sys(e, ENOMEM, "list");
+        }
+        l->rows = more;
+        l->cap = cap;
+    }
+    l->rows[l->n++] = row;
+    return 0;
+}
+
+static void free_rows(void *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        free(((void **)rows)[i]);
+    }
+    free(rows);
+}
+
+static int list_rows(struct store *st, enum record_type type, const struct store_filter *f,
+                     struct row_list *ret, int64_t *ret_total, struct err *e)
+{
+    struct store_filter page = *f;
+    struct row_list l = {.rows = NULL};
+    int64_t total = 0;
+
+    page.limit = f->limit > 0 ? MIN(f->limit, STORE_PAGE_MAX) : STORE_PAGE_MAX;
+    if (query_count(st, type, f, &total, e) != 0 ||
+        query_walk(st, type, &page, add_row, &l, e) != 0) {
+        free_rows(l.rows, l.n);
+        return -1;
+    }
+    *ret = l;
+    *ret_total = total;
+    return 0;
+}
+
+#define LIST_FUNCTIONS(kind, type)                                                                 \
+    int store_list_##kind##s(struct store *st, const struct store_filter *f,                       \
+                             struct store_##kind##_list *ret, struct err *e)                       \
+    {                                                                                              \
+        struct row_list l;                                                                         \
+                                                                                                   \
+        if (list_rows(st, type, f, &l, &ret->total, e) != 0) {                                     \
+            return -1;                                                                             \
+        }                                                                                          \
+        ret->rows = (struct store_##kind **)l.rows;                                                \
+        ret->n = l.n;                                                                              \
+        return 0;                                                                                  \
+    }                                                                                              \
+    void store_##kind##_list_release(struct store_##kind##_list *l)                                \
+    {                                                                                              \
+        free_rows(l->rows, l->n);                                                                  \
+        *l = (struct store_##kind##_list){.rows = NULL};                                           \
+    }                                                                                              \
+    void store_##kind##_free(struct store_##kind *row)                                             \
+    {                                                                                              \
+        free(row);                                                                                 \
+    }
+
+LIST_FUNCTIONS(session, RECORD_SESSION)
+LIST_FUNCTIONS(execution, RECORD_EXECUTION)
+LIST_FUNCTIONS(template, RECORD_TEMPLATE)
+
+void store_key_free(struct store_key *k)
+{
+    free(k);
+}
+
+int store_find_agent(struct store *st, const char *agent_id, struct store_session **ret,
+                     struct err *e)
+{
+    struct store_filter f = {.agent_id = agent_id, .live = true, .limit = 1};
+    struct row_list l = {.rows = NULL};
+
+    if (query_walk(st, RECORD_SESSION, &f, add_row, &l, e) != 0) {
+        free_rows(l.rows, l.n);
+        return -1;
+    }
+    *ret = l.n > 0 ? l.rows[0] : NULL;
+    free(l.rows);
+    return 0;
+}
+
+struct session_visit {
+    int (*fn)(void *user, const struct store_session *s, struct err *e);
+    void *user;
+};
+
+static int visit_session(void *user, void *row, struct err *e)
+{
+    AUTO_FREE void *owned = row;
+    const struct session_visit *visit = user;
+
+    return visit->fn(visit->user, owned, e);
+}
+
+int store_each_session(struct store *st, const struct store_filter *f,
+                       int (*fn)(void *user, const struct store_session *s, struct err *e),
+                       void *user, struct err *e)
+{
+    struct session_visit visit = {fn, user};
+
+    return query_walk(st, RECORD_SESSION, f, visit_session, &visit, e);
+}
+
+struct execution_visit {
+    int (*fn)(void *user, const struct store_execution *x, struct err *e);
+    void *user;
+};
+
+static int visit_execution(void *user, void *row, struct err *e)
+{
+    AUTO_FREE void *owned = row;
+    const struct execution_visit *visit = user;
+
+    return visit->fn(visit->user, owned, e);
+}
+
+int store_each_execution(struct store *st, const struct store_filter *f,
+                         int (*fn)(void *user, const struct store_execution *x, struct err *e),
+                         void *user, struct err *e)
+{
+    struct execution_visit visit = {fn, user};
+
+    return query_walk(st, RECORD_EXECUTION, f, visit_execution, &visit, e);
+}
