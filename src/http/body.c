@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bodies of requests: decoded in the block and handed on, collected or skipped. See conn.h. */
+#include <assert.h>
+
+#include "base/attr.h"
+#include "http/conn.h"
+
+/* The client waits with its body until it hears that we want it. */
+static void send_continue(struct http_request *req)
+{
+    static const char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    struct http_conn *c = req->conn;
+
+    if (req->is_continue_due && c->state != CONN_DEAD) {
+        req->is_continue_due = false;
+        if (http_out_copy(&c->out, &c->server->pool, line, sizeof(line) - 1) < 0) {
+            http_conn_doom(c);
+        }
+    }
+}
+
+static void start_body(struct http_request *req, enum body_mode mode, uint64_t max)
+{
+    struct http_conn *c = req->conn;
+    const struct http_head *h = &c->block->head;
+
+    if (req->is_refused) {
+        return;
+    }
+    if (c->state == CONN_DEAD) { /* nothing will come, and nobody waits for an answer */
+        req->reply = REPLY_DONE;
+        http_conn_wake(c);
+        return;
+    }
+    assert(req->body_mode == BODY_WAITING);
+    req->body_max = max;
+    req->body_mode = mode;
+    c->window_start = uv_now(c->server->loop);
+    c->window_bytes = 0;
+    if (h->content_length > max) {
+        http_request_refuse(req, 413, "body too large");
+    } else {
+        send_continue(req);
+    }
+    http_conn_wake(c);
+}
+
+void http_collect(struct http_request *req, size_t max,
+                  void (*on_body)(void *user, struct http_request *req, char *data, size_t len))
+{
+    req->on_body = on_body;
+    req->body = BUF_INIT(max);
+    start_body(req, BODY_COLLECT, max);
+}
+
+void http_stream_body(struct http_request *req, const struct http_sink *sink)
+{
+    req->sink = *sink;
+    start_body(req, BODY_STREAM, sink->max);
+}
+
+void http_body_pause(struct http_request *req)
+{
+    req->is_body_paused = true;
+}
+
+void http_body_resume(struct http_request *req)
+{
+    req->is_body_paused = false;
+    http_conn_wake(req->conn);
+}
+
+bool http_body_wants_input(const struct http_request *req)
+{
+    if (req->is_body_done) {
+        return false;
+    }
+    switch (req->body_mode) {
+    case BODY_WAITING:
+        return false;
+    case BODY_DISCARD:
+        return !req->conn->is_closing;
+    case BODY_COLLECT:
+    case BODY_STREAM:
+        break;
+    }
+    return !req->is_body_paused;
+}
+
+static void deliver(struct http_request *req, const char *data, size_t len)
+{
+    uint64_t most = req->body_mode == BODY_DISCARD ? DISCARD_MOST : req->body_max;
+
+    req->body_got += len;
+    if (req->body_got > most && req->body_mode != BODY_WAITING) {
+        if (req->body_mode == BODY_DISCARD) {
+            req->conn->is_closing = true; /* the answer is under way; the connection ends with it */
+            req->conn->is_lingering = true;
+        } else {
+            http_request_refuse(req, 413, "body too large");
+        }
+        return;
+    }
+    if (req->body_mode == BODY_COLLECT && buf_add(&req->body, data, len) < 0) {
+        http_conn_doom(req->conn);
+    } else if (req->body_mode == BODY_STREAM) {
+        req->sink.on_data(req->user, req, data, len);
+    }
+}
+
+/* Everything is in the block already, as with nearly all requests: no copy. */
+static bool collect_in_place(struct http_request *req, struct block *b)
+{
+    uint64_t n = req->body_left;
+
+    if (req->body_mode != BODY_COLLECT || b->head.is_chunked || req->body_got > 0 ||
+        b->end - b->start < n) {
+        return false;
+    }
+    char *data = b->data + b->start;
+    b->start += (size_t)n;
+    b->floor = b->start;
+    req->body_left = 0;
+    req->is_body_done = true;
+    req->is_body_told = true;
+    req->on_body(req->user, req, data, (size_t)n);
+    return true;
+}
+
+static void take_sized(struct http_request *req, struct block *b)
+{
+    size_t n = (size_t)MIN(req->body_left, (uint64_t)(b->end - b->start));
+    const char *data = b->data + b->start;
+
+    b->start += n;
+    req->body_left -= n;
+    req->is_body_done = req->body_left == 0;
+    deliver(req, data, n);
+}
+
+static void take_chunked(struct http_request *req, struct block *b)
+{
+    const char *data = NULL;
+    size_t len = 0;
+    size_t used = 0;
+
+    enum http_chunked_step step =
+        http_chunked_next(&req->chunked, b->data + b->start, b->end - b->start, &used, &data, &len);
+    b->start += used;
+    switch (step) {
+    case HTTP_CHUNKED_BAD:
+        http_request_refuse(req, 400, "malformed chunked body");
+        break;
+    case HTTP_CHUNKED_PIECE:
+        deliver(req, data, len);
+        break;
+    case HTTP_CHUNKED_END:
+        req->is_body_done = true;
+        break;
+    case HTTP_CHUNKED_MORE:
+        break;
+    }
+}
+
+/* Tells the handler once that the body is complete. */
+static bool tell_end(struct http_request *req)
+{
+    if (!req->is_body_done || req->is_body_told || req->reply == REPLY_DONE) {
+        return false;
+    }
+    if (req->body_mode == BODY_COLLECT) {
+        req->is_body_told = true;
+        req->on_body(req->user, req, req->body.data, req->body.len);
+        return true;
+    }
+    if (req->body_mode == BODY_STREAM && !req->is_body_paused) {
+        req->is_body_told = true;
+        req->sink.on_end(req->user, req);
+        return true;
+    }
+    return false;
+}
+
+bool http_body_step(struct http_conn *c)
+{
+    struct http_request *req = &c->req;
+    struct block *b = c->block;
+
+    if (req->reply == REPLY_DONE && !req->is_body_done && req->body_mode != BODY_DISCARD) {
+        req->body_mode = BODY_DISCARD; /* answered without the (rest of the) body */
+        req->body_got = 0;
+    }
+    if (http_body_wants_input(req) && b->start < b->end) {
+        if (!collect_in_place(req, b)) {
+            (b->head.is_chunked ? take_chunked : take_sized)(req, b);
+        }
+        return true;
+    }
+    return tell_end(req);
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Birth, input and death of a connection; see conn.h. What happens in between is in conn_run.c. */
+#include "http/conn.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+/* ---- birth and death ---- */
+
+struct http_conn *http_conn_new(struct http_server *s, int fd, const struct http_peer *peer)
+{
+    struct http_conn *c = calloc(1, sizeof(*c));
+
+    if (c == NULL) {
+        return NULL;
+    }
+    c->server = s;
+    c->fd = fd;
+    c->peer = *peer;
+    c->since = uv_now(s->loop);
+    c->req.conn = c;
+    c->req.fields.max = REPLY_FIELDS_MAX;
+    if (uv_poll_init(s->loop, &c->poll, fd) != 0) {
+        free(c);
+        return NULL;
+    }
+    c->poll.data = c;
+    c->next = s->conns;
+    if (c->next != NULL) {
+        c->next->prev = c;
+    }
+    s->conns = c;
+    s->memories++;
+    s->stats.open++;
+    http_server_tick_on(s);
+    http_conn_wake(c);
+    return c;
+}
+
+void http_conn_wake(struct http_conn *c)
+{
+    if (c->is_awake || c->is_running) {
+        return;
+    }
+    c->is_awake = true;
+    c->next_awake = c->server->awake;
+    c->server->awake = c;
+    http_server_wake(c->server);
+}
+
+void http_conn_doom(struct http_conn *c)
+{
+    c->is_doomed = true;
+    http_conn_wake(c);
+}
+
+/*
+ * Frees the memory once the poll is closed, the handler has no business with it, and no list has
+ * it.
+ */
+void http_conn_forget(struct http_conn *c)
+{
+    struct http_server *s = c->server;
+
+    if (c->state != CONN_DEAD || !c->is_poll_closed || c->is_orphan || c->is_awake ||
+        c->is_running) {
+        return;
+    }
+    http_block_give(c);
+    buf_release(&c->req.fields);
+    free(c);
+    s->memories--;
+    http_server_forget(s);
+}
+
+static void on_poll_closed(uv_handle_t *handle)
+{
+    struct http_conn *c = handle->data;
+
+    c->is_poll_closed = true;
+    http_conn_forget(c);
+}
+
+static void unlink_conn(struct http_conn *c)
+{
+    struct http_server *s = c->server;
+
+    if (c->prev != NULL) {
+        c->prev->next = c->next;
+    } else {
+        s->conns = c->next;
+    }
+    if (c->next != NULL) {
+        c->next->prev = c->prev;
+    }
+    if (c->is_counted) {
+        http_peers_remove(s->peers, c->key);
+    }
+    s->over_limit -= c->is_over_limit ? 1 : 0;
+    s->stats.open--;
+    if (s->is_draining && s->stats.open == 0) {
+        http_server_wake(s);
+    }
+}
+
+/*
+ * A request whose handler wants no on_done, and will answer later, keeps the memory until it does:
+ * else it would answer into freed memory. One whose handler waits for the body will never be heard
+ * of again.
+ */
+static bool is_answer_due(const struct http_request *req)
+{
+    bool waits_for_body = req->body_mode == BODY_COLLECT || req->body_mode == BODY_STREAM;
+
+    return req->reply != REPLY_DONE && req->on_done == NULL && req->websocket == NULL &&
+           !(waits_for_body && !req->is_body_told);
+}
+
+void http_conn_kill(struct http_conn *c, bool is_final)
+{
+    bool has_request = c->state == CONN_REQUEST;
+
+    if (c->state == CONN_DEAD) {
+        return;
+    }
+    c->state = CONN_DEAD;
+    uv_close((uv_handle_t *)&c->poll, on_poll_closed);
+    fd_close(&c->fd);
+    http_out_release(&c->out, &c->server->pool);
+    unlink_conn(c);
+    if (has_request && !is_final && is_answer_due(&c->req)) {
+        c->is_orphan = true;
+    } else if (has_request) {
+        http_request_end(c, HTTP_GONE);
+    }
+}
+
+/* ---- input ---- */
+
+bool http_conn_wants_input(const struct http_conn *c)
+{
+    size_t high = c->server->config.limits.queue_high;
+
+    if (c->is_eof || c->is_doomed || c->state == CONN_DEAD) {
+        return false;
+    }
+    if (c->state == CONN_REQUEST) {
+        return c->req.websocket != NULL ? http_websocket_wants_input(&c->req)
+                                        : http_body_wants_input(&c->req);
+    }
+    return c->state == CONN_LINGER || (!c->is_closing && c->out.queued <= high);
+}
+
+/* Reads once; the poll tells again if there is more. */
+static void read_input(struct http_conn *c)
+{
+    if (c->block == NULL) {
+        c->block = http_block_take(c->server);
+        if (c->block == NULL) {
+            c->is_doomed = true;
+            return;
+        }
+    }
+    struct block *b = c->block;
+    if (c->state == CONN_LINGER) {
+        b->start = b->end;
+    }
+    if (!http_block_make_room(b, c->state == CONN_HEAD)) {
+        return;
+    }
+    bool is_first = c->state == CONN_HEAD && b->start == b->end;
+    ssize_t n = recv(c->fd, b->data + b->end, BLOCK_BYTES - b->end, MSG_DONTWAIT);
+    if (n > 0) {
+        b->end += (size_t)n;
+        c->window_bytes += (uint64_t)n;
+        if (is_first) {
+            c->since = uv_now(c->server->loop);
+        }
+    } else if (n == 0) {
+        c->is_eof = true;
+    } else if (errno != EAGAIN && errno != EINTR) {
+        c->is_doomed = true;
+    }
+}
+
+void http_conn_on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct http_conn *c = poll->data;
+
+    if (status < 0 || (events & UV_PRIORITIZED) != 0) {
+        c->is_doomed = true;
+    }
+    if ((events & UV_DISCONNECT) != 0) {
+        c->has_hung_up = true;
+    }
+    if ((events & UV_READABLE) != 0) {
+        if (http_conn_wants_input(c)) {
+            read_input(c);
+        } else {
+            c->is_read_off = true;
+        }
+    }
+    http_conn_run(c);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside of the HTTP server: a connection, its one request, and who does what.
+ *
+ *     listen.c     accepts, counts, makes connections
+ *     block.c      memory for input
+ *     conn.c       birth, input, death
+ *     conn_run.c   what to do next: steps, sending, waiting
+ *     request.c    begins and ends a request, accessors
+ *     body.c       the request's body: decode, collect, stream, discard
+ *     reply.c      the answer's head and body
+ *     timeouts.c   one coarse tick over all connections
+ *
+ * A connection has one request at a time, which lives inside it. Whatever a handler calls only
+ * queues and marks: http_conn_wake() puts the connection on the server's list, and http_conn_run()
+ * later does the work from the loop. So no callback is ever entered from inside a handler's call,
+ * answers to pipelined requests leave in one write, and a handler may answer any request from
+ * anywhere on the thread.
+ */
+#pragma once
+
+#include "base/buf.h"
+#include "http/chunked.h"
+#include "http/out.h"
+#include "http/peers.h"
+#include "http/server.h"
+#include "http/target.h"
+
+/*
+ * Last: it brings sys/param.h, whose MIN and MAX clash with those of base/attr.h unless they come
+ * after.
+ */
+#include <uv.h>
+
+#define BLOCK_BYTES 32768
+#define BLOCK_POOL_MOST 128
+#define DISCARD_MOST 65536    /* unread body that is cheaper to skip than a new connection */
+#define REPLY_FIELDS_MAX 8192 /* bytes of header fields that a handler may add */
+#define REFUSED_MOST 64       /* connections beyond the limit that are told so */
+#define TICK_MS 250
+
+struct http_websocket_link;
+
+/* Input of one connection. Taken when bytes come, given back when it is idle. */
+struct block {
+    struct block *next;
+    size_t start; /* data[start] to data[end] are not yet used */
+    size_t end;
+    size_t floor; /* below is the head in use, which must stay */
+    struct http_head head;
+    struct http_target target;
+    char data[BLOCK_BYTES];
+};
+
+enum body_mode {
+    BODY_WAITING, /* the handler has not decided; what comes stays in the block and the socket */
+    BODY_COLLECT,
+    BODY_STREAM,
+    BODY_DISCARD,
+};
+
+enum reply_state { REPLY_NONE, REPLY_OPEN, REPLY_DONE };
+
+struct http_request {
+    struct http_conn *conn;
+    void *user;
+    void (*on_done)(void *user, enum http_end how);
+    void (*on_hangup)(void *user, struct http_request *req);
+    void (*on_drain)(void *user, struct http_request *req);
+    void (*on_body)(void *user, struct http_request *req, char *data, size_t len);
+    struct http_sink sink;
+
+    enum body_mode body_mode;
+    bool is_body_done; /* every byte was seen; on_end or on_body may still be due */
+    bool is_body_told; /* on_end or on_body was called */
+    bool is_body_paused;
+    bool is_continue_due; /* the client waits for 100 Continue */
+    struct http_chunked chunked;
+    uint64_t body_left; /* of Content-Length */
+    uint64_t body_got;
+    uint64_t body_max;
+    struct buf body; /* collected */
+
+    enum reply_state reply;
+    bool is_refused;  /* the server answered by itself: the handler's calls do nothing any more */
+    bool has_no_body; /* HEAD, 204, 304 */
+    bool is_chunked;
+    bool is_sized;
+    uint64_t reply_left; /* bytes still promised, when is_sized */
+    bool are_fields_bad;
+    struct buf fields; /* "Name: value\r\n" ... */
+    bool was_full;
+    bool is_sse;
+    struct http_websocket_link *websocket;
+};
+
+enum conn_state {
+    CONN_HEAD,    /* idle, or a head is coming */
+    CONN_REQUEST, /* the handler has been called */
+    CONN_LINGER,  /* answered and half closed; reads on so that the client sees the answer */
+    CONN_DEAD,    /* socket closed; the memory goes when nobody needs it any more */
+};
+
+struct http_conn {
+    struct http_server *server;
+    struct http_conn *prev; /* all connections */
+    struct http_conn *next;
+    struct http_conn *next_awake;
+    uv_poll_t poll;
+    int fd;
+    int armed; /* events that the poll waits for */
+    enum conn_state state;
+    bool is_awake;    /* on the list of those to run */
+    bool is_running;  /* inside http_conn_run() */
+    bool is_doomed;   /* to be dropped at the next chance */
+    bool is_read_off; /* bytes came while nobody wants any: wait for the end of the request */
+    bool is_eof;
+    bool has_hung_up;
+    bool is_closing;   /* no request after this one */
+    bool is_lingering; /* when closing: the client may still be sending */
+    bool is_held;      /* a head waits because too much output does */
+    bool is_orphan;    /* dead, but its handler has still to answer: the memory must stay */
+    bool is_poll_closed;
+    bool is_counted; /* in peers */
+    bool is_over_limit;
+    bool has_served; /* at least one request */
+    struct block *block;
+    struct http_out out;
+    struct http_peer peer;
+    struct http_peer_key key;
+    uint64_t since;        /* of the state; in CONN_HEAD: of its first byte, if there is one */
+    uint64_t window_start; /* of the body's rate */
+    uint64_t window_bytes;
+    uint64_t wrote_at; /* last time the kernel took something, or the queue began */
+    struct http_request req;
+};
+
+struct listener {
+    struct listener *next;
+    struct http_server *server;
+    uv_poll_t poll;
+    int fd;
+    bool is_unix;
+};
+
+struct http_server {
+    struct http_config config;
+    uv_loop_t *loop;
+    uv_idle_t idle; /* active while awake != NULL or a drain has to be told */
+    uv_timer_t tick;
+    unsigned handles; /* libuv handles of the server itself that are not closed yet */
+    bool is_ticking;
+    bool is_draining;
+    bool is_freed;
+    bool are_listeners_off;
+    uint64_t accept_again; /* when listeners_off */
+    uint64_t drain_deadline;
+    void (*on_drained)(void *user);
+    void *drained_user;
+    int reserve; /* a descriptor to be given up when they run out */
+    struct listener *listeners;
+    struct http_conn *conns;
+    struct http_conn *awake;
+    size_t memories; /* connections whose memory is not freed yet, closed ones included */
+    size_t over_limit;
+    struct http_peers *peers;
+    struct http_pool pool;
+    struct block *blocks; /* at rest */
+    size_t nblocks;
+    time_t date_second;
+    char date[32];
+    struct http_stats stats;
+};
+
+/* block.c */
+struct block *http_block_take(struct http_server *s); /* NULL without memory */
+void http_block_give(struct http_conn *c);
+void http_block_start_head(struct block *b); /* what is in it is read as a new head */
+/* False if there is no room behind the bytes in hand: they must be used first. */
+bool http_block_make_room(struct block *b, bool is_head);
+/* The head is complete and stays where it is from now on; leaves room for a body behind it. */
+void http_block_pin_head(struct block *b);
+
+/* listen.c */
+void http_listeners_pause(struct http_server *s);
+void http_listeners_resume(struct http_server *s);
+void http_listeners_close(struct http_server *s);
+
+/* conn.c */
+struct http_conn *http_conn_new(struct http_server *s, int fd, const struct http_peer *peer);
+void http_conn_wake(struct http_conn *c); /* run it soon; callable from anywhere */
+void http_conn_doom(struct http_conn *c);
+/* Closes the socket now. is_final: the server goes away, so its request ends in every case. */
+void http_conn_kill(struct http_conn *c, bool is_final);
+bool http_conn_wants_input(const struct http_conn *c);
+void http_conn_on_poll(uv_poll_t *poll, int status, int events);
+/*
+ * Frees the memory once the poll is closed, the handler has no business with it, and no list has
+ * it.
+ */
+void http_conn_forget(struct http_conn *c);
+
+/* conn_run.c */
+void http_conn_run(struct http_conn *c); /* from the loop only */
+/* Answers without a request in work and closes. */
+void http_conn_refuse(struct http_conn *c, int status, const char *why);
+
+/* request.c */
+void http_request_begin(struct http_conn *c);
+bool http_request_can_end(const struct http_conn *c);
+void http_request_end(struct http_conn *c, enum http_end how);
+/*
+ * Takes the request away from its handler and answers it; drops the connection if that is too late.
+ */
+void http_request_refuse(struct http_request *req, int status, const char *why);
+
+/* body.c */
+bool http_body_step(struct http_conn *c); /* true if something happened */
+bool http_body_wants_input(const struct http_request *req);
+
+/* reply.c */
+void http_reply_refusal(struct http_conn *c, const struct http_request *req, int status,
+                        const char *why);
+bool http_reply_may_start(struct http_request *req);
+void http_reply_field(struct http_request *req, const char *name, const char *value);
+int http_reply_head(struct http_request *req, int status, const char *type, uint64_t length);
+
+/* server.c */
+void http_server_wake(struct http_server *s);
+void http_server_forget(struct http_server *s); /* frees it once nothing of it is left */
+void http_server_tick_on(struct http_server *s);
+const char *http_server_date(struct http_server *s);
+
+/* timeouts.c */
+void http_timeouts_check(struct http_server *s);
+
+/* sse.c, websocket.c: what the server does for streams by itself */
+void http_sse_goodbye(struct http_request *req);
+void http_sse_heartbeat(struct http_request *req);
+bool http_websocket_step(struct http_conn *c);
+bool http_websocket_wants_input(const struct http_request *req);
+void http_websocket_goodbye(struct http_request *req);
+void http_websocket_tick(struct http_request *req, uint64_t now);
+void http_websocket_free(struct http_request *req);

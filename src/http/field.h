@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The small grammar that all header fields share (RFC 9110, 5.5 and 5.6): tokens, values, lists,
+ * parameters, media types. Pure: text in, verdict out.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* True if the character is in a set of one bit per ASCII character. */
+bool http_is_in(const uint64_t set[2], char c);
+bool http_is_token(const char *s, size_t n); /* at least one byte */
+bool http_is_value(const char *s, size_t n); /* no control byte but tab; may be empty */
+int http_hex_digit(char c);                  /* 0 to 15, or -1 */
+
+/* True if the comma-separated list holds the token, in any case. */
+bool http_list_has(const char *list, const char *token);
+
+/* True if the value is of that media type, whatever its parameters: "text/html; charset=utf-8". */
+bool http_type_is(const char *value, const char *type);
+
+/*
+ * The parameter of a value like `form-data; name="a \"b\""`, unquoted. Its length, -1 when it is
+ * absent, -2 when the value is malformed or the parameter is there twice or longer than size - 1
+ * bytes.
+ */
+int http_param(const char *value, const char *name, char *dst, size_t size);

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers: heads, whole bodies, and bodies piece by piece. See request.h and conn.h. */
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/attr.h"
+#include "base/str.h"
+#include "http/conn.h"
+#include "http/field.h"
+#include "http/status.h"
+
+#define HEAD_ROOM 512 /* everything in a head but type and added fields */
+#define ERROR_BODY_MAX 2048
+#define TYPE_MAX 256
+
+static char *put(char *p, const char *text, size_t n)
+{
+    memcpy(p, text, n);
+    return p + n;
+}
+
+static char *put_text(char *p, const char *text)
+{
+    return put(p, text, strlen(text));
+}
+
+static char *put_number(char *p, uint64_t value)
+{
+    char digits[20];
+    size_t n = 0;
+
+    do {
+        digits[n++] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    while (n > 0) {
+        *p++ = digits[--n];
+    }
+    return p;
+}
+
+/* ---- heads ---- */
+
+/* The rest of the body is too long, or may never come: then this connection cannot go on. */
+static bool body_forbids_reuse(const struct http_request *req)
+{
+    return !req->is_body_done && (req->is_continue_due || req->body_left > DISCARD_MOST);
+}
+
+/*
+ * Writes a head to the queue. fields: added lines, or NULL. length: HTTP_LENGTH_UNKNOWN for none.
+ */
+static int write_head(struct http_conn *c, int status, const char *type, uint64_t length,
+                      const struct buf *fields)
+{
+    size_t more = fields == NULL ? 0 : fields->len;
+    size_t type_len = type == NULL ? 0 : strlen(type);
+    bool is_chunked = c->req.is_chunked;
+
+    char *start = http_out_reserve(&c->out, &c->server->pool, HEAD_ROOM + type_len + more);
+    if (start == NULL) {
+        http_conn_doom(c);
+        return -1;
+    }
+    char *p = put_text(start, "HTTP/1.1 ");
+    p = put_number(p, (uint64_t)status);
+    *p++ = ' ';
+    p = put_text(p, http_reason(status));
+    p = put_text(p, "\r\nDate: ");
+    p = put_text(p, http_server_date(c->server));
+    if (type != NULL) {
+        p = put_text(p, "\r\nContent-Type: ");
+        p = put(p, type, type_len);
+    }
+    if (is_chunked) {
+        p = put_text(p, "\r\nTransfer-Encoding: chunked");
+    } else if (length != HTTP_LENGTH_UNKNOWN) {
+        p = put_text(p, "\r\nContent-Length: ");
+        p = put_number(p, length);
+    }
+    if (c->is_closing) {
+        p = put_text(p, "\r\nConnection: close");
+    }
+    p = put(p, "\r\n", 2);
+    if (more > 0) {
+        p = put(p, fields->data, more);
+    }
+    p = put(p, "\r\n", 2);
+    http_out_commit(&c->out, (size_t)(p - start));
+    return 0;
+}
+
+/*
+ * False when the request's answer goes nowhere any more; a second answer is a bug of the handler.
+ */
+bool http_reply_may_start(struct http_request *req)
+{
+    struct http_conn *c = req->conn;
+
+    if (req->is_refused) {
+        return false;
+    }
+    assert(req->reply == REPLY_NONE);
+    http_conn_wake(c);
+    if (c->state == CONN_DEAD || c->is_doomed) {
+        req->reply = REPLY_DONE;
+        return false;
+    }
+    return true;
+}
+
+/*
+ * Starts an answer of that length, or of unknown length. Leaves it open. -1 when it became an error
+ * (answered as such) or goes nowhere.
+ */
+int http_reply_head(struct http_request *req, int status, const char *type, uint64_t length)
+{
+    struct http_conn *c = req->conn;
+    const struct http_head *h = &c->block->head;
+    bool is_type_bad =
+        type != NULL && (strlen(type) > TYPE_MAX || !http_is_value(type, strlen(type)));
+
+    if (req->are_fields_bad || is_type_bad) {
+        http_request_refuse(req, 500, "the answer had a malformed header field");
+        return -1;
+    }
+    bool never_has_body = status == 101 || status == 204 || status == 304;
+    req->reply = REPLY_OPEN;
+    req->has_no_body = never_has_body || h->method == HTTP_HEAD;
+    req->is_sized = length != HTTP_LENGTH_UNKNOWN;
+    req->is_chunked = !req->is_sized && h->minor == 1 && !req->has_no_body;
+    req->reply_left = req->is_sized ? length : 0;
+    c->is_closing = c->is_closing || body_forbids_reuse(req) || c->server->is_draining ||
+                    (!req->is_sized && !req->is_chunked && !req->has_no_body);
+    return write_head(c, status, type, never_has_body ? HTTP_LENGTH_UNKNOWN : length, &req->fields);
+}
+
+/* Fields that the server writes by itself: a second one could break the framing. */
+static bool is_reserved(const char *name)
+{
+    static const char *const names[] = {"Connection", "Content-Length", "Content-Type", "Date",
+                                        "Transfer-Encoding"};
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        if (strcasecmp(name, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void http_reply_field(struct http_request *req, const char *name, const char *value)
+{
+    size_t before = req->fields.len;
+
+    if (!http_is_token(name, strlen(name)) || !http_is_value(value, strlen(value)) ||
+        buf_add_str(&req->fields, name) < 0 || buf_add(&req->fields, ": ", 2) < 0 ||
+        buf_add_str(&req->fields, value) < 0 || buf_add(&req->fields, "\r\n", 2) < 0) {
+        req->fields.len = before;
+        req->are_fields_bad = true;
+    }
+}
+
+void http_add_header(struct http_request *req, const char *name, const char *value)
+{
+    if (is_reserved(name)) {
+        req->are_fields_bad = true;
+        return;
+    }
+    http_reply_field(req, name, value);
+}
+
+void http_add_headerf(struct http_request *req, const char *name, const char *fmt, ...)
+{
+    char value[1024];
+    va_list ap;
+
+    va_start(ap, fmt);
+    int n = vsnprintf(value, sizeof(value), fmt, ap);
+    va_end(ap);
+    if (n < 0 || (size_t)n >= sizeof(value)) {
+        req->are_fields_bad = true;
+        return;
+    }
+    http_add_header(req, name, value);
+}
+
+/* ---- errors ---- */
+
+static size_t error_body(struct http_conn *c, const struct http_request *req, int status,
+                         const char *why, char dst[ERROR_BODY_MAX])
+{
+    const struct http_config *config = &c->server->config;
+    char plain[512];
+
+    if (config->error_body != NULL) {
+        return MIN(config->error_body(config->user, req, status, why, dst, ERROR_BODY_MAX),
+                   (size_t)ERROR_BODY_MAX);
+    }
+    str_printable(plain, sizeof(plain), why, strlen(why));
+    for (char *p = plain; *p != '\0'; p++) {
+        if (*p == '"' || *p == '\\' || *p == '\n' || *p == '\t') {
+            *p = ' '; /* what JSON would need escapes for */
+        }
+    }
+    return str_format(dst, ERROR_BODY_MAX, "{\"error\":\"%s\"}\n", plain) < 0 ? 0 : strlen(dst);
+}
+
+void http_reply_refusal(struct http_conn *c, const struct http_request *req, int status,
+                        const char *why)
+{
+    char body[ERROR_BODY_MAX];
+    size_t n = error_body(c, req, status, why, body);
+    bool is_head = req != NULL && c->block->head.method == HTTP_HEAD;
+
+    c->req.is_chunked = false;
+    if (write_head(c, status, "application/json", n, NULL) == 0 && !is_head &&
+        http_out_copy(&c->out, &c->server->pool, body, n) < 0) {
+        http_conn_doom(c);
+    }
+    http_conn_wake(c);
+}
+
+void http_reply_error(struct http_request *req, int status, const char *why)
+{
+    char body[ERROR_BODY_MAX];
+
+    if (!req->is_refused) {
+        http_reply(req, status, "application/json", body,
+                   error_body(req->conn, req, status, why, body));
+    }
+}
+
+/* ---- whole answers ---- */
+
+enum memory { MEMORY_COPIED, MEMORY_TAKEN, MEMORY_STATIC };
+
+static void reply(struct http_request *req, int status, const char *type, const struct iovec *body,
+                  enum memory memory)
+{
+    struct http_conn *c = req->conn;
+    int r = 0;
+
+    if (!http_reply_may_start(req) || http_reply_head(req, status, type, body->iov_len) < 0 ||
+        req->has_no_body) {
+        r = -1;
+    } else if (memory == MEMORY_COPIED) {
+        r = http_out_copy(&c->out, &c->server->pool, body->iov_base, body->iov_len);
+    } else if (memory == MEMORY_STATIC) {
+        r = http_out_borrow(&c->out, body->iov_base, body->iov_len);
+    } else {
+        if (http_out_take(&c->out, body->iov_base, body->iov_len) < 0) {
+            http_conn_doom(c);
+        }
+        req->reply = REPLY_DONE;
+        return;
+    }
+    if (memory == MEMORY_TAKEN) {
+        free(body->iov_base);
+    }
+    if (r == -ENOMEM) {
+        http_conn_doom(c);
+    }
+    req->reply = REPLY_DONE;
+}
+
+void http_reply(struct http_request *req, int status, const char *type, const void *data,
+                size_t len)
+{
+    struct iovec body = {(void *)data, len};
+
+    reply(req, status, type, &body, MEMORY_COPIED);
+}
+
+void http_reply_owned(struct http_request *req, int status, const char *type, char *data,
+                      size_t len)
+{
+    struct iovec body = {data, len};
+
+    reply(req, status, type, &body, MEMORY_TAKEN);
+}
+
+void http_reply_static(struct http_request *req, int status, const char *type, const void *data,
+                       size_t len)
+{
+    struct iovec body = {(void *)data, len};
+
+    reply(req, status, type, &body, MEMORY_STATIC);
+}
+
+/* ---- piece by piece ---- */
+
+void http_begin(struct http_request *req, int status, const char *type, uint64_t length)
+{
+    if (http_reply_may_start(req)) {
+        http_reply_head(req, status, type, length);
+    }
+}
+
+static int queue_piece(struct http_request *req, const void *data, size_t len)
+{
+    struct http_conn *c = req->conn;
+    struct http_pool *pool = &c->server->pool;
+    char size[24];
+
+    if (!req->is_chunked) {
+        return http_out_copy(&c->out, pool, data, len);
+    }
+    int n = snprintf(size, sizeof(size), "%zx\r\n", len);
+    int r = http_out_copy(&c->out, pool, size, (size_t)n);
+    if (r == 0) {
+        r = http_out_copy(&c->out, pool, data, len);
+    }
+    return r == 0 ? http_out_copy(&c->out, pool, "\r\n", 2) : r;
+}
+
+int http_write(struct http_request *req, const void *data, size_t len)
+{
+    struct http_conn *c = req->conn;
+    const struct http_limits *limits = &c->server->config.limits;
+
+    if (req->reply != REPLY_OPEN || c->state == CONN_DEAD || c->is_doomed) {
+        return -1;
+    }
+    if (req->is_sized) {
+        assert(len <= req->reply_left);
+        req->reply_left -= len;
+    }
+    if (len == 0 || req->has_no_body) {
+        return 0;
+    }
+    if (c->out.queued > limits->queue_max || queue_piece(req, data, len) < 0) {
+        http_conn_doom(c);
+        return -1;
+    }
+    req->was_full = req->was_full || c->out.queued > limits->queue_high;
+    http_conn_wake(c);
+    return 0;
+}
+
+void http_end(struct http_request *req)
+{
+    struct http_conn *c = req->conn;
+
+    if (req->reply == REPLY_DONE) {
+        return; /* it went nowhere long ago */
+    }
+    assert(req->reply == REPLY_OPEN);
+    req->reply = REPLY_DONE;
+    http_conn_wake(c);
+    if (c->state == CONN_DEAD) {
+        return;
+    }
+    bool is_short = req->is_sized && req->reply_left > 0 && !req->has_no_body;
+    if (is_short ||
+        (req->is_chunked && http_out_copy(&c->out, &c->server->pool, "0\r\n\r\n", 5) < 0)) {
+        http_conn_doom(c); /* a promised length that is not kept can only be shown by closing */
+    }
+}
+
+size_t http_queued(const struct http_request *req)
+{
+    return req->conn->out.queued;
+}
+
+bool http_is_full(const struct http_request *req)
+{
+    return req->conn->out.queued > req->conn->server->config.limits.queue_high;
+}
+
+void http_on_drain(struct http_request *req, void (*on_drain)(void *user, struct http_request *req))
+{
+    req->on_drain = on_drain;
+}

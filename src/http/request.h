@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a handler sees of the HTTP server: one request, its body, and the answer to it.
+ *
+ * The server calls the handler when the head of a request is complete and passes every check. The
+ * handler may take the body, and answers exactly once: by http_reply*(), by http_begin(),
+ * http_write() and http_end(), by http_sse_begin() or by http_websocket() (http/websocket.h). It
+ * may do so at once or at any later time.
+ *
+ * Life of a request: it is borrowed from the server and dead after on_done, which is called exactly
+ * once, after which no other callback comes and the pointer must not be used. A handler that keeps
+ * the pointer beyond its own return therefore sets on_done with http_request_own(). Without on_done
+ * the request stays valid until it is answered, even if the client has gone.
+ *
+ * No callback is ever called from inside one of these functions, so a handler needs no care about
+ * being entered twice. Everything happens on the loop's thread. Nothing here shows libuv.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "base/attr.h"
+#include "http/head.h"
+
+#define HTTP_LENGTH_UNKNOWN UINT64_MAX
+
+struct http_request;
+
+enum http_end {
+    HTTP_ANSWERED, /* every byte of the answer was handed to the kernel */
+    HTTP_GONE,     /* client gone, too slow, refused by the server itself, or the server stops */
+};
+
+struct http_peer {
+    bool is_unix;
+    pid_t pid; /* of a unix socket's client; 0 for TCP */
+    uid_t uid; /* likewise; (uid_t)-1 for TCP */
+    gid_t gid;
+    uint16_t port;    /* TCP only */
+    char address[48]; /* "192.0.2.1", "2001:db8::1", or "unix" */
+};
+
+/* ---- the head ---- */
+
+enum http_method http_method(const struct http_request *req);
+const char *http_path(const struct http_request *req);   /* decoded once, begins with '/', or "*" */
+const char *http_target(const struct http_request *req); /* as it was sent, with the query */
+const struct http_peer *http_peer(const struct http_request *req);
+
+/* The value of a header field (name in any case), or NULL. Of several: the first. */
+const char *http_header(const struct http_request *req, const char *name);
+/* Walks all fields: *at starts at 0. False at the end. */
+bool http_header_next(const struct http_request *req, size_t *at, const char **ret_name,
+                      const char **ret_value);
+
+/* The decoded value of the first query parameter of that name ("" if it has none), or NULL. */
+const char *http_query(const struct http_request *req, const char *name);
+bool http_query_next(const struct http_request *req, size_t *at, const char **ret_name,
+                     const char **ret_value);
+
+bool http_content_is(const struct http_request *req, const char *type); /* parameters ignored */
+bool http_has_body(const struct http_request *req);
+uint64_t http_content_length(const struct http_request *req); /* HTTP_LENGTH_UNKNOWN if chunked */
+
+/* ---- ownership ---- */
+
+/*
+ * user is handed to every callback of this request. on_done may be NULL (see above). May be called
+ * again, e.g. by the next stage of an answer: the last one counts.
+ */
+void http_request_own(struct http_request *req, void *user,
+                      void (*on_done)(void *user, enum http_end how));
+void *http_user(const struct http_request *req);
+
+/*
+ * Tells that the client closed its sending side while it waits for the answer. Nearly all clients
+ * that do so are gone; a few still read, so the server goes on unless the handler calls
+ * http_abort(). For server-sent events and WebSockets it always means gone.
+ */
+void http_on_hangup(struct http_request *req,
+                    void (*on_hangup)(void *user, struct http_request *req));
+/* Drops the connection without a (complete) answer. on_done follows with HTTP_GONE. */
+void http_abort(struct http_request *req);
+
+/* ---- the body: one of these, at most once; a body not taken is discarded ---- */
+
+/*
+ * Whole body in memory. More than max is answered with 413 by the server, and on_body is then not
+ * called (on_done is). data is borrowed until the request is dead; it is not NUL-terminated.
+ * Without a body on_body gets 0 bytes.
+ */
+void http_collect(struct http_request *req, size_t max,
+                  void (*on_body)(void *user, struct http_request *req, char *data, size_t len));
+
+struct http_sink {
+    uint64_t max; /* bytes; more is answered with 413 by the server, unless an answer has begun */
+    void (*on_data)(void *user, struct http_request *req, const char *data, size_t len);
+    void (*on_end)(void *user, struct http_request *req); /* the whole body has come */
+};
+
+/* The body piece by piece (at most 32 KB each). Never on_end after a body that was cut off. */
+void http_stream_body(struct http_request *req, const struct http_sink *sink);
+void http_body_pause(struct http_request *req); /* takes effect after the piece in hand */
+void http_body_resume(struct http_request *req);
+
+/* ---- the answer ---- */
+
+/*
+ * A field of the answer, before it starts. Date, Content-Length, Content-Type, Connection and
+ * Transfer-Encoding are the server's. A name or value that could break the head turns the
+ * whole answer into 500.
+ */
+void http_add_header(struct http_request *req, const char *name, const char *value);
+void http_add_headerf(struct http_request *req, const char *name, const char *fmt, ...)
+    PRINTF_LIKE(3, 4);
+
+/* type may be NULL when there is no body. HEAD needs no care: the body is left out. */
+void http_reply(struct http_request *req, int status, const char *type, const void *data,
+                size_t len); /* data is copied */
+void http_reply_owned(struct http_request *req, int status, const char *type, char *data,
+                      size_t len); /* data is taken; freed with free() */
+void http_reply_static(struct http_request *req, int status, const char *type, const void *data,
+                       size_t len); /* data lives as long as the process */
+
+/* The body comes from error_body of the server's configuration. why is one short sentence. */
+void http_reply_error(struct http_request *req, int status, const char *why);
+
+struct http_file {
+    int fd; /* regular file; taken, closed in every case */
+    uint64_t size;
+    struct timespec mtime;
+    uint64_t inode;
+    const char *type; /* NULL: application/octet-stream */
+    const char *name; /* offered to the client as a download of that name; NULL: shown in place */
+};
+
+/* 200, 206, 304, 412 or 416 with a strong ETag. The request's method must be GET or HEAD. */
+void http_reply_file(struct http_request *req, const struct http_file *file);
+
+/*
+ * Answer piece by piece. length may be HTTP_LENGTH_UNKNOWN: chunked for HTTP/1.1, ended by closing
+ * for 1.0. With a known length exactly that many bytes must be written before http_end().
+ */
+void http_begin(struct http_request *req, int status, const char *type, uint64_t length);
+
+/*
+ * Queues a copy. 0, or -1 when it goes nowhere because the client is gone or is so slow that the
+ * hard limit of the queue was reached (then the connection is dropped).
+ */
+int http_write(struct http_request *req, const void *data, size_t len);
+void http_end(struct http_request *req);
+
+/* Bytes not yet taken by the kernel. A source stops above the high mark and waits for on_drain. */
+size_t http_queued(const struct http_request *req);
+bool http_is_full(const struct http_request *req); /* above the high mark */
+/* Called each time the queue falls to the low mark after it was full. */
+void http_on_drain(struct http_request *req,
+                   void (*on_drain)(void *user, struct http_request *req));
+
+/* ---- server-sent events: an answer that stays open; close it with http_end() ---- */
+
+struct http_event {
+    const char *id;   /* NULL: none */
+    const char *name; /* the "event" line; NULL: none */
+    const char *data; /* may hold line ends: each line becomes a "data" line */
+    size_t len;
+};
+
+/* Sends the head. A comment goes out by itself whenever the stream was quiet for 15 s. */
+void http_sse_begin(struct http_request *req);
+/* As http_write(); also -1 when id or name holds a line end. */
+int http_sse_event(struct http_request *req, const struct http_event *event);
+int http_sse_retry(struct http_request *req, unsigned ms); /* when the client shall reconnect */

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Strict HTTP/1.1 server on a libuv loop: listeners, limits, life and end.
+ *
+ * One handler gets every request; what it can do with one is in http/request.h. The server knows
+ * neither routes nor JSON. It refuses every ambiguous request (see http/head.h) with a closed
+ * connection, answers its own errors by the configured error_body, and bounds connections, time and
+ * memory of every client. Runs on the loop's thread only.
+ *
+ *     struct http_config config = http_config_default();
+ *     config.on_request = handle;                  (void *user, struct http_request *req)
+ *     config.hosts = allowed; config.nhosts = 3;   {"localhost", "127.0.0.1", "[::1]:8000"}
+ *     struct http_server *server = http_server_new(loop, &config, &e);
+ *     http_server_listen(server, fd, &e);          as often as there are listening sockets
+ *     uv_run(loop, UV_RUN_DEFAULT);
+ */
+#pragma once
+
+#include "base/err.h"
+#include "http/request.h"
+
+struct uv_loop_s;
+struct http_server;
+
+struct http_limits {
+    size_t connections;      /* all together; one more gets 503 */
+    size_t per_address;      /* TCP: per IPv4 address or IPv6 /64; one more gets 429 */
+    unsigned head_ms;        /* from the first byte of a head to its end: 408 */
+    unsigned idle_ms;        /* between requests: closed */
+    unsigned body_window_ms; /* in each such window a body must bring body_bytes_per_s: 408 */
+    unsigned body_bytes_per_s;
+    unsigned write_ms;     /* output waits and the client takes not one byte: dropped */
+    unsigned linger_ms;    /* after a refusal: how long to read on, so that it is seen */
+    unsigned heartbeat_ms; /* comment on a quiet event stream */
+    unsigned ping_ms;      /* WebSocket ping; two without any sign of life: dropped */
+    size_t queue_high;     /* bytes waiting for the client: http_is_full() */
+    size_t queue_low;      /* on_drain */
+    size_t queue_max;      /* of streamed answers and WebSockets: beyond, the client is dropped */
+    size_t websocket_message;  /* bytes of one message from the client: close code 1009 */
+    unsigned websocket_frames; /* fragments of one message: close code 1008 */
+};
+
+struct http_config {
+    struct http_limits limits;
+
+    /* Called once per request, when its head is complete and accepted. */
+    void (*on_request)(void *user, struct http_request *req);
+
+    /*
+     * Writes the JSON body of an error that the server answers (or http_reply_error()) to dst and
+     * returns its length, at most size. req is NULL when there is no well-formed head. why is plain
+     * ASCII without quotes or backslashes when the server itself gives it. NULL: {"error":"why"}.
+     */
+    size_t (*error_body)(void *user, const struct http_request *req, int status, const char *why,
+                         char *dst, size_t size);
+    void *user; /* of both */
+
+    /*
+     * Names under which we may be called: "name" (any port) or "name:port". TCP only: another
+     * Host gets 421. any_host turns the check off, e.g. behind a proxy that makes it.
+     */
+    const char *const *hosts; /* borrowed for the life of the server */
+    size_t nhosts;
+    bool any_host;
+
+    /*
+     * Web origins that may call: "name", "name:port" or "scheme://name:port". A request whose
+     * Origin is neither listed nor equal to its own Host gets 403. Requests without Origin pass.
+     */
+    const char *const *origins; /* borrowed likewise */
+    size_t norigins;
+    bool any_origin;
+};
+
+struct http_stats {
+    uint64_t accepted;      /* connections */
+    uint64_t heads;         /* requests as the parser saw them, refused ones included */
+    uint64_t requests;      /* heads that reached on_request */
+    uint64_t refused;       /* answers 4xx/5xx that the server gave by itself */
+    uint64_t timeouts;      /* connections ended by one of the time limits */
+    uint64_t over_limit;    /* connections beyond connections or per_address */
+    uint64_t accept_pauses; /* times that descriptors ran out */
+    size_t open;            /* connections now */
+    size_t busy;            /* of these: with a request in work */
+};
+
+struct http_config http_config_default(void);
+
+/*
+ * The loop is borrowed and must outlive the server. Ignores SIGPIPE in this process, because
+ * sendfile() cannot be told not to raise it. NULL and *e on failure.
+ */
+struct http_server *http_server_new(struct uv_loop_s *loop, const struct http_config *config,
+                                    struct err *e);
+
+/* Adopts a listening stream socket, TCP or unix. fd is taken on success. */
+int http_server_listen(struct http_server *s, int fd, struct err *e);
+
+/*
+ * Stops accepting (closes its copies of the listening sockets), ends idle connections, event
+ * streams and WebSockets (1001), lets requests in work finish with Connection: close, and drops
+ * what is left after ms. on_drained is called once, when no connection is left.
+ */
+void http_server_drain(struct http_server *s, unsigned ms, void (*on_drained)(void *user),
+                       void *user);
+
+/*
+ * Drops everything at once (each living request gets on_done before this returns). The memory goes
+ * when the loop has run once more. NULL is allowed.
+ */
+void http_server_free(struct http_server *s);
+
+struct http_stats http_server_stats(const struct http_server *s);

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Time limits: one coarse tick walks all connections. Cheaper than a timer per connection, which
+ * would have to be moved with every request; limits are therefore late by up to a tick.
+ */
+#include "http/conn.h"
+
+static void expire(struct http_conn *c)
+{
+    c->server->stats.timeouts++;
+    http_conn_doom(c);
+}
+
+static void check_head(struct http_conn *c, uint64_t age)
+{
+    const struct http_limits *limits = &c->server->config.limits;
+    bool has_bytes = c->block != NULL && c->block->start < c->block->end;
+
+    if (c->is_closing) {
+        return; /* only waits for its output, which has a limit of its own */
+    }
+    if (has_bytes) {
+        if (age > limits->head_ms) {
+            c->server->stats.timeouts++;
+            http_conn_refuse(c, 408, "the head of the request did not come in time");
+        }
+        return;
+    }
+    uint64_t most = c->has_served ? limits->idle_ms : limits->head_ms;
+    if (c->server->is_draining) {
+        most = limits->linger_ms;
+    }
+    if (age > most) {
+        expire(c);
+    }
+}
+
+/* In each window a body must bring its share, unless we are the ones who do not read. */
+static void check_body(struct http_conn *c, uint64_t now)
+{
+    const struct http_limits *limits = &c->server->config.limits;
+
+    if (!http_body_wants_input(&c->req)) {
+        c->window_start = now;
+        c->window_bytes = 0;
+        return;
+    }
+    if (now - c->window_start < limits->body_window_ms) {
+        return;
+    }
+    uint64_t share = (uint64_t)limits->body_window_ms * limits->body_bytes_per_s / 1000;
+    if (c->window_bytes < share) {
+        c->server->stats.timeouts++;
+        http_request_refuse(&c->req, 408, "the body of the request comes too slowly");
+    }
+    c->window_start = now;
+    c->window_bytes = 0;
+}
+
+static void check_stream(struct http_conn *c, uint64_t now)
+{
+    struct http_request *req = &c->req;
+
+    if (req->websocket != NULL) {
+        http_websocket_tick(req, now);
+    } else if (req->is_sse && c->out.first == NULL &&
+               now - c->wrote_at >= c->server->config.limits.heartbeat_ms) {
+        http_sse_heartbeat(req);
+    }
+}
+
+static void check(struct http_conn *c, uint64_t now)
+{
+    const struct http_limits *limits = &c->server->config.limits;
+
+    if (c->out.first != NULL && now - c->wrote_at > limits->write_ms) {
+        expire(c);
+        return;
+    }
+    switch (c->state) {
+    case CONN_HEAD:
+        check_head(c, now - c->since);
+        break;
+    case CONN_REQUEST:
+        check_body(c, now);
+        check_stream(c, now);
+        break;
+    case CONN_LINGER:
+        if (now - c->since > limits->linger_ms) {
+            http_conn_doom(c);
+        }
+        break;
+    case CONN_DEAD:
+        break;
+    }
+}
+
+void http_timeouts_check(struct http_server *s)
+{
+    uint64_t now = uv_now(s->loop);
+    bool is_over = s->is_draining && now >= s->drain_deadline;
+
+    for (struct http_conn *c = s->conns; c != NULL; c = c->next) {
+        if (is_over) {
+            http_conn_doom(c);
+        } else {
+            check(c, now);
+        }
+    }
+    if (s->are_listeners_off && now >= s->accept_again) {
+        http_listeners_resume(s);
+    }
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * WebSockets; see websocket.h.
+ *
+ * wslay reads from the connection's block and writes to its output queue, so it never sees the
+ * socket. It runs unbuffered: messages are put together here, where their length and number of
+ * frames are bounded.
+ */
+#include "http/websocket.h"
+
+#include <string.h>
+#include <wslay/wslay.h>
+
+#include "base/attr.h"
+#include "http/conn.h"
+#include "http/handshake.h"
+
+struct http_websocket_link {
+    struct http_websocket calls;
+    wslay_event_context_ptr wslay;
+    struct buf message;
+    unsigned frames;
+    bool is_control; /* the frame in hand */
+    bool is_text;
+    bool is_paused;
+    bool is_closing; /* a close frame was queued by us */
+    uint64_t closing_at;
+    uint64_t heard_at; /* last byte from the client */
+    uint64_t pinged_at;
+};
+
+/* ---- what wslay calls ---- */
+
+static ssize_t on_recv(wslay_event_context_ptr wslay, uint8_t *dst, size_t len, int flags,
+                       void *user)
+{
+    struct http_conn *c = user;
+    struct block *b = c->block;
+    size_t n = MIN(len, b->end - b->start);
+
+    (void)flags;
+    if (n == 0 || c->req.websocket->is_paused) {
+        wslay_event_set_error(wslay, WSLAY_ERR_WOULDBLOCK);
+        return -1;
+    }
+    memcpy(dst, b->data + b->start, n);
+    b->start += n;
+    return (ssize_t)n;
+}
+
+static ssize_t on_send(wslay_event_context_ptr wslay, const uint8_t *data, size_t len, int flags,
+                       void *user)
+{
+    struct http_conn *c = user;
+
+    (void)flags;
+    if (http_out_copy(&c->out, &c->server->pool, data, len) < 0) {
+        wslay_event_set_error(wslay, WSLAY_ERR_CALLBACK_FAILURE);
+        return -1;
+    }
+    return (ssize_t)len;
+}
+
+static void fail(struct http_websocket_link *link, uint16_t code)
+{
+    link->is_closing = true;
+    wslay_event_queue_close(link->wslay, code, NULL, 0);
+    wslay_event_shutdown_read(link->wslay);
+}
+
+static void on_frame_start(wslay_event_context_ptr wslay,
+                           const struct wslay_event_on_frame_recv_start_arg *arg, void *user)
+{
+    struct http_conn *c = user;
+    struct http_websocket_link *link = c->req.websocket;
+
+    (void)wslay;
+    link->is_control = wslay_is_ctrl_frame(arg->opcode);
+    if (link->is_control) {
+        return;
+    }
+    if (arg->opcode != WSLAY_CONTINUATION_FRAME) {
+        link->is_text = arg->opcode == WSLAY_TEXT_FRAME;
+    }
+    if (++link->frames > c->server->config.limits.websocket_frames) {
+        fail(link, WSLAY_CODE_POLICY_VIOLATION);
+    } else if (arg->payload_length > link->message.max - link->message.len) {
+        fail(link, WSLAY_CODE_MESSAGE_TOO_BIG);
+    }
+}
+
+static void on_frame_chunk(wslay_event_context_ptr wslay,
+                           const struct wslay_event_on_frame_recv_chunk_arg *arg, void *user)
+{
+    struct http_conn *c = user;
+    struct http_websocket_link *link = c->req.websocket;
+
+    (void)wslay;
+    if (!link->is_control && !link->is_closing &&
+        buf_add(&link->message, arg->data, arg->data_length) < 0) {
+        fail(link, WSLAY_CODE_INTERNAL_SERVER_ERROR);
+    }
+}
+
+static void on_message(wslay_event_context_ptr wslay, const struct wslay_event_on_msg_recv_arg *arg,
+                       void *user)
+{
+    struct http_conn *c = user;
+    struct http_request *req = &c->req;
+    struct http_websocket_link *link = req->websocket;
+
+    (void)wslay;
+    if (arg->opcode == WSLAY_CONNECTION_CLOSE) {
+        if (link->calls.on_close != NULL) {
+            link->calls.on_close(req->user, req, arg->status_code);
+        }
+    } else if (!wslay_is_ctrl_frame(arg->opcode) && !link->is_closing) {
+        const char *text = link->message.data != NULL ? link->message.data : "";
+        link->calls.on_message(req->user, req, link->is_text, text, link->message.len);
+        link->message.len = 0;
+        link->frames = 0;
+    }
+}
+
+static const struct wslay_event_callbacks wslay_calls = {
+    .recv_callback = on_recv,
+    .send_callback = on_send,
+    .on_frame_recv_start_callback = on_frame_start,
+    .on_frame_recv_chunk_callback = on_frame_chunk,
+    .on_msg_recv_callback = on_message,
+};
+
+/* ---- opening ---- */
+
+static struct http_websocket_link *link_new(struct http_conn *c,
+                                            const struct http_websocket *callbacks)
+{
+    size_t most = c->server->config.limits.websocket_message;
+    struct http_websocket_link *link = calloc(1, sizeof(*link));
+
+    if (link == NULL || wslay_event_context_server_init(&link->wslay, &wslay_calls, c) != 0) {
+        free(link);
+        return NULL;
+    }
+    wslay_event_config_set_no_buffering(link->wslay, 1);
+    wslay_event_config_set_max_recv_msg_length(link->wslay, most);
+    link->calls = *callbacks;
+    link->message = BUF_INIT(most);
+    link->heard_at = uv_now(c->server->loop);
+    link->pinged_at = link->heard_at;
+    return link;
+}
+
+static int refuse(struct http_request *req, int status, const char *why)
+{
+    if (status == 426) {
+        http_add_header(req, "Upgrade", "websocket");
+        http_add_header(req, "Sec-WebSocket-Version", "13");
+    }
+    http_reply_error(req, status, why);
+    return -1;
+}
+
+int http_websocket(struct http_request *req, const struct http_websocket *callbacks,
+                   const char *protocol)
+{
+    struct http_conn *c = req->conn;
+    const struct http_head *h = &c->block->head;
+    char accept[HTTP_WEBSOCKET_ACCEPT_SIZE];
+
+    int status = http_handshake_check(h);
+    if (status != 0 || c->is_closing) {
+        return refuse(req, status != 0 ? status : 503, "no proper WebSocket handshake");
+    }
+    if (!http_reply_may_start(req)) {
+        return -1;
+    }
+    http_handshake_accept(http_head_known(h, HTTP_WEBSOCKET_KEY), accept);
+    http_add_header(req, "Upgrade", "websocket");
+    http_reply_field(req, "Connection", "Upgrade");
+    http_add_header(req, "Sec-WebSocket-Accept", accept);
+    if (protocol != NULL) {
+        http_add_header(req, "Sec-WebSocket-Protocol", protocol);
+    }
+    req->websocket = link_new(c, callbacks);
+    if (req->websocket == NULL) {
+        req->reply = REPLY_DONE;
+        http_conn_doom(c);
+        return -1;
+    }
+    return http_reply_head(req, 101, NULL, HTTP_LENGTH_UNKNOWN);
+}
+
+/* ---- in use ---- */
+
+static int push(struct http_request *req)
+{
+    struct http_conn *c = req->conn;
+    const struct http_limits *limits = &c->server->config.limits;
+
+    http_conn_wake(c);
+    if (wslay_event_send(req->websocket->wslay) != 0 || c->out.queued > limits->queue_max) {
+        http_conn_doom(c);
+        return -1;
+    }
+    req->was_full = req->was_full || c->out.queued > limits->queue_high;
+    return 0;
+}
+
+int http_websocket_send(struct http_request *req, bool is_text, const void *data, size_t len)
+{
+    struct http_websocket_link *link = req->websocket;
+    struct wslay_event_msg msg = {
+        .opcode = is_text ? WSLAY_TEXT_FRAME : WSLAY_BINARY_FRAME,
+        .msg = data,
+        .msg_length = len,
+    };
+
+    if (link == NULL || req->reply != REPLY_OPEN || req->conn->is_doomed ||
+        req->conn->state == CONN_DEAD || wslay_event_queue_msg(link->wslay, &msg) != 0) {
+        return -1;
+    }
+    return push(req);
+}
+
+void http_websocket_close(struct http_request *req, unsigned code, const char *reason)
+{
+    struct http_websocket_link *link = req->websocket;
+    size_t len = reason == NULL ? 0 : MIN(strlen(reason), (size_t)120);
+
+    if (link == NULL || link->is_closing || req->conn->state == CONN_DEAD) {
+        return;
+    }
+    link->is_closing = true;
+    link->closing_at = uv_now(req->conn->server->loop);
+    if (wslay_event_queue_close(link->wslay, (uint16_t)code, (const uint8_t *)reason, len) != 0) {
+        http_conn_doom(req->conn);
+        return;
+    }
+    push(req);
+}
+
+void http_websocket_pause(struct http_request *req)
+{
+    if (req->websocket != NULL) {
+        req->websocket->is_paused = true;
+    }
+}
+
+void http_websocket_resume(struct http_request *req)
+{
+    if (req->websocket != NULL) {
+        req->websocket->is_paused = false;
+        http_conn_wake(req->conn);
+    }
+}
+
+/* ---- what the connection asks ---- */
+
+bool http_websocket_wants_input(const struct http_request *req)
+{
+    const struct http_conn *c = req->conn;
+
+    return !req->websocket->is_paused && wslay_event_want_read(req->websocket->wslay) &&
+           c->out.queued <= c->server->config.limits.queue_high;
+}
+
+bool http_websocket_step(struct http_conn *c)
+{
+    struct http_request *req = &c->req;
+    struct http_websocket_link *link = req->websocket;
+    struct block *b = c->block;
+    size_t before = b->start;
+
+    if (req->reply == REPLY_DONE) {
+        return false;
+    }
+    if (b->start < b->end && http_websocket_wants_input(req)) {
+        link->heard_at = uv_now(c->server->loop);
+        if (wslay_event_recv(link->wslay) != 0) {
+            c->is_doomed = true;
+            return false;
+        }
+    }
+    bool has_output = wslay_event_want_write(link->wslay);
+    if (has_output && push(req) < 0) {
+        return false;
+    }
+    if (!wslay_event_want_read(link->wslay) && !wslay_event_want_write(link->wslay)) {
+        req->reply = REPLY_DONE; /* both have said goodbye, or the client broke the rules */
+        c->is_closing = true;
+        c->is_lingering = true;
+        return true;
+    }
+    if (c->is_eof && b->start == b->end) {
+        c->is_doomed = true;
+        return false;
+    }
+    return has_output || b->start != before;
+}
+
+void http_websocket_goodbye(struct http_request *req)
+{
+    http_websocket_close(req, WSLAY_CODE_GOING_AWAY, NULL);
+}
+
+void http_websocket_tick(struct http_request *req, uint64_t now)
+{
+    struct http_websocket_link *link = req->websocket;
+    const struct http_limits *limits = &req->conn->server->config.limits;
+    struct wslay_event_msg ping = {.opcode = WSLAY_PING};
+
+    if ((link->is_closing && now - link->closing_at > limits->head_ms) ||
+        (!link->is_paused && now - link->heard_at > 2ULL * limits->ping_ms)) {
+        req->conn->server->stats.timeouts++;
+        http_conn_doom(req->conn);
+    } else if (!link->is_closing && now - link->pinged_at >= limits->ping_ms) {
+        link->pinged_at = now;
+        if (wslay_event_queue_msg(link->wslay, &ping) == 0) {
+            push(req);
+        }
+    }
+}
+
+void http_websocket_free(struct http_request *req)
+{
+    struct http_websocket_link *link = TAKE_PTR(req->websocket);
+
+    if (link != NULL) {
+        wslay_event_context_free(link->wslay);
+        buf_release(&link->message);
+        free(link);
+    }
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * WebSocket as an answer to a request. Framing is wslay's; bounds on messages, fragments and queues
+ * are ours. Pings, pongs and the closing handshake go by themselves. No compression, no extensions.
+ */
+#pragma once
+
+#include "http/request.h"
+
+struct http_websocket {
+    /* A whole message. Text is valid UTF-8. data is borrowed during the call. */
+    void (*on_message)(void *user, struct http_request *req, bool is_text, const char *data,
+                       size_t len);
+    /* The client has sent its close frame. Optional: on_done follows in any case. */
+    void (*on_close)(void *user, struct http_request *req, unsigned code);
+};
+
+/*
+ * Answers with 101 and switches over, choosing protocol (one that the client offered, or NULL). A
+ * request that is no proper handshake is answered with 400 or 426. on_done of the request comes at
+ * the end. Returns 0 when switched, -1 when refused.
+ */
+int http_websocket(struct http_request *req, const struct http_websocket *callbacks,
+                   const char *protocol);
+
+/* As http_write(): 0, or -1 when the connection is closing or gone. http_on_drain() works. */
+int http_websocket_send(struct http_request *req, bool is_text, const void *data, size_t len);
+void http_websocket_close(struct http_request *req, unsigned code, const char *reason);
+
+/*
+ * Back-pressure towards the client. Messages of up to 4 KB that wslay has in hand may still come.
+ */
+void http_websocket_pause(struct http_request *req);
+void http_websocket_resume(struct http_request *req);

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of http/out.h and http/peers.h: order, back-pressure, files, and counting of addresses. */
+#include "http/out.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "http/peers.h"
+#include "tap.h"
+
+static struct http_pool pool;
+static struct http_out out;
+static int ends[2];
+
+static void open_pair(void)
+{
+    CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+}
+
+static void close_pair(void)
+{
+    http_out_release(&out, &pool);
+    http_pool_release(&pool);
+    fd_close(&ends[0]);
+    fd_close(&ends[1]);
+}
+
+/* A file of n bytes, each the low byte of its offset. */
+static int make_file(size_t n)
+{
+    int fd = memfd_create("file", MFD_CLOEXEC);
+
+    CHECK(fd >= 0);
+    for (size_t i = 0; i < n; i++) {
+        char byte = (char)i;
+        CHECK_INT(write(fd, &byte, 1), 1);
+    }
+    return fd;
+}
+
+TEST(pieces_leave_in_order)
+{
+    uint64_t sent = 0;
+    char got[64] = {0};
+
+    open_pair();
+    CHECK_INT(http_out_copy(&out, &pool, "one ", 4), 0);
+    CHECK_INT(http_out_borrow(&out, "two ", 4), 0);
+    CHECK_INT(http_out_take(&out, strdup("three "), 6), 0);
+    CHECK_INT(http_out_copy(&out, &pool, "four", 4), 0);
+    CHECK_INT(out.queued, 18);
+    CHECK_INT(http_out_flush(&out, &pool, ends[0], &sent), 0);
+    CHECK_INT(sent, 18);
+    CHECK_INT(out.queued, 0);
+    CHECK(out.first == NULL && out.last == NULL);
+    CHECK_INT(read(ends[1], got, sizeof(got)), 18);
+    CHECK_STR(got, "one two three four");
+    close_pair();
+}
+
+TEST(empty_pieces_are_nothing)
+{
+    uint64_t sent = 7;
+
+    open_pair();
+    CHECK_INT(http_out_borrow(&out, "", 0), 0);
+    CHECK_INT(http_out_take(&out, strdup(""), 0), 0);
+    CHECK_INT(http_out_file(&out, make_file(1), 0, 0), 0);
+    CHECK(out.first == NULL);
+    CHECK_INT(http_out_flush(&out, &pool, ends[0], &sent), 0);
+    CHECK_INT(sent, 0);
+    close_pair();
+}
+
+TEST(files_go_between_bytes)
+{
+    uint64_t sent = 0;
+    char got[64] = {0};
+
+    open_pair();
+    CHECK_INT(http_out_copy(&out, &pool, "<", 1), 0);
+    CHECK_INT(http_out_file(&out, make_file(100), 65, 3), 0);
+    CHECK_INT(http_out_copy(&out, &pool, ">", 1), 0);
+    CHECK_INT(out.queued, 2);
+    CHECK_INT(http_out_flush(&out, &pool, ends[0], &sent), 0);
+    CHECK_INT(sent, 5);
+    CHECK_INT(read(ends[1], got, sizeof(got)), 5);
+    CHECK_STR(got, "<ABC>");
+    close_pair();
+}
+
+TEST(file_cut_short_is_an_error)
+{
+    uint64_t sent = 0;
+
+    open_pair();
+    CHECK_INT(http_out_file(&out, make_file(10), 0, 20), 0);
+    CHECK_INT(http_out_flush(&out, &pool, ends[0], &sent), 1);
+    CHECK_INT(sent, 10);
+    CHECK_INT(http_out_flush(&out, &pool, ends[0], &sent), -EIO);
+    close_pair();
+}
+
+TEST(full_socket_keeps_the_rest)
+{
+    enum { TOTAL = 3000000 };
+    size_t got = 0;
+    unsigned char expected = 0;
+
+    open_pair();
+    char *data = malloc(TOTAL);
+    CHECK(data != NULL);
+    for (size_t i = 0; i < TOTAL; i++) {
+        data[i] = (char)(i % 251);
+    }
+    CHECK_INT(http_out_copy(&out, &pool, data, 10), 0);
+    CHECK_INT(http_out_copy(&out, &pool, data + 10, TOTAL - 10), 0);
+    free(data);
+    for (int r = 1; r == 1 || got < TOTAL;) {
+        unsigned char piece[10007];
+        uint64_t sent = 0;
+        r = http_out_flush(&out, &pool, ends[0], &sent);
+        CHECK(r >= 0);
+        CHECK(sent <= TOTAL);
+        ssize_t n = read(ends[1], piece, sizeof(piece));
+        for (ssize_t i = 0; i < n; i++) {
+            CHECK_INT(piece[i], expected);
+            expected = (unsigned char)((expected + 1) % 251);
+        }
+        got += n > 0 ? (size_t)n : 0;
+    }
+    CHECK_INT(got, TOTAL);
+    CHECK_INT(out.queued, 0);
+    close_pair();
+}
+
+TEST(gone_reader_is_an_error_and_no_signal)
+{
+    uint64_t sent = 0;
+
+    open_pair();
+    fd_close(&ends[1]);
+    CHECK_INT(http_out_copy(&out, &pool, "x", 1), 0);
+    CHECK_INT(http_out_flush(&out, &pool, ends[0], &sent), -EPIPE);
+    close_pair();
+}
+
+TEST(chunks_are_used_again)
+{
+    uint64_t sent;
+    char got[16];
+
+    open_pair();
+    CHECK_INT(http_out_copy(&out, &pool, "x", 1), 0);
+    struct http_chunk *first = out.first;
+    CHECK_INT(http_out_flush(&out, &pool, ends[0], &sent), 0);
+    CHECK_INT(pool.n, 1);
+    CHECK_INT(http_out_copy(&out, &pool, "y", 1), 0);
+    CHECK(out.first == first);
+    CHECK_INT(pool.n, 0);
+    CHECK_INT(http_out_flush(&out, &pool, ends[0], &sent), 0);
+    CHECK_INT(read(ends[1], got, sizeof(got)), 2);
+    close_pair();
+}
+
+static struct http_peer_key key_of(const char *text)
+{
+    struct sockaddr_storage address = {.ss_family = strchr(text, ':') ? AF_INET6 : AF_INET};
+    void *dst = address.ss_family == AF_INET ? (void *)&((struct sockaddr_in *)&address)->sin_addr
+                                             : &((struct sockaddr_in6 *)&address)->sin6_addr;
+
+    CHECK_INT(inet_pton(address.ss_family, text, dst), 1);
+    return http_peer_key(&address);
+}
+
+TEST(addresses_are_counted)
+{
+    struct http_peers *p = http_peers_new();
+
+    CHECK(p != NULL);
+    CHECK_INT(http_peers_add(p, key_of("192.0.2.1")), 1);
+    CHECK_INT(http_peers_add(p, key_of("192.0.2.1")), 2);
+    CHECK_INT(http_peers_add(p, key_of("192.0.2.2")), 1);
+    CHECK_INT(http_peers_add(p, key_of("::ffff:192.0.2.1")), 3);
+    CHECK_INT(http_peers_add(p, key_of("2001:db8::1")), 1);
+    CHECK_INT(http_peers_add(p, key_of("2001:db8::ffff:ffff:ffff:ffff")), 2); /* the same /64 */
+    CHECK_INT(http_peers_add(p, key_of("2001:db8:0:1::1")), 1);
+    http_peers_remove(p, key_of("192.0.2.1"));
+    CHECK_INT(http_peers_add(p, key_of("192.0.2.1")), 3);
+    http_peers_remove(p, key_of("192.0.2.2"));
+    CHECK_INT(http_peers_add(p, key_of("192.0.2.2")), 1);
+    http_peers_remove(p, key_of("198.51.100.1")); /* never there */
+    http_peers_free(p);
+}
+
+TEST(many_addresses)
+{
+    struct http_peers *p = http_peers_new();
+
+    for (uint64_t i = 0; i < 20000; i++) {
+        CHECK_INT(http_peers_add(p, (struct http_peer_key){i, i * 7}), 1);
+    }
+    for (uint64_t i = 0; i < 20000; i += 2) {
+        http_peers_remove(p, (struct http_peer_key){i, i * 7});
+    }
+    for (uint64_t i = 0; i < 20000; i++) {
+        CHECK_INT(http_peers_add(p, (struct http_peer_key){i, i * 7}), 1 + i % 2);
+    }
+    http_peers_free(p);
+}
