@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Work on a session's files; see file_work.h. */
+#include "api/file_work.h"
+
+#include "base/str.h"
+
+/* How a failure is told: /api/v1 has codes for all of them, /workspace/se knows wrong requests and inner errors. */
+struct verdict {
+    int v1_status;
+    int se_status;
+    const char *v1_code;
+    const char *description;
+    const char *solution;
+};
+
+static const struct verdict verdicts[] = {
+    [FILES_NOT_FOUND] = {404, 404, "Sandbox.FileNotFound", "The file does not exist.",
+                         "List the workspace to see what there is."},
+    [FILES_EXISTS] = {409, 409, "Sandbox.Conflict", "There is something of that name already.",
+                      "Choose another name, or allow it to be replaced."},
+    [FILES_NOT_A_DIRECTORY] = {409, 400, "Sandbox.Conflict",
+                               "A part of the path is not a directory.",
+                               "Name a directory of the workspace."},
+    [FILES_IS_A_DIRECTORY] = {409, 400, "Sandbox.Conflict", "The path is a directory.",
+                              "Name a file, or use a route for directories."},
+    [FILES_NOT_EMPTY] = {409, 409, "Sandbox.Conflict", "The directory is not empty.",
+                         "Delete it with recursive=true."},
+    [FILES_NO_SPACE] = {507, 507, "Sandbox.DiskFull", "The disk of the session is full.",
+                        "Delete files, or create a session with more disk."},
+    [FILES_TOO_LARGE] = {413, 413, "Sandbox.TooLarge", "It is too large.",
+                         "Split it, or name a smaller directory."},
+    [FILES_DENIED] = {409, 400, "Sandbox.Conflict", "The path cannot be used.",
+                      "Name a regular file or a directory; symbolic links are not followed."},
+    [FILES_INVALID_PATH] = {422, 400, "Sandbox.InvalidParameter", "The path is not valid.",
+                            "Name a path relative to the workspace."},
+    [FILES_INVALID_ARCHIVE] = {422, 422, "Sandbox.InvalidParameter", "The archive is not valid.",
+                               "Send a tar of regular files, directories and symbolic links that "
+                               "stay inside."},
+    [FILES_CHANGED] = {409, 503, "Sandbox.Conflict", "The file changed while it was read.",
+                       "Try again."},
+    [FILES_FAILED] = {500, 500, "Sandbox.InternalError", "The files cannot be reached.",
+                      "Try again; if it stays, end the session."},
+    [FILES_LOST] = {503, 503, "Sandbox.Unavailable", "The session does not answer.",
+                    "Try again; if it stays, end the session."},
+    [FILES_TIMEOUT] = {503, 503, "Sandbox.Unavailable", "The session does not answer.",
+                       "Try again; if it stays, end the session."},
+    [FILES_PROTOCOL] = {500, 500, "Sandbox.InternalError", "The session answered nonsense.",
+                        "End the session."},
+};
+
+static void reply(struct api_call *call, enum files_status status, const char *detail)
+{
+    bool is_known = (size_t)status < ARRAY_LEN(verdicts) && verdicts[status].description != NULL;
+    const struct verdict *v = &verdicts[is_known ? status : FILES_FAILED];
+    bool is_se = call_op(call)->dialect == API_WORKSPACE_SE;
+    int http = is_se ? v->se_status : v->v1_status;
+    const char *code = !is_se       ? v->v1_code
+                       : http < 500 ? "Sandbox.InvalidParameter"
+                                    : "Sandbox.InternalError";
+    call_reply_error(call, http, code, v->description, detail, v->solution);
+}
+
+int file_work_begin(struct file_work *w, struct api_call *call, struct session *session)
+{
+    *w = (struct file_work){.call = call, .session = session};
+    return session != NULL ? file_work_again(w) : -1;
+}
+
+int file_work_again(struct file_work *w)
+{
+    struct err e;
+
+    if (w->files != NULL) {
+        session_files_give(w->session, w->files, w->changed);
+    }
+    w->files = session_files_take(w->session, &e);
+    if (w->files == NULL) {
+        file_work_end(w);
+        if (call_op(w->call)->dialect == API_WORKSPACE_SE) {
+            reply(w->call, FILES_LOST, e.msg);
+        } else {
+            call_reply_err(w->call, &e);
+        }
+        return -1;
+    }
+    return 0;
+}
+
+void file_work_end(struct file_work *w)
+{
+    if (w->files != NULL) {
+        session_files_give(w->session, w->files, w->changed);
+    }
+    session_release(w->session);
+    w->files = NULL;
+    w->session = NULL;
+}
+
+void file_work_refuse(struct file_work *w, enum files_status status, const char *detail)
+{
+    file_work_end(w);
+    if (status != FILES_ABORTED) {
+        reply(w->call, status, detail);
+    }
+}
+
+void file_work_fail(struct file_work *w, const struct err *e)
+{
+    file_work_refuse(w, box_files_status(w->files), e->msg);
+}
+
+int file_work_write(struct file_work *w, const char *path, struct box_files_write *write)
+{
+    struct err e;
+
+    w->changed = true;
+    write->parents = true;
+    if (box_files_write(w->files, path, write, &e) < 0) {
+        file_work_fail(w, &e);
+        return -1;
+    }
+    return 0;
+}

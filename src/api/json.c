@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * JSON text from clients; see schema.h. jansson does the grammar; depth is counted before it, because its own limit is
+ * far above ours and every level costs stack.
+ */
+#include <string.h>
+
+#include "api/schema.h"
+#include "base/str.h"
+
+/* Brackets outside strings. What is no JSON at all is left to jansson to say. */
+static bool is_too_deep(const char *data, size_t len)
+{
+    unsigned depth = 0;
+    bool in_string = false;
+
+    for (size_t i = 0; i < len; i++) {
+        char c = data[i];
+
+        if (in_string) {
+            if (c == '\\') {
+                i++;
+            }
+            in_string = c != '"';
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '[' || c == '{') {
+            depth++;
+            if (depth > API_JSON_DEPTH_MAX) {
+                return true;
+            }
+        } else if ((c == ']' || c == '}') && depth > 0) {
+            depth--;
+        }
+    }
+    return false;
+}
+
+json_t *api_json_parse(const char *data, size_t len, struct err *e)
+{
+    json_error_t why;
+
+    if (len == 0) {
+        err_set(e, ERR_INVALID, "the body is empty, expected JSON");
+        return NULL;
+    }
+    const char *nul = memchr(data, '\0', len);
+    if (nul != NULL) {
+        err_set(e, ERR_INVALID, "the body is not JSON: a NUL at byte %zu", (size_t)(nul - data));
+        return NULL;
+    }
+    if (is_too_deep(data, len)) {
+        err_set(e, ERR_INVALID, "the body has more than %d levels", API_JSON_DEPTH_MAX);
+        return NULL;
+    }
+
+    json_t *value = json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
+    if (value == NULL) {
+        char shown[sizeof(why.text) * 2];
+
+        str_printable(shown, sizeof(shown), why.text, strlen(why.text));
+        err_set(e, ERR_INVALID, "the body is not JSON: line %d column %d: %s", why.line, why.column,
+                shown);
+    }
+    return value;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Figures of the server in Prometheus' text format 0.0.4. Reads counters that exist anyway; never waits, and costs no box.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "api/call_impl.h"
+#include "api/tables.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "service/state.h"
+
+#define TEXT_MAX ((size_t)4 << 20)
+#define POOLS_MAX 128
+
+/* Failures to grow are seen once, at the end: *ok. */
+struct page {
+    struct buf text;
+    bool ok;
+};
+
+#define PUT(page, ...) ((page)->ok = (page)->ok && buf_printf(&(page)->text, __VA_ARGS__) == 0)
+
+static void head(struct page *p, const char *name, const char *type, const char *help)
+{
+    PUT(p, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void gauge(struct page *p, const char *name, double value, const char *help)
+{
+    head(p, name, "gauge", help);
+    PUT(p, "%s %.17g\n", name, value);
+}
+
+static void counter(struct page *p, const char *name, uint64_t value, const char *help)
+{
+    head(p, name, "counter", help);
+    PUT(p, "%s %" PRIu64 "\n", name, value);
+}
+
+/* ---- parts ---- */
+
+static void put_process(struct page *p, const struct service_figures *f)
+{
+    struct rusage usage;
+    char statm[128];
+    unsigned long pages = 0;
+
+    head(p, "husk_build_info", "gauge", "The version, as a label.");
+    PUT(p, "husk_build_info{version=\"%s\"} 1\n", HUSK_VERSION);
+    gauge(p, "process_start_time_seconds", (double)f->started_ms / 1000.0,
+          "When huskd started, in seconds since 1970.");
+    if (getrusage(RUSAGE_SELF, &usage) == 0) {
+        double seconds = (double)usage.ru_utime.tv_sec + (double)usage.ru_stime.tv_sec +
+                         (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+        head(p, "process_cpu_seconds_total", "counter", "Processor time of huskd.");
+        PUT(p, "process_cpu_seconds_total %.6f\n", seconds);
+    }
+    if (fd_read_file(AT_FDCWD, "/proc/self/statm", statm, sizeof(statm)) > 0 &&
+        sscanf(statm, "%*u %lu", &pages) == 1) {
+        gauge(p, "process_resident_memory_bytes", (double)pages * (double)sysconf(_SC_PAGESIZE),
+              "Memory of huskd.");
+    }
+    gauge(p, "husk_fibers", (double)fiber_count(), "Calls and tasks in work.");
+    gauge(p, "husk_epoch", (double)f->epoch,
+          "How often this data directory has been started with.");
+    gauge(p, "husk_boxes_readopted", (double)f->readopted,
+          "Sandboxes taken over from the daemon before.");
+}
+
+static void put_work(struct page *p, const struct service_figures *f)
+{
+    counter(p, "husk_sessions_created_total", f->sessions_created, "Sessions made.");
+    head(p, "husk_sessions", "gauge", "Sessions that have not ended.");
+    PUT(p, "husk_sessions{status=\"running\"} %" PRIu64 "\n", f->sessions_live);
+    counter(p, "husk_executions_started_total", f->executions_started, "Executions accepted.");
+    head(p, "husk_executions", "gauge", "Executions that have not ended.");
+    PUT(p, "husk_executions{status=\"%s\"} %" PRIu64 "\n", execution_state_word(EXECUTION_RUNNING),
+        f->executions_running);
+    PUT(p, "husk_executions{status=\"%s\"} %" PRIu64 "\n", execution_state_word(EXECUTION_PENDING),
+        f->executions_queued);
+    head(p, "husk_executions_ended_total", "counter", "Executions by how they ended.");
+    for (int i = 0; i < EXECUTION_STATES; i++) {
+        if (execution_state_is_final(i)) {
+            PUT(p, "husk_executions_ended_total{status=\"%s\"} %" PRIu64 "\n",
+                execution_state_word(i), f->executions_ended[i]);
+        }
+    }
+    counter(p, "husk_runs_total", f->runs, "Runs without a session.");
+}
+
+static void put_pool_gauges(struct page *p, const struct service_pool *pools, size_t n)
+{
+    head(p, "husk_pool_boxes", "gauge", "Sandboxes kept ready, by template, use and state.");
+    for (size_t i = 0; i < n; i++) {
+        const char *use = pools[i].persistent ? "persistent" : "ephemeral";
+        const char *name = pools[i].template_name;
+        PUT(p, "husk_pool_boxes{template=\"%s\",use=\"%s\",state=\"parked\"} %u\n", name, use,
+            pools[i].parked);
+        PUT(p, "husk_pool_boxes{template=\"%s\",use=\"%s\",state=\"starting\"} %u\n", name, use,
+            pools[i].starting);
+    }
+    head(p, "husk_pool_target", "gauge", "How many sandboxes demand calls for.");
+    for (size_t i = 0; i < n; i++) {
+        PUT(p, "husk_pool_target{template=\"%s\",use=\"%s\"} %u\n", pools[i].template_name,
+            pools[i].persistent ? "persistent" : "ephemeral", pools[i].target);
+    }
+}
+
+static void put_pools(struct page *p, struct service *service)
+{
+    struct service_pool pools[POOLS_MAX];
+    size_t n = MIN(service_pools(service, pools, POOLS_MAX), (size_t)POOLS_MAX);
+
+    put_pool_gauges(p, pools, n);
+    head(p, "husk_pool_takes_total", "counter", "Sandboxes asked for: found ready, or not.");
+    for (size_t i = 0; i < n; i++) {
+        const char *use = pools[i].persistent ? "persistent" : "ephemeral";
+        const char *name = pools[i].template_name;
+        PUT(p, "husk_pool_takes_total{template=\"%s\",use=\"%s\",found=\"yes\"} %" PRIu64 "\n",
+            name, use, pools[i].hits);
+        PUT(p, "husk_pool_takes_total{template=\"%s\",use=\"%s\",found=\"no\"} %" PRIu64 "\n", name,
+            use, pools[i].misses);
+    }
+    head(p, "husk_pool_dead_total", "counter", "Parked sandboxes found dead and replaced.");
+    for (size_t i = 0; i < n; i++) {
+        PUT(p, "husk_pool_dead_total{template=\"%s\",use=\"%s\"} %" PRIu64 "\n",
+            pools[i].template_name, pools[i].persistent ? "persistent" : "ephemeral",
+            pools[i].dead);
+    }
+}
+
+static void put_store(struct page *p, struct service *service)
+{
+    struct store_stats s;
+
+    store_get_stats(service_store(service), &s);
+    counter(p, "husk_store_batches_total", s.batches, "Changes made durable.");
+    counter(p, "husk_store_failed_total", s.failed, "Changes that were not.");
+    counter(p, "husk_store_transactions_total", s.transactions, "Transactions, one sync each.");
+    counter(p, "husk_store_reopened_total", s.reopened, "Connections replaced after a failure.");
+    counter(p, "husk_store_checkpoints_total", s.checkpoints, "Checkpoints of the log.");
+    gauge(p, "husk_store_wal_pages", (double)s.wal_pages, "Pages in the log.");
+    gauge(p, "husk_store_queued", (double)s.queued, "Changes that wait.");
+}
+
+static void put_http(struct page *p, const struct http_server *server)
+{
+    if (server == NULL) {
+        return;
+    }
+    struct http_stats s = http_server_stats(server);
+    counter(p, "husk_http_connections_total", s.accepted, "Connections accepted.");
+    counter(p, "husk_http_requests_total", s.requests, "Requests with a proper head.");
+    counter(p, "husk_http_refused_total", s.refused, "Requests refused before a handler saw them.");
+    counter(p, "husk_http_timeouts_total", s.timeouts, "Connections ended by a time limit.");
+    counter(p, "husk_http_over_limit_total", s.over_limit, "Connections beyond a limit.");
+    counter(p, "husk_http_accept_pauses_total", s.accept_pauses, "Times that descriptors ran out.");
+    gauge(p, "husk_http_connections", (double)s.open, "Connections now.");
+    gauge(p, "husk_http_connections_busy", (double)s.busy, "Of these, with a request in work.");
+}
+
+static void put_answers(struct page *p, const struct api *api)
+{
+    head(p, "husk_api_answers_total", "counter", "Answers by operation and class of status.");
+    for (unsigned op = 0; op <= API_OPS; op++) {
+        for (unsigned class = 1; class < 6; class ++) {
+            if (api->tally[op].answers[class] > 0) {
+                PUT(p, "husk_api_answers_total{operation=\"%s\",class=\"%uxx\"} %" PRIu64 "\n",
+                    op < API_OPS ? api_op_infos[op].id : "none", class,
+                    api->tally[op].answers[class]);
+            }
+        }
+    }
+    head(p, "husk_api_seconds_total", "counter", "Time from request to the start of its answer.");
+    for (unsigned op = 0; op <= API_OPS; op++) {
+        if (api->tally[op].total_ns > 0) {
+            PUT(p, "husk_api_seconds_total{operation=\"%s\"} %.6f\n",
+                op < API_OPS ? api_op_infos[op].id : "none", (double)api->tally[op].total_ns / 1e9);
+        }
+    }
+}
+
+void api_metrics(struct api_call *call)
+{
+    struct page p = {.text = BUF_INIT(TEXT_MAX), .ok = true};
+    struct service *service = call_service(call);
+    struct service_figures figures;
+
+    service_figures(service, &figures);
+    gauge(&p, "husk_ready", service_is_ready(service) ? 1 : 0, "1 if new work is accepted.");
+    gauge(&p, "husk_uptime_seconds", (double)(clock_ns() - call->api->start_ns) / 1e9,
+          "Since the start.");
+    put_process(&p, &figures);
+    put_work(&p, &figures);
+    put_pools(&p, service);
+    put_store(&p, service);
+    put_http(&p, call->api->server);
+    put_answers(&p, call->api);
+    if (p.ok) {
+        call_reply_text(call, 200, "text/plain; version=0.0.4; charset=utf-8", p.text.data,
+                        p.text.len);
+    } else {
+        call_reply_error(call, 503, NULL, NULL, "no memory for the figures", NULL);
+    }
+    buf_release(&p.text);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /workspace/se: code and commands in a session; see api/workspace_se.yaml. */
+#include <errno.h>
+#include <string.h>
+
+#include "api/se.h"
+#include "api/se_files.h"
+#include "base/buf.h"
+#include "base/str.h"
+
+#define COMMAND_MAX ((size_t)1 << 20)
+#define STDERR_MAX ((size_t)64 << 20)
+
+/* ---- the answer ---- */
+
+static int add_text(struct buf *b, const json_t *text)
+{
+    return json_is_string(text) ? buf_add(b, json_string_value(text), json_string_length(text)) : 0;
+}
+
+/* As a program would have left it: what it wrote, the traceback of its exception, and which limit ended it. */
+static json_t *stderr_json(const json_t *result)
+{
+    AUTO_BUF struct buf b = BUF_INIT(STDERR_MAX);
+    const json_t *error = json_object_get(result, "error");
+    const char *limit =
+        json_string_value(json_object_get(json_object_get(result, "termination"), "limit"));
+    int r = add_text(&b, json_object_get(result, "stderr"));
+
+    if (r == 0 && json_is_object(error)) {
+        r = add_text(&b, json_object_get(error, "traceback"));
+    }
+    if (r == 0 && limit != NULL && limit[0] != '\0') {
+        r = buf_printf(&b, "ended by a limit: %s\n", limit);
+    }
+    return r == 0 ? json_stringn(b.data != NULL ? b.data : "", b.len) : NULL;
+}
+
+/* The program did not fail, the sandbox did: cancelled, lost, or never started. */
+static bool is_our_failure(const json_t *result)
+{
+    const json_t *end = json_object_get(result, "termination");
+
+    return str_eq(json_string_value(json_object_get(end, "cause")), "internal");
+}
+
+static void reply_result(struct api_call *call, const struct store_execution *record,
+                         bool wants_variables)
+{
+    json_t *result = record->result != NULL ? json_loads(record->result, 0, NULL) : NULL;
+    json_t *code = json_object_get(result, "exit_code");
+
+    if (!json_is_integer(code) || is_our_failure(result)) {
+        const json_t *error = json_object_get(result, "error");
+        const char *why = json_string_value(json_object_get(error, "message"));
+        call_reply_error(call, 500, "Sandbox.ExecException", NULL,
+                         why != NULL ? why : execution_state_word(record->status), NULL);
+        json_decref(result);
+        return;
+    }
+    json_t *answer = json_pack("{s:O, s:o, s:O}", "stdout", json_object_get(result, "stdout"),
+                               "stderr", stderr_json(result), "returncode", code);
+    json_t *variables = json_object_get(result, "variables");
+    if (wants_variables) {
+        (void)json_object_set_new(answer, "output_variables",
+                                  json_is_object(variables) ? json_incref(variables)
+                                                            : json_object());
+    }
+    json_decref(result);
+    call_reply_json(call, 200, answer);
+}
+
+static void run(struct api_call *call, struct session *s, struct execution_ask *ask,
+                bool wants_variables)
+{
+    struct execution *x = NULL;
+    bool existed;
+    struct err e;
+
+    ask->timeout_ms = service_config(call_service(call))->se_timeout_ms;
+    ask->request = call_body(call);
+    if (execution_start(s, ask, &x, &existed, &e) < 0) {
+        call_reply_err(call, &e);
+        return;
+    }
+    (void)execution_wait(x, -1);
+    reply_result(call, execution_record(x), wants_variables);
+    execution_release(x);
+}
+
+/* ---- code ---- */
+
+/* A list of strings, NULL-terminated; borrows them. NULL when memory is gone. */
+static const char **strings(const json_t *array)
+{
+    size_t n = json_array_size(array); /* 0 for null */
+    const char **list = calloc(n + 1, sizeof(*list));
+
+    for (size_t i = 0; i < n && list != NULL; i++) {
+        list[i] = json_string_value(json_array_get(array, i));
+    }
+    return list;
+}
+
+/* Stores the code where the request wants it. -1: answered, and the session is released. */
+static int store_code(struct api_call *call, struct session *s, const json_t *body)
+{
+    const char *filename = json_string_value(json_object_get(body, "filename"));
+    char path[FILES_PATH_MAX + 1];
+    struct file_work w;
+    struct err e;
+
+    if (filename == NULL) {
+        return 0;
+    }
+    if (se_path(filename, path) < 0 || path[0] == '\0') {
+        session_release(s);
+        se_reply_bad_path(call, "filename must be that of a file, not the workspace itself");
+        return -1;
+    }
+    /* The work holds the session on its own. */
+    struct session *again = session_hold(call_service(call), session_record(s)->id, &e);
+    if (again == NULL) {
+        session_release(s);
+        call_reply_err(call, &e);
+        return -1;
+    }
+    if (file_work_begin(&w, call, again) < 0 ||
+        se_write_text(&w, path, json_object_get(body, "code"), 0) < 0) {
+        session_release(s);
+        return -1;
+    }
+    file_work_end(&w);
+    return 0;
+}
+
+void api_se_execute_code(struct api_call *call)
+{
+    const json_t *body = call_body(call);
+    const json_t *code = json_object_get(body, "code");
+    const json_t *names = json_object_get(body, "output_params");
+    bool is_shell = str_eq(json_string_value(json_object_get(body, "script_type")), "shell");
+    AUTO_FREE const char **args = strings(json_object_get(body, "args"));
+    AUTO_FREE const char **variables = strings(names);
+    struct execution_ask ask = {
+        .kind = is_shell ? EXECUTE_COMMAND : EXECUTE_CODE,
+        .code = json_string_value(code),
+        .code_len = json_string_length(code),
+        .args = args,
+        .variables = json_is_array(names) && !is_shell ? variables : NULL, /* a shell has none */
+    };
+
+    if (args == NULL || variables == NULL) {
+        struct err e;
+        (void)err_sys(&e, ENOMEM, "request");
+        call_reply_err(call, &e);
+        return;
+    }
+    struct session *s = se_session(call);
+    if (s != NULL && store_code(call, s, body) == 0) {
+        run(call, s, &ask, json_is_array(names));
+        session_release(s);
+    }
+}
+
+/* ---- commands ---- */
+
+/* Command and arguments as one line for a shell: what the original does, quoting is the client's. */
+static int command_line(const json_t *body, struct buf *line)
+{
+    const json_t *args = json_object_get(body, "args");
+    int r = add_text(line, json_object_get(body, "command"));
+
+    for (size_t i = 0; i < json_array_size(args) && r == 0; i++) {
+        r = buf_add_str(line, " ");
+        r = r == 0 ? add_text(line, json_array_get(args, i)) : r;
+    }
+    return r;
+}
+
+void api_se_execute(struct api_call *call)
+{
+    AUTO_BUF struct buf line = BUF_INIT(COMMAND_MAX);
+
+    if (command_line(call_body(call), &line) < 0) {
+        call_reply_error(call, 413, "Sandbox.InvalidParameter", "The command is too long.",
+                         "command and args together may have 1 MiB", "Put it into a file.");
+        return;
+    }
+    struct execution_ask ask = {.kind = EXECUTE_COMMAND, .code = line.data, .code_len = line.len};
+    struct session *s = se_session(call);
+    if (s != NULL) {
+        run(call, s, &ask, false);
+        session_release(s);
+    }
+}

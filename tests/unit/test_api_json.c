@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tests of api_json_parse(): what is JSON for huskd. The first list must be taken, the second refused; where RFC 8259
+ * leaves the choice to the parser, the third says which one ours is.
+ */
+#include <stdlib.h>
+
+#include "api/schema.h"
+#include "base/attr.h"
+#include "tap.h"
+
+struct text {
+    const char *data;
+    size_t len;
+};
+
+#define T(literal)                                                                                 \
+    {                                                                                              \
+        literal, sizeof(literal) - 1                                                               \
+    }
+
+static const struct text valid[] = {
+    T("{}"),
+    T("[]"),
+    T(" [] "),
+    T("\t\r\n {} \n"),
+    T("null"),
+    T("true"),
+    T("false"),
+    T("0"),
+    T("-0"),
+    T("7"),
+    T("-7"),
+    T("1.5"),
+    T("-1.5"),
+    T("1e3"),
+    T("1E3"),
+    T("1e+3"),
+    T("1e-3"),
+    T("0.0"),
+    T("0e0"),
+    T("0E+0"),
+    T("123456789.123456789"),
+    T("9223372036854775807"),
+    T("-9223372036854775808"),
+    T("\"\""),
+    T("\"a\""),
+    T("\" \""),
+    T("\"\\\"\""),
+    T("\"\\\\\""),
+    T("\"\\/\""),
+    T("\"/\""),
+    T("\"\\b\\f\\n\\r\\t\""),
+    T("\"\\u0041\""),
+    T("\"\\u00e9\""),
+    T("\"\\u00E9\""),
+    T("\"\\ud83d\\ude00\""),
+    T("\"\\uD83D\\uDE00\""),
+    T("\"\\u0001\""),
+    T("\"\\u001f\""),
+    T("\"\\u007f\""),
+    T("\"\x7f\""),
+    T("\"\xc3\xa9\""),
+    T("\"\xe2\x82\xac\""),
+    T("\"\xf0\x9f\x98\x80\""),
+    T("\"\xf4\x8f\xbf\xbf\""),
+    T("\"\xe2\x80\xa8\""),
+    T("\"\xef\xbf\xbf\""),
+    T("\"\xef\xbb\xbf\""),
+    T("\"[[[[{{{{\""),
+    T("\"// no comment\""),
+    T("[null]"),
+    T("[1,2]"),
+    T("[ 1 , 2 ]"),
+    T("[[],[]]"),
+    T("[1,\"a\",null,true,{}]"),
+    T("{\"a\":1}"),
+    T("{ \"a\" : 1 }"),
+    T("{\"\":0}"),
+    T("{\"a\":{\"a\":{\"a\":1}}}"),
+    T("{\"a\":1,\"A\":2}"),
+    T("{\"a\":[{\"b\":1},{\"b\":2}]}"),
+    T("{\"\\u0061b\":1}"),
+    T("{\"\xc3\xa9\":1}"),
+};
+
+static const struct text invalid[] = {
+    T(""),
+    T(" "),
+    T("\n"),
+    T("nul"),
+    T("nulls"),
+    T("True"),
+    T("TRUE"),
+    T("None"),
+    T("undefined"),
+    T("NaN"),
+    T("-NaN"),
+    T("Infinity"),
+    T("-Infinity"),
+    T("inf"),
+    T("+1"),
+    T("-"),
+    T("- 1"),
+    T("--1"),
+    T("01"),
+    T("-01"),
+    T("00"),
+    T("1."),
+    T(".5"),
+    T("-.5"),
+    T("1.e1"),
+    T("1e"),
+    T("1e+"),
+    T("1ee1"),
+    T("1 000"),
+    T("1_000"),
+    T("1,0"),
+    T("0x10"),
+    T("0b1"),
+    T("1a"),
+    T("1.2.3"),
+    T("'a'"),
+    T("a"),
+    T("\""),
+    T("\"a"),
+    T("a\""),
+    T("\"\\\""),
+    T("\"\\a\""),
+    T("\"\\x41\""),
+    T("\"\\'\""),
+    T("\"\\0\""),
+    T("\"\\u\""),
+    T("\"\\u00\""),
+    T("\"\\u004\""),
+    T("\"\\u00g0\""),
+    T("\"\\U0041\""),
+    T("\"\\ud83d\""),
+    T("\"\\ude00\""),
+    T("\"\\ud83d\\u0041\""),
+    T("\"\\ude00\\ud83d\""),
+    T("\"\\ud83dx\""),
+    T("\"\n\""),
+    T("\"\t\""),
+    T("\"\r\""),
+    T("\"\x01\""),
+    T("\"\x1f\""),
+    T("\"a\" \"b\""),
+    T("\"\x80\""),
+    T("\"\xc3\""),
+    T("\"\xc3(\""),
+    T("\"\xc0\xaf\""),
+    T("\"\xc1\xbf\""),
+    T("\"\xe0\x80\xaf\""),
+    T("\"\xed\xa0\x80\""),
+    T("\"\xf0\x80\x80\xaf\""),
+    T("\"\xf4\x90\x80\x80\""),
+    T("\"\xf8\x88\x80\x80\x80\""),
+    T("\"\xff\""),
+    T("\xff\xfe[\x00]\x00"),
+    T("\xef\xbb\xbf{}"),
+    T("\xc2\xa0{}"),
+    T("\f{}"),
+    T("\v{}"),
+    T("["),
+    T("]"),
+    T("[]]"),
+    T("[[]"),
+    T("[1"),
+    T("[1,"),
+    T("[1,]"),
+    T("[,1]"),
+    T("[,]"),
+    T("[1,,2]"),
+    T("[1 2]"),
+    T("[1:2]"),
+    T("[1}"),
+    T("[\"a\""),
+    T("[\"a\":1]"),
+    T("{"),
+    T("}"),
+    T("{}}"),
+    T("{]"),
+    T("{\"a\"}"),
+    T("{\"a\":}"),
+    T("{\"a\":1"),
+    T("{\"a\":1,}"),
+    T("{,\"a\":1}"),
+    T("{\"a\":1,,\"b\":2}"),
+    T("{\"a\" 1}"),
+    T("{\"a\"::1}"),
+    T("{\"a\",1}"),
+    T("{a:1}"),
+    T("{'a':1}"),
+    T("{1:1}"),
+    T("{null:1}"),
+    T("{[]:1}"),
+    T("{\"a\":1 \"b\":2}"),
+    T("{\"a\":1}#"),
+    T("{\"a\":1}//x"),
+    T("/* x */{}"),
+    T("{\"a\":/* x */1}"),
+    T("{} {}"),
+    T("{}\n{}"),
+    T("{},"),
+    T("1 2"),
+    T("\\u007b}"),
+    T("<xml/>"),
+    T("code=print(1)"),
+};
+
+/* Left to the parser by RFC 8259; ours refuses what would be read differently elsewhere. */
+static const struct text refused_by_choice[] = {
+    T("{\"a\":1,\"a\":1}"),
+    T("{\"a\":1,\"a\":2}"),
+    T("{\"a\":1,\"\\u0061\":2}"),
+    T("{\"x\":{\"a\":1,\"a\":2}}"),
+    T("9223372036854775808"),
+    T("-9223372036854775809"),
+    T("100000000000000000000000000000"),
+    T("1e400"),
+    T("-1e400"),
+    T("1e999999999999"),
+    T("\"\\u0000\""),
+    T("{\"a\\u0000b\":1}"),
+    T("\"a\0b\""),
+    T("{}\0"),
+    T("\0{}"),
+    T("\0"),
+};
+
+static const struct text taken_by_choice[] = {
+    T("1e-400"), /* becomes 0 */
+    T("0.1e-999"),    T("123.456e-789"),
+    T("\"\\uffff\""), /* no character, but a code point */
+    T("\"\\ufdd0\""), T("3.141592653589793238462643383279502884197"),
+};
+
+static void check_all(const struct text *rows, size_t n, bool is_valid)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct err e = {0};
+
+        CASE("%zu: %s", i, rows[i].data);
+        json_t *value = api_json_parse(rows[i].data, rows[i].len, &e);
+        CHECK((value != NULL) == is_valid);
+        CHECK_INT(e.code, is_valid ? ERR_NONE : ERR_INVALID);
+        json_decref(value);
+    }
+}
+
+TEST(json_that_is_valid)
+{
+    check_all(valid, ARRAY_LEN(valid), true);
+    check_all(taken_by_choice, ARRAY_LEN(taken_by_choice), true);
+}
+
+TEST(json_that_is_not)
+{
+    check_all(invalid, ARRAY_LEN(invalid), false);
+    check_all(refused_by_choice, ARRAY_LEN(refused_by_choice), false);
+}
+
+/* n times `open`, then n times `close`. */
+static json_t *nested(const char *open, const char *close, size_t n, struct err *e)
+{
+    size_t a = strlen(open);
+    size_t b = strlen(close);
+    AUTO_FREE char *text = calloc(n, a + b);
+
+    CHECK(text != NULL);
+    for (size_t i = 0; i < n; i++) {
+        memcpy(text + i * a, open, a);
+        memcpy(text + n * a + i * b, close, b);
+    }
+    return api_json_parse(text, n * (a + b), e);
+}
+
+TEST(json_depth_is_bounded)
+{
+    static const struct {
+        const char *open;
+        const char *close;
+        size_t levels; /* per repetition */
+    } rows[] = {{"[", "]", 1}, {"[{\"a\":", "}]", 2}, {"[", "", 1}};
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct err e = {0};
+
+        CASE("%s", rows[i].open);
+        json_t *value = nested(rows[i].open, rows[i].close, 100000, &e);
+        CHECK(value == NULL);
+        CHECK_STR(e.msg, "the body has more than 64 levels");
+    }
+    struct err e = {0};
+    json_t *value = nested("[", "]", API_JSON_DEPTH_MAX, &e);
+    CHECK(value != NULL);
+    json_decref(value);
+    CHECK(nested("[", "]", API_JSON_DEPTH_MAX + 1, &e) == NULL);
+
+    /* Brackets in strings do not count, however their quotes are escaped. */
+    static const char text[] =
+        "[\"\\\\\", \"\\\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
+        "[[[[[[[[[[[[[[[[[[[[[[[[[[\"]";
+    value = api_json_parse(text, sizeof(text) - 1, &e);
+    CHECK(value != NULL);
+    json_decref(value);
+}
+
+TEST(json_errors_name_the_place)
+{
+    static const char text[] = "{\n  \"a\": tru\n}";
+    struct err e = {0};
+
+    CHECK(api_json_parse(text, sizeof(text) - 1, &e) == NULL);
+    CHECK(strstr(e.msg, "the body is not JSON: line 2") == e.msg);
+    CHECK(api_json_parse("[\x01]", 3, &e) == NULL);
+    CHECK(strchr(e.msg, '\x01') == NULL);
+}
