@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * huskd: the unprivileged daemon. Started by `husk up`, which gives it the launcher's socket and the listening sockets (supervisor_msg.h)
+ * and starts it again should it die; what ran in boxes goes on meanwhile.
+ *
+ * Exit codes: 0 after SIGTERM, 1 it could not start (the reason is on stderr), 3 the launcher is gone.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "api/call.h"
+#include "base/fd.h"
+#include "base/fiber.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "config/config.h"
+#include "daemon/loop.h"
+#include "daemon/supervisor_msg.h"
+#include "http/server.h"
+#include "service/service.h"
+
+enum { EXIT_NO_START = 1, EXIT_NO_LAUNCHER = 3 };
+
+static struct daemon {
+    struct config config;
+    uv_loop_t loop;
+    uv_signal_t term;
+    uv_signal_t interrupt;
+    uv_poll_t supervisor;
+    struct service *service;
+    struct api *api;
+    struct http_server *http;
+    const char **hosts;
+    int exit_code;
+    bool draining;
+} d;
+
+static int fail(const struct err *e)
+{
+    fprintf(stderr, "huskd: %s\n", e->msg);
+    return EXIT_NO_START;
+}
+
+/* ---- the end ---- */
+
+static void on_drained(void *user)
+{
+    (void)user;
+    uv_stop(&d.loop);
+}
+
+static void drain(int exit_code)
+{
+    if (d.draining) {
+        return;
+    }
+    d.draining = true;
+    d.exit_code = exit_code;
+    http_server_drain(d.http, (unsigned)d.config.drain_timeout_ms, on_drained, NULL);
+}
+
+static void on_signal(uv_signal_t *h, int signum)
+{
+    (void)h;
+    (void)signum;
+    if (d.draining) {
+        uv_stop(&d.loop); /* asked twice: at once */
+    }
+    drain(0);
+}
+
+/* Its end of file: without a supervisor nobody would start us again, and the launcher is about to end. */
+static void on_supervisor(uv_poll_t *h, int status, int events)
+{
+    char byte;
+
+    (void)events;
+    ssize_t n = recv(SUPERVISOR_FD, &byte, 1, MSG_DONTWAIT);
+    if (status < 0 || n == 0 || (n < 0 && errno != EAGAIN)) {
+        uv_poll_stop(h);
+        drain(0);
+    }
+}
+
+static void on_launcher_lost(void *user)
+{
+    (void)user;
+    log_error("launcher_lost", "every box is gone; starting over");
+    drain(EXIT_NO_LAUNCHER);
+}
+
+/* ---- the start ---- */
+
+static int take_start(int *ret_launcher, struct fd_set_msg *ret_listeners, struct err *e)
+{
+    struct supervisor_start start;
+
+    ssize_t n = fd_recv(SUPERVISOR_FD, &start, sizeof(start), ret_listeners, 0);
+    if (n != (ssize_t)sizeof(start) || ret_listeners->n == 0 ||
+        ret_listeners->n != start.n_listeners + 1) {
+        fd_set_release(ret_listeners);
+        return err_set(e, ERR_INVALID, "huskd is started by `husk up`");
+    }
+    *ret_launcher = take_fd(&ret_listeners->fds[0]);
+    return 0;
+}
+
+/* Names under which we may be called: loopback, what we listen on, and what the configuration adds. */
+static int list_hosts(struct http_config *http)
+{
+    static const char *const loopback[] = {"localhost", "127.0.0.1", "[::1]"};
+    const struct config *c = &d.config;
+    size_t n = 0;
+
+    d.hosts = calloc(ARRAY_LEN(loopback) + c->listen.n + c->allowed_hosts.n, sizeof(*d.hosts));
+    if (d.hosts == NULL) {
+        return -1;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(loopback); i++) {
+        d.hosts[n++] = loopback[i];
+    }
+    for (size_t i = 0; i < c->listen.n; i++) {
+        d.hosts[n++] = c->listen.items[i];
+    }
+    for (size_t i = 0; i < c->allowed_hosts.n; i++) {
+        d.hosts[n++] = c->allowed_hosts.items[i];
+    }
+    http->hosts = d.hosts;
+    http->nhosts = n;
+    return 0;
+}
+
+static int open_http(struct fd_set_msg *listeners, struct err *e)
+{
+    const struct config *c = &d.config;
+    struct http_config http = http_config_default();
+
+    http.on_request = api_on_request;
+    http.error_body = api_error_body;
+    http.user = d.api;
+    http.limits.connections = c->max_connections;
+    http.limits.per_address = c->max_connections_per_address;
+    http.limits.head_ms = (unsigned)c->head_timeout_ms;
+    http.limits.idle_ms = (unsigned)c->idle_timeout_ms;
+    http.limits.body_bytes_per_s = (unsigned)c->body_min_rate_bytes;
+    http.limits.write_ms = (unsigned)c->write_timeout_ms;
+    http.origins = (const char *const *)c->allowed_origins.items;
+    http.norigins = c->allowed_origins.n;
+    if (list_hosts(&http) < 0) {
+        return err_sys(e, ENOMEM, "host names");
+    }
+    d.http = http_server_new(&d.loop, &http, e);
+    if (d.http == NULL) {
+        return -1;
+    }
+    for (size_t i = 1; i < listeners->n; i++) {
+        if (http_server_listen(d.http, listeners->fds[i], e) < 0) {
+            return -1;
+        }
+        listeners->fds[i] = -1;
+    }
+    return 0;
+}
+
+static int watch(struct err *e)
+{
+    if (uv_signal_init(&d.loop, &d.term) < 0 || uv_signal_init(&d.loop, &d.interrupt) < 0 ||
+        uv_signal_start(&d.term, on_signal, SIGTERM) < 0 ||
+        uv_signal_start(&d.interrupt, on_signal, SIGINT) < 0 ||
+        uv_poll_init(&d.loop, &d.supervisor, SUPERVISOR_FD) < 0 ||
+        uv_poll_start(&d.supervisor, UV_READABLE | UV_DISCONNECT, on_supervisor) < 0) {
+        return err_set(e, ERR_SYSTEM, "the event loop could not be set up");
+    }
+    return 0;
+}
+
+static void tell_ready(void)
+{
+    struct supervisor_ready ready = {.pid = (uint32_t)getpid()};
+
+    (void)send(SUPERVISOR_FD, &ready, sizeof(ready), MSG_NOSIGNAL);
+}
+
+static int serve(int launcher, struct fd_set_msg *listeners, struct err *e)
+{
+    struct service_options options = {
+        .config = &d.config, .launcher = launcher, .on_launcher_lost = on_launcher_lost};
+
+    if (uv_loop_init(&d.loop) < 0) {
+        return err_set(e, ERR_SYSTEM, "the event loop could not be set up");
+    }
+    if (service_open(&options, &d.service, e) < 0) {
+        return -1;
+    }
+    d.api = api_open(&(struct api_options){.service = d.service, .config = &d.config});
+    if (d.api == NULL) {
+        return err_sys(e, ENOMEM, "open the API");
+    }
+    if (open_http(listeners, e) < 0 || loop_serve_fibers(&d.loop, e) < 0 || watch(e) < 0) {
+        return -1;
+    }
+    tell_ready();
+    uv_run(&d.loop, UV_RUN_DEFAULT);
+    return 0;
+}
+
+static int configure(int argc, char **argv)
+{
+    struct config_input in = config_input_here();
+    AUTO_FREE struct config_flag *flags = NULL;
+    AUTO(config_report_release) struct config_report report = {0};
+    struct err e = {0};
+
+    if (config_args(argc, argv, &in, &flags, &e) < 0) {
+        return fail(&e);
+    }
+    if (config_load(&in, &d.config, &report, &e) < 0) {
+        fprintf(stderr, "%s", report.errors.data != NULL ? report.errors.data : e.msg);
+        return EXIT_NO_START;
+    }
+    log_set_level((enum log_level)d.config.log_level);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct fd_set_msg listeners = {.n = 0};
+    struct err e = {0};
+    int launcher = -1;
+
+    if (configure(argc, argv) != 0) {
+        return EXIT_NO_START;
+    }
+    /* Our memory holds what clients send: nobody else of this account may look. */
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || take_start(&launcher, &listeners, &e) < 0) {
+        return fail(&e);
+    }
+    if (serve(launcher, &listeners, &e) < 0) {
+        fail(&e);
+        _exit(EXIT_NO_START);
+    }
+    service_close(d.service, false);
+    /* What is left belongs to connections that are being dropped; the system takes it back faster. */
+    _exit(d.exit_code);
+}

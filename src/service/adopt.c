@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Start of a daemon: what the one before it left, in the store and in the launcher, is put together again.
+ *
+ * A session whose box the launcher kept goes on as if nothing had happened, and so does the cell that runs in it. A session whose
+ * box is gone gets a new one when it is next used, with the files that were saved. An execution that was under way and
+ * whose end nobody can know is `lost`; one that had not begun is as well, since it may have: nothing is repeated.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "service/impl.h"
+
+/* One box that came back. */
+struct found {
+    struct found *next;
+    struct guest *guest;
+    struct husk_session *box;
+    char tag[LAUNCHER_NOTE_MAX];
+    struct kept_cell cells[4];
+    size_t n_cells;
+};
+
+struct adoption {
+    struct service *svc;
+    struct found *boxes;
+    struct err err;
+};
+
+static void on_kept(void *user, struct guest *g, const struct launcher_rep *rep,
+                    struct fd_set_msg *fds)
+{
+    struct adoption *a = user;
+    struct kept_cell cell;
+
+    if (rep == NULL) {
+        struct found *f = calloc(1, sizeof(*f));
+        if (f != NULL && (f->box = session_adopt(a->svc->engine, g)) != NULL) {
+            f->guest = g;
+            f->next = a->boxes;
+            a->boxes = f;
+            g->claimed = true;
+        } else {
+            free(f);
+        }
+        return;
+    }
+    for (struct found *f = a->boxes; f != NULL; f = f->next) {
+        if (f->guest == g && session_adopt_slot(f->box, rep, fds, f->tag, &cell)) {
+            if (f->n_cells < ARRAY_LEN(f->cells)) {
+                f->cells[f->n_cells++] = cell;
+            } else {
+                fd_close(&cell.out);
+                fd_close(&cell.err);
+            }
+        }
+    }
+}
+
+static struct found *find_box(const struct adoption *a, const char *id)
+{
+    for (struct found *f = a->boxes; f != NULL; f = f->next) {
+        if (str_eq(f->tag, id) && f->box != NULL) {
+            return f;
+        }
+    }
+    return NULL;
+}
+
+/* The parts of a session that its record says as JSON. */
+static void read_spec(struct session *s)
+{
+    json_t *spec = json_loads(s->record.spec, 0, NULL);
+    const json_t *limits = json_object_get(spec, "_limits");
+    const json_t *env = json_object_get(spec, "_env");
+    size_t i;
+    json_t *value;
+
+    s->limits = (struct husk_limits){
+        .memory_bytes = (uint64_t)json_integer_value(json_object_get(limits, "memory_bytes")),
+        .disk_bytes = (uint64_t)json_integer_value(json_object_get(limits, "disk_bytes")),
+        .cpu_milli = (uint32_t)json_integer_value(json_object_get(limits, "cpu_milli")),
+        .pids = (uint32_t)json_integer_value(json_object_get(limits, "pids")),
+    };
+    s->timeout_ms = (uint64_t)json_integer_value(json_object_get(spec, "_timeout_ms"));
+    s->env = json_array_size(env) > 0 ? calloc(json_array_size(env) + 1, sizeof(*s->env)) : NULL;
+    json_array_foreach((json_t *)(uintptr_t)env, i, value)
+    {
+        if (s->env == NULL || (s->env[i] = text_copy(json_string_value(value))) == NULL) {
+            break;
+        }
+    }
+    json_decref(spec);
+}
+
+static int adopt_session(void *user, const struct store_session *row, struct err *e)
+{
+    struct adoption *a = user;
+    struct service *svc = a->svc;
+    struct found *f = find_box(a, row->id);
+    struct session *s = session_new(svc, row);
+
+    if (s == NULL) {
+        return err_set(e, ERR_SYSTEM, "out of memory");
+    }
+    read_spec(s);
+    s->record.epoch = svc->figures.epoch;
+    session_touch(s);
+    if (f != NULL) {
+        s->box = TAKE_PTR(f->box);
+        if (engine_limits(&s->limits, &s->box->guest->live->def.info.limits, &s->box->limits, e) <
+            0) {
+            e->code = ERR_NONE; /* they were accepted once */
+        }
+        svc->figures.readopted++;
+    } else {
+        s->restarted = true;
+    }
+    HASH_ADD_STR(svc->sessions, id, s);
+    return 0;
+}
+
+/* Goes on where the other daemon stopped. */
+static bool resume_cell(struct adoption *a, struct session *s, const struct store_execution *row)
+{
+    struct err e = {0};
+
+    for (struct found *f = a->boxes; f != NULL; f = f->next) {
+        for (size_t i = 0; i < f->n_cells && str_eq(f->tag, s->id); i++) {
+            struct kept_cell *kept = &f->cells[i];
+            if (!str_eq(kept->tag, row->id)) {
+                continue;
+            }
+            struct execution *x = execution_new(s, row);
+            if (x == NULL || (x->kept = malloc(sizeof(*kept))) == NULL) {
+                execution_release(x);
+                return false;
+            }
+            *x->kept = *kept;
+            kept->out = kept->err = -1;
+            kept->tag[0] = '\0';
+            x->stored = true;
+            x->context = x->kept->context;
+            x->code = strdup("");
+            x->timeout_ms = a->svc->config->execution_timeout_ms;
+            json_t *request = json_loads(row->request, 0, NULL);
+            if (json_is_integer(json_object_get(request, "timeout"))) {
+                x->timeout_ms =
+                    (uint64_t)json_integer_value(json_object_get(request, "timeout")) * 1000;
+            }
+            json_decref(request);
+            bool ok = execution_begin(x, &e) == 0;
+            execution_release(x);
+            return ok;
+        }
+    }
+    return false;
+}
+
+static int settle_execution(void *user, const struct store_execution *row, struct err *e)
+{
+    struct adoption *a = user;
+    struct session *s;
+
+    HASH_FIND_STR(a->svc->sessions, row->session_id, s);
+    if (s != NULL && resume_cell(a, s, row)) {
+        return 0;
+    }
+    struct store_batch *b = store_batch_new(a->svc->store);
+    if (b == NULL) {
+        return err_set(e, ERR_SYSTEM, "out of memory");
+    }
+    struct store_execution next = *row;
+    next.status = EXECUTION_LOST;
+    next.epoch = a->svc->figures.epoch;
+    next.ended_ms = clock_wall_ms();
+    next.result = "{\"exit_code\":125,\"error\":{\"type\":\"lost\",\"message\":\"the server was restarted while it "
+                  "was under way\",\"traceback\":null}}";
+    store_move_execution(b, row->status, &next);
+    a->svc->figures.executions_ended[EXECUTION_LOST]++;
+    return store_commit(b, NULL, NULL, e);
+}
+
+/* Ephemeral sessions end with their execution, which is over now; unfinished creations were never answered. */
+static void settle_sessions(struct service *svc)
+{
+    struct session *s;
+    struct session *next;
+    struct err e = {0};
+
+    HASH_ITER(hh, svc->sessions, s, next)
+    {
+        bool had_its_run = !s->persistent && s->record.executions > 0;
+        if (s->record.status == SESSION_CREATING || (had_its_run && s->working == 0)) {
+            int to = s->record.status == SESSION_CREATING ? SESSION_FAILED : SESSION_COMPLETED;
+            (void)session_end(svc, s->id, to, "the server was restarted", &e);
+        }
+    }
+}
+
+static void free_rest(struct adoption *a)
+{
+    while (a->boxes != NULL) {
+        struct found *f = a->boxes;
+        a->boxes = f->next;
+        for (size_t i = 0; i < f->n_cells; i++) {
+            fd_close(&f->cells[i].out);
+            fd_close(&f->cells[i].err);
+        }
+        husk_session_close(f->box); /* nobody knows it: it ends */
+        free(f);
+    }
+}
+
+int service_adopt(struct service *svc, struct err *e)
+{
+    struct adoption a = {.svc = svc};
+    struct store_filter live = {.live = true, .epoch_before = svc->figures.epoch};
+
+    int r = engine_adopt(svc->engine, on_kept, &a, e);
+    if (r == 0) {
+        r = store_each_session(svc->store, &(struct store_filter){.live = true}, adopt_session, &a,
+                               e);
+    }
+    if (r == 0) {
+        r = store_each_execution(svc->store, &live, settle_execution, &a, e);
+    }
+    free_rest(&a);
+    if (r == 0) {
+        settle_sessions(svc);
+        if (HASH_COUNT(svc->sessions) > 0) {
+            log_info("sessions_found", "sessions=%u boxes=%llu", HASH_COUNT(svc->sessions),
+                     (unsigned long long)svc->figures.readopted);
+        }
+    }
+    return r;
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Executions: made, recorded, watched; how they run is in execution_run.c. See service.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "service/impl.h"
+
+static const char *const kind_words[] = {"code", "command", "handler"};
+
+const struct store_execution *execution_record(const struct execution *x)
+{
+    return &x->record;
+}
+
+size_t execution_queue_position(const struct execution *x)
+{
+    return x->position;
+}
+
+static void execution_free(struct execution *x)
+{
+    free((char *)x->record.session_id);
+    free((char *)x->record.kind);
+    free((char *)x->record.language);
+    free((char *)x->record.idempotency);
+    free((char *)x->record.request);
+    free((char *)x->record.result);
+    free(x->code);
+    text_list_free(x->args);
+    text_list_free(x->env);
+    free(x->stdin_data);
+    free(x->event);
+    free(x->context_json);
+    text_list_free(x->variables);
+    free(x->kept);
+    husk_result_free(x->result);
+    buf_release(&x->out);
+    buf_release(&x->err);
+    session_release(x->session);
+    free(x);
+}
+
+void execution_release(struct execution *x)
+{
+    if (x != NULL && --x->refs == 0) {
+        HASH_DEL(x->svc->executions, x);
+        execution_free(x);
+    }
+}
+
+struct execution *execution_hold(struct service *svc, const char *id)
+{
+    struct execution *x;
+
+    HASH_FIND_STR(svc->executions, id, x);
+    if (x != NULL) {
+        x->refs++;
+    }
+    return x;
+}
+
+struct execution *execution_new(struct session *s, const struct store_execution *record)
+{
+    struct execution *x = calloc(1, sizeof(*x));
+
+    if (x == NULL) {
+        return NULL;
+    }
+    x->svc = s->svc;
+    x->refs = 1;
+    x->session = s;
+    session_ref(s);
+    (void)str_copy(x->id, sizeof(x->id), record->id);
+    x->record = *record;
+    x->record.id = x->id;
+    x->record.session_id = text_copy(record->session_id);
+    x->record.kind = text_copy(record->kind);
+    x->record.language = text_copy(record->language);
+    x->record.idempotency = text_copy(record->idempotency);
+    x->record.request = text_copy(record->request);
+    x->record.result = NULL;
+    x->out = BUF_INIT(s->svc->config->output_keep_bytes);
+    x->err = BUF_INIT(s->svc->config->output_keep_bytes);
+    HASH_ADD_STR(s->svc->executions, id, x);
+    if (x->record.session_id == NULL || x->record.kind == NULL || x->record.language == NULL ||
+        x->record.idempotency == NULL || x->record.request == NULL) {
+        execution_release(x);
+        return NULL;
+    }
+    return x;
+}
+
+/* What has to be there until the run is over; the caller's may go away before. */
+static bool copy_ask(struct execution *x, const struct execution_ask *ask)
+{
+    x->kind = ask->kind;
+    x->code_len = ask->code_len;
+    x->code = malloc(ask->code_len + 1);
+    if (x->code == NULL) {
+        return false;
+    }
+    memcpy(x->code, ask->code, ask->code_len);
+    x->code[ask->code_len] = '\0';
+    x->args = text_list_copy(ask->args);
+    x->env = text_list_copy(ask->env);
+    x->variables = text_list_copy(ask->variables);
+    x->event = ask->event != NULL ? strdup(ask->event) : NULL;
+    x->context_json = ask->context_json != NULL ? strdup(ask->context_json) : NULL;
+    x->context = ask->context;
+    x->timeout_ms = ask->timeout_ms != 0 ? ask->timeout_ms : x->svc->config->execution_timeout_ms;
+    x->rich = ask->rich;
+    if (ask->stdin_len > 0 && (x->stdin_data = malloc(ask->stdin_len)) != NULL) {
+        memcpy(x->stdin_data, ask->stdin_data, ask->stdin_len);
+        x->stdin_len = ask->stdin_len;
+    }
+    return (ask->args == NULL || x->args != NULL) && (ask->env == NULL || x->env != NULL) &&
+           (ask->variables == NULL || x->variables != NULL) &&
+           (ask->event == NULL || x->event != NULL) &&
+           (ask->context_json == NULL || x->context_json != NULL) &&
+           (ask->stdin_len == 0 || x->stdin_data != NULL);
+}
+
+static struct execution *build(struct session *s, const struct execution_ask *ask, struct err *e)
+{
+    char id[ID_SIZE];
+    char *request = ask->request != NULL ? json_dumps(ask->request, JSON_COMPACT) : strdup("{}");
+    const char *language = ask->language;
+
+    if (language == NULL) {
+        language = ask->kind == EXECUTE_COMMAND ? "shell" : "python";
+    }
+    id_make(id, sizeof(id), "exec_");
+    struct store_execution record = {
+        .id = id,
+        .session_id = s->id,
+        .number = s->record.executions + 1,
+        .kind = kind_words[ask->kind],
+        .language = language,
+        .idempotency = ask->idempotency_key,
+        .request = request,
+        .created_ms = clock_wall_ms(),
+        .epoch = s->svc->figures.epoch,
+        .status = EXECUTION_PENDING,
+    };
+    struct execution *x = request != NULL ? execution_new(s, &record) : NULL;
+    free(request);
+    if (x == NULL || !copy_ask(x, ask)) {
+        execution_release(x);
+        err_sys(e, ENOMEM, "execution");
+        return NULL;
+    }
+    return x;
+}
+
+/* 0: recorded; 1: the key was used before, *ret_id is its execution; -1. */
+static int record_new(struct execution *x, const struct execution_ask *ask,
+                      char ret_id[STORE_ID_MAX + 1], struct err *e)
+{
+    struct store_batch *b = store_batch_new(x->svc->store);
+    struct store_result result;
+    struct store_key key = {.scope = ask->idempotency_scope,
+                            .key = ask->idempotency_key,
+                            .id = x->id,
+                            .created_ms = x->record.created_ms};
+
+    if (b == NULL) {
+        return err_sys(e, ENOMEM, "execution");
+    }
+    if (ask->idempotency_key != NULL) {
+        memcpy(key.hash, ask->hash, sizeof(key.hash));
+        store_claim_key(b, &key);
+    }
+    store_put_session(b, &x->session->record);
+    store_put_execution(b, &x->record);
+    if (service_commit(x->svc, b, &result, e) == 0) {
+        x->stored = true;
+        return 0;
+    }
+    if (result.outcome != STORE_KEY_TAKEN) {
+        return -1;
+    }
+    if (memcmp(result.holder_hash, ask->hash, sizeof(ask->hash)) != 0) {
+        return err_set(e, ERR_CONFLICT, "this Idempotency-Key was used with another request");
+    }
+    memcpy(ret_id, result.holder_id, sizeof(result.holder_id));
+    return 1;
+}
+
+/* An execution that is over: only its record is left, in the same shape. */
+static struct execution *revive(struct session *s, const char *id, struct err *e)
+{
+    struct store_execution *row = NULL;
+
+    struct execution *x = execution_hold(s->svc, id);
+    if (x != NULL || store_get_execution(s->svc->store, id, &row, e) < 0) {
+        return x;
+    }
+    x = execution_new(s, row);
+    if (x != NULL) {
+        x->stored = true;
+        x->record.result = row->result != NULL ? text_copy(row->result) : NULL;
+    } else {
+        err_sys(e, ENOMEM, "execution");
+    }
+    store_execution_free(row);
+    return x;
+}
+
+static int check_session(struct session *s, const struct execution_ask *ask, struct err *e)
+{
+    struct service *svc = s->svc;
+
+    if (s->ending || session_state_is_final(s->record.status)) {
+        return err_set(e, ERR_CONFLICT, "session %s has ended", s->id);
+    }
+    if (!s->persistent && s->record.executions > 0) {
+        return err_set(e, ERR_CONFLICT, "session %s is ephemeral and has had its execution", s->id);
+    }
+    if (s->persistent && ask->language != NULL && str_eq(ask->language, "javascript")) {
+        return err_set(e, ERR_INVALID,
+                       "a persistent session runs python and shell: use an ephemeral one of template node");
+    }
+    if (s->persistent && ask->context >= SESSION_CONTEXTS_MAX) {
+        return err_set(e, ERR_NOT_FOUND, "session %s has no context %u", s->id, ask->context);
+    }
+    if (svc->gate.waiting >= svc->gate.line_max && svc->gate.taken >= svc->gate.places) {
+        return err_set(e, ERR_LIMIT, "%zu executions run and %zu wait: try again later",
+                       svc->gate.taken, svc->gate.waiting);
+    }
+    return 0;
+}
+
+int execution_start(struct session *s, const struct execution_ask *ask, struct execution **ret,
+                    bool *ret_existed, struct err *e)
+{
+    char known[STORE_ID_MAX + 1] = "";
+    int r = 0;
+
+    *ret_existed = false;
+    if (ask->idempotency_key == NULL && check_session(s, ask, e) < 0) {
+        return -1;
+    }
+    struct execution *x = build(s, ask, e);
+    if (x == NULL) {
+        return -1;
+    }
+    int64_t number = s->record.executions++; /* before anything waits: numbers are unique */
+    session_touch(s);
+    if (!ask->record_at_end || ask->idempotency_key != NULL) {
+        r = record_new(x, ask, known, e);
+    }
+    if (r == 0 && ask->idempotency_key != NULL) {
+        s->record.executions = number;
+        r = check_session(s, ask, e); /* only a first use needs a session that takes it */
+        s->record.executions = number + 1;
+    }
+    if (r == 1) {
+        s->record.executions--;
+        execution_release(x);
+        *ret = revive(s, known, e);
+        *ret_existed = *ret != NULL;
+        return *ret != NULL ? 0 : -1;
+    }
+    if (r < 0 || execution_begin(x, e) < 0) {
+        execution_release(x);
+        return -1;
+    }
+    *ret = x;
+    return 0;
+}
+
+/* ---- watching ---- */
+
+int execution_wait(struct execution *x, int64_t timeout_ms)
+{
+    uint64_t until = timeout_ms < 0 ? UINT64_MAX : clock_ms() + (uint64_t)timeout_ms;
+
+    while (!execution_state_is_final(x->record.status)) {
+        uint64_t now = clock_ms();
+        if (now >= until ||
+            fiber_queue_wait(&x->news, timeout_ms < 0 ? -1 : (int64_t)(until - now)) < 0) {
+            return -ETIMEDOUT;
+        }
+    }
+    return 0;
+}
+
+void execution_cancel(struct execution *x)
+{
+    x->cancel = true;
+    fiber_wake(x->runner);
+}
+
+bool execution_news(struct execution *x, struct execution_position *at, struct execution_news *ret)
+{
+    const struct husk_result *r = x->result;
+    size_t n = r != NULL ? r->n_displays : 0;
+
+    *ret = (struct execution_news){.state = x->record.status};
+    if (at->out < x->out.len) {
+        ret->out = x->out.data + at->out;
+        ret->out_len = x->out.len - at->out;
+    }
+    if (at->err < x->err.len) {
+        ret->err = x->err.data + at->err;
+        ret->err_len = x->err.len - at->err;
+    }
+    if (at->displays < n) {
+        ret->displays = r->displays + at->displays;
+        ret->n_displays = n - at->displays;
+    }
+    bool any = ret->out_len > 0 || ret->err_len > 0 || ret->n_displays > 0 ||
+               at->state != x->record.status;
+    at->out = MAX(at->out, x->out.len);
+    at->err = MAX(at->err, x->err.len);
+    at->displays = MAX(at->displays, (uint32_t)n);
+    at->state = x->record.status;
+    return any;
+}
+
+int execution_wait_news(struct execution *x, const struct execution_position *at,
+                        int64_t timeout_ms)
+{
+    if (at->out < x->out.len || at->err < x->err.len || at->state != x->record.status ||
+        (x->result != NULL && at->displays < x->result->n_displays)) {
+        return 0;
+    }
+    return fiber_queue_wait(&x->news, timeout_ms);
+}

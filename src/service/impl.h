@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The service's inside, shared by its files; the outside is service.h. */
+#pragma once
+
+#include <uthash.h>
+
+#include "base/fiber.h"
+#include "core/engine.h"
+#include "core/session_impl.h"
+#include "service/service.h"
+
+#define ID_SIZE (STORE_ID_MAX + 1)
+
+/* A bounded number of places, and a bounded line of those who wait for one. */
+struct gate {
+    size_t places;
+    size_t taken;
+    size_t line_max;
+    size_t waiting;
+    struct fiber_queue line;
+};
+
+struct service {
+    const struct config *config;
+    struct store *store;
+    struct husk_engine *engine;
+    struct session *sessions; /* live ones, by id */
+    struct execution *executions;
+    struct gate gate; /* runs at a time */
+    struct service_figures figures;
+    void (*on_launcher_lost)(void *user);
+    void *user;
+    struct fiber *store_pump;
+    struct fiber *reaper;
+    size_t fibers; /* of executions */
+    bool closing;
+    bool ready;
+};
+
+/* One context of a session runs one thing at a time. */
+struct turn {
+    bool busy;
+    struct execution *execution; /* that runs in it */
+    struct fiber_queue line;
+};
+
+struct session {
+    UT_hash_handle hh;
+    struct service *svc;
+    int refs;
+    char id[ID_SIZE];
+    struct store_session record; /* its texts are ours, freed with the session */
+    bool persistent;
+    char **env; /* NULL-terminated, owned; NULL: none */
+    struct husk_limits limits;
+    uint64_t timeout_ms; /* idle */
+    uint64_t born_ms;    /* clock_ms() */
+    uint64_t active_ms;
+    struct husk_session *box; /* persistent: its interpreter; NULL: none now */
+    bool opening;             /* a fiber is making the box */
+    struct fiber_queue opened;
+    bool restarted; /* the interpreter is not the first one: variables are gone */
+    bool ending;
+    struct fiber_queue ended;
+    size_t working; /* executions that run or wait */
+    struct turn turns[SESSION_CONTEXTS_MAX];
+    struct box_files *files;
+    bool files_busy;
+    struct fiber_queue files_line;
+    bool dirty; /* the workspace changed since it was last saved */
+};
+
+struct execution {
+    UT_hash_handle hh;
+    struct service *svc;
+    struct session *session; /* held */
+    int refs;
+    char id[ID_SIZE];
+    struct store_execution record; /* its texts are ours */
+    bool stored;                   /* the store has a row */
+    enum execution_kind kind;
+    char *code;
+    size_t code_len;
+    char **args;
+    char **env;
+    char *stdin_data;
+    size_t stdin_len;
+    char *event;
+    char *context_json;
+    char **variables;
+    uint32_t context;
+    uint64_t timeout_ms;
+    bool rich;
+    bool cancel;             /* somebody wants it to end */
+    struct fiber *runner;    /* while it runs */
+    size_t position;         /* in the line; 0: not in it */
+    struct kept_cell *kept;  /* an earlier daemon started it */
+    struct husk_result *result;
+    struct buf out; /* what readers of its events get, bounded */
+    struct buf err;
+    struct fiber_queue news; /* who waits for more of it, or for its end */
+};
+
+/* gate.c */
+int gate_enter(struct gate *g, int64_t timeout_ms, const bool *cancel, struct err *e);
+void gate_leave(struct gate *g);
+
+/* session.c */
+struct session *session_new(struct service *svc, const struct store_session *record);
+void session_ref(struct session *s);
+int session_move(struct session *s, int state, const char *reason, struct err *e); /* durable; waits */
+void session_touch(struct session *s); /* there was work */
+/* Its box, made or made again if there is none. Waits. */
+int session_box(struct session *s, struct err *e);
+int turn_take(struct session *s, uint32_t context, int64_t timeout_ms, const bool *cancel,
+              struct err *e);
+void turn_give(struct session *s, uint32_t context);
+
+/* execution.c */
+struct execution *execution_new(struct session *s, const struct store_execution *record);
+int execution_begin(struct execution *x, struct err *e); /* its fiber */
+
+/* adopt.c */
+int service_adopt(struct service *svc, struct err *e);
+
+/* workspace.c: durable copies of workspaces in DATA/workspaces. */
+int workspace_save(struct session *s, struct err *e); /* waits */
+int workspace_restore(struct session *s, struct err *e);
+void workspace_remove(struct service *svc, const char *session_id);
+
+/* reaper.c */
+int reaper_start(struct service *svc, struct err *e);
+
+/* pools.c */
+int pools_start(struct service *svc, struct err *e);
+void pools_adjust(struct service *svc); /* by demand; called every second */
+
+/* text.c */
+char *text_copy(const char *s); /* "" for NULL; NULL without memory */
+char **text_list_copy(const char *const *list); /* NULL for NULL or without memory */
+void text_list_free(char **list);
+void id_make(char *ret, size_t size, const char *prefix); /* "sess_" + 16 [a-z0-9] ... */

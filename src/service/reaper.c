@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Once a second: sessions that are over their limits, boxes that died, records past their time, copies of workspaces, pools. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "service/impl.h"
+
+#define ROUND_MS 1000
+#define SAVE_AFTER_MS 2000 /* of quiet */
+#define PURGE_EVERY 60     /* rounds */
+
+static const char *why_over(const struct session *s, uint64_t now)
+{
+    const struct config *c = s->svc->config;
+
+    if (s->ending || s->opening || s->working > 0) {
+        return NULL; /* limits are measured by work: it works */
+    }
+    if (now - s->active_ms > s->timeout_ms) {
+        return "idle for too long";
+    }
+    if (now - s->born_ms > c->session_lifetime_ms) {
+        return "past its lifetime";
+    }
+    return NULL;
+}
+
+/* The table may change while we wait: one at a time, and from the start again. */
+static bool end_one(struct service *svc)
+{
+    uint64_t now = clock_ms();
+    struct session *s;
+    struct session *next;
+    struct err e = {0};
+
+    HASH_ITER(hh, svc->sessions, s, next)
+    {
+        const char *why = why_over(s, now);
+        if (why != NULL) {
+            char id[ID_SIZE];
+            (void)str_copy(id, sizeof(id), s->id);
+            if (session_end(svc, id, SESSION_TIMEOUT, why, &e) < 0) {
+                log_warn("session_not_ended", "session=%s: %s", id, e.msg);
+                return false;
+            }
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool save_one(struct service *svc)
+{
+    uint64_t now = clock_ms();
+    struct session *s;
+    struct session *next;
+    struct err e = {0};
+
+    HASH_ITER(hh, svc->sessions, s, next)
+    {
+        bool quiet = s->working == 0 && !s->files_busy && now - s->active_ms > SAVE_AFTER_MS;
+        if (s->dirty && s->persistent && s->box != NULL && !s->ending && quiet) {
+            uint64_t active = s->active_ms;
+            session_ref(s);
+            if (workspace_save(s, &e) < 0) {
+                log_warn("workspace_not_saved", "session=%s: %s", s->id, e.msg);
+                s->dirty = false; /* until it changes again: a full disk must not keep us busy */
+            }
+            s->active_ms = active; /* our own work is none of the session's */
+            session_release(s);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Records of sessions that ended longer ago than they are kept. */
+static void purge(struct service *svc)
+{
+    int64_t before = clock_wall_ms() - (int64_t)svc->config->session_retention_ms;
+    struct store_filter filter = {.limit = STORE_PAGE_MAX};
+    struct store_session_list list = {0};
+    struct err e = {0};
+
+    struct store_batch *b = store_batch_new(svc->store);
+    if (b == NULL || store_list_sessions(svc->store, &filter, &list, &e) < 0) {
+        store_batch_free(b);
+        return;
+    }
+    store_expire_keys(b, clock_wall_ms());
+    for (size_t i = 0; i < list.n; i++) {
+        if (list.rows[i]->ended_ms != 0 && list.rows[i]->ended_ms < before) {
+            store_delete_session(b, list.rows[i]->id);
+            workspace_remove(svc, list.rows[i]->id);
+        }
+    }
+    store_session_list_release(&list);
+    if (service_commit(svc, b, NULL, &e) < 0) {
+        log_warn("records_not_purged", "%s", e.msg);
+    }
+}
+
+static void reap(void *user)
+{
+    struct service *svc = user;
+    unsigned rounds = 0;
+
+    svc->reaper = fiber_self();
+    while (!svc->closing) {
+        (void)fiber_poll(NULL, 0, ROUND_MS);
+        if (!svc->closing && svc->engine->lost && svc->on_launcher_lost != NULL) {
+            svc->on_launcher_lost(svc->user);
+            svc->on_launcher_lost = NULL;
+        }
+        while (!svc->closing && !svc->engine->lost && end_one(svc)) {
+        }
+        while (!svc->closing && !svc->engine->lost && save_one(svc)) {
+        }
+        if (!svc->closing) {
+            pools_adjust(svc);
+        }
+        if (!svc->closing && ++rounds % PURGE_EVERY == 0) {
+            purge(svc);
+        }
+    }
+    svc->reaper = NULL;
+}
+
+int reaper_start(struct service *svc, struct err *e)
+{
+    int r = fiber_start(reap, svc);
+
+    return r < 0 ? err_sys(e, -r, "start a fiber") : 0;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Results in the shape of /api/v1, which is also how they are stored. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/result_parts.h"
+#include "core/run_frames.h"
+#include "service/service.h"
+
+json_t *receipt_json(const struct husk_receipt *r)
+{
+    return result_receipt(r);
+}
+
+json_t *limits_json(const struct husk_limits *l)
+{
+    return result_limits(l);
+}
+
+/* Only JSON that parses is passed on: it is a claim of the box. */
+static json_t *parse(const char *text)
+{
+    json_t *v = text != NULL
+                    ? json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL)
+                    : NULL;
+
+    return v != NULL ? v : json_null();
+}
+
+static json_t *form_json(const struct husk_mime *m)
+{
+    if (strcmp(m->type, "application/json") == 0 || strstr(m->type, "+json") != NULL) {
+        return json_pack("{s:s, s:s, s:o}", "mime_type", m->type, "encoding", "json", "data",
+                         parse(m->data));
+    }
+    bool is_text = run_mime_is_text(m->type, strlen(m->type));
+    return json_pack("{s:s, s:s, s:o}", "mime_type", m->type, "encoding",
+                     is_text ? "text" : "base64", "data",
+                     is_text ? result_text(m->data, m->len) : result_base64(m->data, m->len));
+}
+
+static json_t *outputs_json(const struct husk_result *r)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < r->n_displays; i++) {
+        json_t *forms = json_array();
+        for (size_t j = 0; j < r->displays[i].n_forms; j++) {
+            json_array_append_new(forms, form_json(&r->displays[i].forms[j]));
+        }
+        json_array_append_new(list, json_pack("{s:o}", "forms", forms));
+    }
+    return list;
+}
+
+json_t *result_json(const struct husk_result *r)
+{
+    json_t *value = r->value != NULL ? result_text(r->value, strlen(r->value)) : json_null();
+    json_t *all = json_pack(
+        "{s:i, s:o, s:o, s:b, s:b, s:o, s:o, s:o, s:{s:s, s:s, s:s}, s:o, s:b, s:o, s:o}", "exit_code",
+        r->exit_code, "stdout", result_text(r->out, r->out_len), "stderr",
+        result_text(r->err, r->err_len), "stdout_truncated", (int)r->out_truncated,
+        "stderr_truncated", (int)r->err_truncated, "value", value, "return_value",
+        parse(r->value_json), "error", result_error(r), "termination", "cause",
+        husk_cause_name(r->termination.cause), "detail", r->termination.detail, "limit",
+        r->termination.limit, "outputs", outputs_json(r), "outputs_dropped",
+        (int)r->displays_dropped, "metrics", result_metrics(&r->metrics), "receipt",
+        result_receipt(&r->receipt));
+
+    if (all != NULL && r->variables_json != NULL) {
+        json_object_set_new(all, "variables", parse(r->variables_json));
+    }
+    return all;
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The service: opening, closing, commits, one-shot runs; see service.h. */
+#include "service/service.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "service/impl.h"
+
+struct store *service_store(struct service *svc)
+{
+    return svc->store;
+}
+
+const struct config *service_config(const struct service *svc)
+{
+    return svc->config;
+}
+
+struct husk_engine *service_engine(struct service *svc)
+{
+    return svc->engine;
+}
+
+bool service_is_ready(const struct service *svc)
+{
+    return svc->ready && !svc->closing && !svc->engine->lost;
+}
+
+/* ---- commits ---- */
+
+struct commit {
+    struct fiber *fiber;
+    bool done;
+    struct store_result result;
+};
+
+static void on_committed(void *user, const struct store_result *r)
+{
+    struct commit *c = user;
+
+    c->result = *r;
+    c->done = true;
+    fiber_wake(c->fiber);
+}
+
+int service_commit(struct service *svc, struct store_batch *batch, struct store_result *ret,
+                   struct err *e)
+{
+    struct commit c = {.fiber = fiber_self()};
+
+    (void)svc;
+    if (batch == NULL) {
+        return err_sys(e, ENOMEM, "record");
+    }
+    if (c.fiber == NULL) {
+        return store_commit_wait(batch, ret, e);
+    }
+    if (store_commit(batch, on_committed, &c, e) < 0) {
+        if (ret != NULL) {
+            *ret = (struct store_result){.outcome = STORE_FAILED, .err = *e};
+        }
+        return -1;
+    }
+    while (!c.done) {
+        (void)fiber_poll(NULL, 0, -1);
+    }
+    if (ret != NULL) {
+        *ret = c.result;
+    }
+    if (c.result.outcome != STORE_DONE) {
+        *e = c.result.err;
+        return -1;
+    }
+    return 0;
+}
+
+static void pump_store(void *user)
+{
+    struct service *svc = user;
+
+    svc->store_pump = fiber_self();
+    while (svc->store != NULL) {
+        struct pollfd p = {.fd = store_fd(svc->store), .events = POLLIN};
+        (void)fiber_poll(&p, 1, -1);
+        if (svc->store != NULL) {
+            store_dispatch(svc->store);
+        }
+    }
+    svc->store_pump = NULL;
+}
+
+/* ---- life ---- */
+
+static int make_folder(const char *path, struct err *e)
+{
+    if (mkdir(path, 0700) < 0 && errno != EEXIST) {
+        return err_sys(e, errno, "make %s", path);
+    }
+    return 0;
+}
+
+static int make_folders(const struct config *c, struct err *e)
+{
+    static const char *const below[] = {"", "/workspaces", "/templates"};
+    char path[4200];
+
+    for (size_t i = 0; i < ARRAY_LEN(below); i++) {
+        if (str_format(path, sizeof(path), "%s%s", c->data, below[i]) < 0) {
+            return err_set(e, ERR_INVALID, "the path of the data folder is too long");
+        }
+        if (make_folder(path, e) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int open_engine(struct service *svc, const struct service_options *o, struct err *e)
+{
+    char templates[512];
+    struct husk_options options = {.template_dir = templates,
+                                   .min_isolation = (enum husk_isolation)o->config->min_isolation};
+
+    if (str_format(templates, sizeof(templates), "%s/templates", o->config->data) < 0) {
+        int launcher = o->launcher;
+        fd_close(&launcher);
+        return err_set(e, ERR_INVALID, "the path of the data folder is too long");
+    }
+    return engine_attach(o->launcher, &options, &svc->engine, e);
+}
+
+static int start(struct service *svc, const struct service_options *o, struct err *e)
+{
+    struct store_options store = {.dir = o->config->data};
+
+    if (make_folders(o->config, e) < 0) {
+        int launcher = o->launcher;
+        fd_close(&launcher);
+        return -1;
+    }
+    if (open_engine(svc, o, e) < 0) {
+        return -1;
+    }
+    svc->store = store_open(&store, e);
+    if (svc->store == NULL) {
+        return -1;
+    }
+    svc->figures.epoch = store_epoch(svc->store);
+    svc->gate.places = o->config->max_executions;
+    svc->gate.line_max = o->config->queue_length;
+    if (service_adopt(svc, e) < 0 || engine_serve(svc->engine, e) < 0 ||
+        pool_keep(svc->engine, e) < 0) {
+        return -1;
+    }
+    int r = fiber_start(pump_store, svc);
+    if (r < 0) {
+        return err_sys(e, -r, "start a fiber");
+    }
+    return pools_start(svc, e) < 0 ? -1 : reaper_start(svc, e);
+}
+
+int service_open(const struct service_options *options, struct service **ret, struct err *e)
+{
+    struct service *svc = calloc(1, sizeof(*svc));
+
+    if (svc == NULL) {
+        return err_sys(e, ENOMEM, "open the service");
+    }
+    svc->config = options->config;
+    svc->on_launcher_lost = options->on_launcher_lost;
+    svc->user = options->user;
+    svc->figures.started_ms = clock_wall_ms();
+    if (start(svc, options, e) < 0) {
+        service_close(svc, false);
+        return -1;
+    }
+    *ret = svc;
+    return 0;
+}
+
+/* Fibers that belong to executions see `closing` and end; nobody new starts. */
+static void wait_for_fibers(struct service *svc)
+{
+    uint64_t until = clock_ms() + 5000;
+
+    while ((svc->fibers > 0 || svc->reaper != NULL) && clock_ms() < until) {
+        fiber_wake(svc->reaper);
+        fiber_run();
+        (void)poll(NULL, 0, 1);
+    }
+}
+
+void service_close(struct service *svc, bool end_all)
+{
+    if (svc == NULL) {
+        return;
+    }
+    svc->closing = true;
+    (void)end_all;
+    wait_for_fibers(svc);
+    struct store *store = svc->store;
+    svc->store = NULL;
+    while (svc->store_pump != NULL) {
+        fiber_wake(svc->store_pump);
+        fiber_run();
+    }
+    husk_close(svc->engine);
+    store_close(store);
+    free(svc);
+}
+
+/* ---- one-shot runs ---- */
+
+int service_run(struct service *svc, const struct husk_spec *spec, struct husk_result **ret,
+                struct err *e)
+{
+    struct husk_error error;
+
+    if (gate_enter(&svc->gate, (int64_t)svc->config->queue_timeout_ms, spec->cancel, e) < 0) {
+        return -1;
+    }
+    svc->figures.runs++;
+    int r = husk_run(svc->engine, spec, ret, &error);
+    gate_leave(&svc->gate);
+    if (r < 0) {
+        return err_set(e, err_find(error.type), "%s", error.message);
+    }
+    return 0;
+}
+
+void service_figures(const struct service *svc, struct service_figures *ret)
+{
+    *ret = svc->figures;
+    ret->sessions_live = HASH_COUNT(svc->sessions);
+    ret->executions_running = svc->gate.taken;
+    ret->executions_queued = svc->gate.waiting;
+}

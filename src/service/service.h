@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The service: sessions and executions of a daemon, durable, on top of the engine (core) and the store.
+ *
+ * Everything here runs on one thread. Functions that may wait say so, and are called in a fiber (base/fiber.h). Ids, names
+ * and limits that come in were checked for their shape by the API; what they mean is checked here. What is reported
+ * as done is durable.
+ *
+ * A session or execution that is held (*_hold, or returned by a function) stays valid until it is released; it may end
+ * meanwhile, which its state tells.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "config/config.h"
+#include "husk/husk.h"
+#include "service/state.h"
+#include "store/store.h"
+
+struct service;
+struct session;
+struct execution;
+struct box_files;
+
+/* ---- life ---- */
+
+struct service_options {
+    const struct config *config; /* borrowed */
+    int launcher;                /* socket of a supervised launcher; taken */
+    void (*on_launcher_lost)(void *user);
+    void *user;
+};
+
+/* Opens the store, takes over what an earlier daemon left, starts zygotes and pools. Not in a fiber. */
+int service_open(const struct service_options *options, struct service **ret, struct err *e);
+/* Leaves live sessions to the next daemon; `end_all`: ends them. */
+void service_close(struct service *svc, bool end_all);
+
+struct store *service_store(struct service *svc); /* for reads */
+const struct config *service_config(const struct service *svc);
+bool service_is_ready(const struct service *svc); /* zygotes run, the launcher answers, the store writes */
+
+/* Writes a batch and waits for its fsync (in a fiber, without holding up others). */
+int service_commit(struct service *svc, struct store_batch *batch, struct store_result *ret,
+                   struct err *e);
+
+/* ---- one-shot runs: no record, no session ---- */
+
+/*
+ * Like husk_run(), with admission: waits in the queue for a place (ERR_LIMIT when that is full or takes too long).
+ * *cancel may become true meanwhile (then fiber_wake() the caller).
+ */
+int service_run(struct service *svc, const struct husk_spec *spec, struct husk_result **ret,
+                struct err *e);
+
+/* ---- sessions ---- */
+
+struct session_ask {
+    const char *id;            /* NULL: one is made */
+    const char *template_name; /* NULL: python */
+    bool persistent;
+    const char *agent_id; /* NULL or "": none */
+    const char *dialect;  /* "v1", "workspace_se" */
+    struct husk_limits limits;    /* 0: template's, then the configuration's */
+    uint64_t timeout_ms;          /* idle; 0: the configuration's */
+    const char *const *env;       /* NULL-terminated "NAME=value", or NULL */
+    enum husk_isolation isolation;
+    const json_t *spec;           /* as it was asked for: kept in the record */
+    const char *idempotency_scope;
+    const char *idempotency_key;  /* NULL: none */
+    uint8_t hash[STORE_HASH_SIZE];
+};
+
+/*
+ * Waits. *ret_existed: it was there already (same agent, or same idempotency key). ERR_EXISTS: the id is taken;
+ * ERR_CONFLICT: the key was used with another request; ERR_NOT_FOUND: no such template; ERR_LIMIT: too many sessions.
+ */
+int session_create(struct service *svc, const struct session_ask *ask, struct session **ret,
+                   bool *ret_existed, struct err *e);
+
+/* A live session. ERR_NOT_FOUND: there is no record; ERR_CONFLICT: it has ended, the message says how. */
+struct session *session_hold(struct service *svc, const char *id, struct err *e);
+void session_release(struct session *s); /* NULL is fine */
+
+const struct store_session *session_record(const struct session *s);
+struct service *session_service(const struct session *s);
+
+/* Ends it: every process is dead, running executions are cancelled, workspace kept. Idempotent. Waits. */
+int session_end(struct service *svc, const char *id, int state, const char *reason, struct err *e);
+/* The same, and removes record, executions and workspace. Waits. */
+int session_purge(struct service *svc, const char *id, struct err *e);
+int session_extend(struct session *s, uint64_t timeout_ms, struct err *e); /* waits */
+
+struct session_usage {
+    bool is_live;  /* it has a box */
+    uint32_t box_id;
+    double cpu_time_ms;
+    double memory_mb;
+    double peak_memory_mb;
+    uint64_t io_read_bytes;
+    uint64_t io_write_bytes;
+    uint32_t processes;
+    uint64_t disk_used_bytes; /* UINT64_MAX: not known */
+    uint64_t disk_limit_bytes;
+};
+int session_usage(struct session *s, struct session_usage *ret, struct err *e); /* waits */
+/* ERR_CONFLICT while it has no box. */
+int session_receipt(struct session *s, struct husk_receipt *ret, struct err *e);
+
+/* Contexts; all wait. ERR_CONFLICT: the context is busy, or the session has no interpreter. */
+#define SESSION_CONTEXTS_MAX 64
+struct session_context {
+    uint32_t id;
+    bool is_checkpoint;
+    bool is_busy;
+};
+size_t session_contexts(struct session *s, struct session_context ret[SESSION_CONTEXTS_MAX]);
+int session_interrupt(struct session *s, uint32_t context, bool *ret_was_running, struct err *e);
+int session_reset(struct session *s, uint32_t context, struct err *e);
+int session_checkpoint(struct session *s, uint32_t context, uint32_t *ret, struct err *e);
+int session_branch(struct session *s, uint32_t context, uint32_t *ret, struct err *e);
+int session_restore(struct session *s, uint32_t context, uint32_t checkpoint, struct err *e);
+
+/*
+ * Access to the workspace: one user at a time, so give it back soon. Waits for a turn. See core/box_files.h. A
+ * session that has ended has none: ERR_CONFLICT.
+ */
+struct box_files *session_files_take(struct session *s, struct err *e);
+void session_files_give(struct session *s, struct box_files *files, bool changed);
+
+/* ---- executions ---- */
+
+enum execution_kind { EXECUTE_CODE, EXECUTE_COMMAND, EXECUTE_HANDLER };
+
+struct execution_ask {
+    enum execution_kind kind;
+    const char *language; /* NULL: the template's */
+    const char *code;     /* or the command line */
+    size_t code_len;
+    const char *const *args; /* NULL-terminated or NULL */
+    const char *const *env;
+    const char *stdin_data;
+    size_t stdin_len;
+    const char *event; /* JSON text, EXECUTE_HANDLER */
+    const char *context_json;
+    uint32_t context; /* of a persistent session */
+    uint64_t timeout_ms; /* 0: the configuration's */
+    bool rich;
+    const char *const *variables; /* NULL-terminated names, or NULL */
+    const json_t *request;        /* as it was asked for: kept in the record */
+    bool record_at_end; /* the caller waits for the result and answers only then: one write instead of three */
+    const char *idempotency_scope;
+    const char *idempotency_key;
+    uint8_t hash[STORE_HASH_SIZE];
+};
+
+/*
+ * Starts it; everything in ask is copied. Waits until the record is durable; the caller may then wait for the end or go
+ * away. *ret_existed: the key was used before, and this is that execution. ERR_CONFLICT: the session has ended, has
+ * an execution already (ephemeral), or the key was used with another request; ERR_LIMIT: the queue is full.
+ */
+int execution_start(struct session *s, const struct execution_ask *ask, struct execution **ret,
+                    bool *ret_existed, struct err *e);
+
+/* One that has not ended, or ended a moment ago. NULL: then the store knows about it, or nobody. */
+struct execution *execution_hold(struct service *svc, const char *id);
+void execution_release(struct execution *x);
+
+const struct store_execution *execution_record(const struct execution *x);
+size_t execution_queue_position(const struct execution *x); /* 0: it runs or is over */
+
+int execution_wait(struct execution *x, int64_t timeout_ms); /* waits for its end: 0, -ETIMEDOUT */
+void execution_cancel(struct execution *x); /* at once; its end follows. Over already is fine */
+
+/* What there is to read beyond a position. Text is bounded by the configuration's output_keep; totals are not. */
+struct execution_position {
+    uint64_t out;
+    uint64_t err;
+    uint32_t displays;
+    int state; /* that the reader has seen */
+};
+
+struct execution_news {
+    const char *out; /* borrowed until the next wait */
+    size_t out_len;
+    const char *err;
+    size_t err_len;
+    const struct husk_display *displays;
+    size_t n_displays;
+    int state;
+};
+
+/* True if there is anything new; the position is then moved behind it. Never waits. */
+bool execution_news(struct execution *x, struct execution_position *at, struct execution_news *ret);
+int execution_wait_news(struct execution *x, const struct execution_position *at,
+                        int64_t timeout_ms); /* 0, -ETIMEDOUT */
+
+/* The result as it is stored and shown by /api/v1 (see api/v1_schemas.yaml): made once, when it ends. */
+json_t *result_json(const struct husk_result *r);
+json_t *receipt_json(const struct husk_receipt *r);
+json_t *limits_json(const struct husk_limits *l);
+
+/* ---- templates, pools, boxes, figures ---- */
+
+/* Templates that clients made (stored; visible to the engine as files in DATA/templates). Wait. */
+int service_template_put(struct service *svc, const char *name, const json_t *definition,
+                         bool must_be_new, struct err *e);
+int service_template_delete(struct service *svc, const char *name, struct err *e);
+struct husk_engine *service_engine(struct service *svc);
+
+struct service_pool {
+    char template_name[64];
+    bool persistent; /* sessions' pool, or one-shot runs' */
+    uint32_t min, max, target;
+    uint32_t parked, starting;
+    uint64_t hits, misses, dead;
+};
+size_t service_pools(struct service *svc, struct service_pool *ret, size_t max);
+
+struct service_box {
+    uint32_t id;
+    char template_name[64];
+    char session_id[STORE_ID_MAX + 1]; /* "": a parked box or a one-shot run */
+    const char *state;                 /* "starting", "parked", "running" */
+    int64_t created_ms;
+    struct husk_limits limits;
+};
+size_t service_boxes(struct service *svc, struct service_box *ret, size_t max);
+
+struct service_figures {
+    uint64_t sessions_created, sessions_live;
+    uint64_t executions_started, executions_running, executions_queued;
+    uint64_t executions_ended[EXECUTION_STATES];
+    uint64_t runs; /* one-shot */
+    int64_t started_ms;
+    int64_t epoch;
+    uint64_t readopted; /* boxes taken over at start */
+};
+void service_figures(const struct service *svc, struct service_figures *ret);

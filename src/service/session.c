@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions: made, found, held; see service.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "core/box_files.h"
+#include "service/impl.h"
+
+const struct store_session *session_record(const struct session *s)
+{
+    return &s->record;
+}
+
+struct service *session_service(const struct session *s)
+{
+    return s->svc;
+}
+
+void session_ref(struct session *s)
+{
+    s->refs++;
+}
+
+/* The texts of a record, owned by the session. */
+static bool copy_record(struct session *s, const struct store_session *from)
+{
+    s->record = *from;
+    s->record.id = s->id;
+    s->record.mode = text_copy(from->mode);
+    s->record.template = text_copy(from->template);
+    s->record.agent_id = text_copy(from->agent_id);
+    s->record.dialect = text_copy(from->dialect);
+    s->record.owner = text_copy(from->owner);
+    s->record.min_isolation = text_copy(from->min_isolation);
+    s->record.spec = text_copy(from->spec);
+    s->record.end_reason = text_copy(from->end_reason);
+    return s->record.mode != NULL && s->record.template != NULL && s->record.agent_id != NULL &&
+           s->record.dialect != NULL && s->record.owner != NULL &&
+           s->record.min_isolation != NULL && s->record.spec != NULL &&
+           s->record.end_reason != NULL;
+}
+
+static void session_free(struct session *s)
+{
+    box_files_close(s->files);
+    husk_session_close(s->box);
+    free((char *)s->record.mode);
+    free((char *)s->record.template);
+    free((char *)s->record.agent_id);
+    free((char *)s->record.dialect);
+    free((char *)s->record.owner);
+    free((char *)s->record.min_isolation);
+    free((char *)s->record.spec);
+    free((char *)s->record.end_reason);
+    text_list_free(s->env);
+    free(s);
+}
+
+struct session *session_new(struct service *svc, const struct store_session *record)
+{
+    struct session *s = calloc(1, sizeof(*s));
+
+    if (s == NULL) {
+        return NULL;
+    }
+    s->svc = svc;
+    s->refs = 1;
+    (void)str_copy(s->id, sizeof(s->id), record->id);
+    s->persistent = str_eq(record->mode, "persistent");
+    s->born_ms = s->active_ms = clock_ms();
+    if (!copy_record(s, record)) {
+        session_free(s);
+        return NULL;
+    }
+    return s;
+}
+
+void session_release(struct session *s)
+{
+    if (s != NULL && --s->refs == 0) {
+        session_free(s);
+    }
+}
+
+void session_touch(struct session *s)
+{
+    s->active_ms = clock_ms();
+    s->record.active_ms = clock_wall_ms();
+    s->record.expires_ms = s->record.active_ms + (int64_t)s->timeout_ms;
+}
+
+static void describe_end(const struct store_session *r, struct err *e)
+{
+    err_set(e, ERR_CONFLICT, "session %s is %s%s%s", r->id, session_state_word(r->status),
+            r->end_reason[0] != '\0' ? ": " : "", r->end_reason);
+}
+
+struct session *session_hold(struct service *svc, const char *id, struct err *e)
+{
+    struct store_session *row = NULL;
+    struct session *s;
+
+    HASH_FIND_STR(svc->sessions, id, s);
+    if (s != NULL && !s->ending) {
+        session_ref(s);
+        return s;
+    }
+    if (store_get_session(svc->store, id, &row, e) == 0) {
+        describe_end(s != NULL ? &s->record : row, e);
+    } else if (e->code == ERR_NOT_FOUND) {
+        err_set(e, ERR_NOT_FOUND, "there is no session %s", id);
+    }
+    store_session_free(row);
+    return NULL;
+}
+
+int session_move(struct session *s, int state, const char *reason, struct err *e)
+{
+    struct store_batch *b = store_batch_new(s->svc->store);
+    struct store_session next = s->record;
+    int from = s->record.status;
+
+    next.status = state;
+    next.epoch = s->svc->figures.epoch;
+    next.updated_ms = clock_wall_ms();
+    if (session_state_is_final(state)) {
+        next.ended_ms = next.updated_ms;
+    }
+    char *why = text_copy(reason);
+    if (why == NULL || b == NULL) {
+        free(why);
+        store_batch_free(b);
+        return err_sys(e, ENOMEM, "record of session %s", s->id);
+    }
+    next.end_reason = why;
+    store_move_session(b, from, &next);
+    if (service_commit(s->svc, b, NULL, e) < 0) {
+        free(why);
+        return -1;
+    }
+    free((char *)s->record.end_reason);
+    s->record = next;
+    return 0;
+}
+
+/* ---- making one ---- */
+
+static struct session *find_agents(struct service *svc, const struct session_ask *ask)
+{
+    const char *mode = ask->persistent ? "persistent" : "ephemeral";
+    const char *template = ask->template_name != NULL ? ask->template_name : "python";
+    struct session *s;
+    struct session *next;
+
+    if (ask->agent_id == NULL || ask->agent_id[0] == '\0') {
+        return NULL;
+    }
+    HASH_ITER(hh, svc->sessions, s, next)
+    {
+        if (!s->ending && str_eq(s->record.agent_id, ask->agent_id) &&
+            str_eq(s->record.mode, mode) && str_eq(s->record.template, template)) {
+            return s;
+        }
+    }
+    return NULL;
+}
+
+static int check_ask(struct service *svc, const struct session_ask *ask, struct err *e)
+{
+    const char *template = ask->template_name != NULL ? ask->template_name : "python";
+    struct store_session *row = NULL;
+    struct session *s = NULL;
+
+    if (HASH_COUNT(svc->sessions) >= svc->config->max_sessions) {
+        return err_set(e, ERR_LIMIT, "there are %u sessions, the most that this server takes",
+                       HASH_COUNT(svc->sessions));
+    }
+    if (ask->isolation == HUSK_ISOLATION_FULL &&
+        native_facts(svc->engine->native)->isolation != LAUNCHER_FULL) {
+        return err_set(e, ERR_ISOLATION, "this server cannot enforce full isolation: %s",
+                       native_facts(svc->engine->native)->missing);
+    }
+    struct live_template *live = live_get(svc->engine, template, true, e);
+    if (live == NULL) {
+        return -1;
+    }
+    if (ask->persistent && live->def.info.language != HUSK_PYTHON) {
+        return err_set(e, ERR_INVALID,
+                       "template %s has no interpreter that can be kept: use mode ephemeral",
+                       template);
+    }
+    if (ask->id == NULL) {
+        return 0;
+    }
+    HASH_FIND_STR(svc->sessions, ask->id, s);
+    if (s != NULL || store_get_session(svc->store, ask->id, &row, e) == 0) {
+        store_session_free(row);
+        return err_set(e, ERR_EXISTS, "there is a session %s already", ask->id);
+    }
+    if (e->code != ERR_NOT_FOUND) {
+        return -1;
+    }
+    e->code = ERR_NONE;
+    return 0;
+}
+
+/* What was asked for, and beside it what a later daemon needs to go on with the session. */
+static char *spec_text(const struct session_ask *ask, uint64_t timeout_ms)
+{
+    const struct husk_limits *l = &ask->limits;
+    json_t *spec = ask->spec != NULL ? json_copy((json_t *)(uintptr_t)ask->spec) : json_object();
+    json_t *env = json_array();
+
+    for (size_t i = 0; ask->env != NULL && ask->env[i] != NULL; i++) {
+        json_array_append_new(env, json_string(ask->env[i]));
+    }
+    json_object_set_new(spec, "_env", env);
+    json_object_set_new(spec, "_timeout_ms", json_integer((json_int_t)timeout_ms));
+    json_object_set_new(spec, "_limits",
+                        json_pack("{s:I, s:I, s:I, s:I}", "memory_bytes",
+                                  (json_int_t)l->memory_bytes, "disk_bytes",
+                                  (json_int_t)l->disk_bytes, "cpu_milli", (json_int_t)l->cpu_milli,
+                                  "pids", (json_int_t)l->pids));
+    char *text = json_dumps(spec, JSON_COMPACT);
+    json_decref(spec);
+    return text;
+}
+
+static struct session *build(struct service *svc, const struct session_ask *ask, struct err *e)
+{
+    char id[ID_SIZE];
+    int64_t now = clock_wall_ms();
+    uint64_t timeout_ms =
+        ask->timeout_ms != 0 ? ask->timeout_ms : svc->config->session_timeout_ms;
+    char *spec = spec_text(ask, timeout_ms);
+
+    if (ask->id != NULL) {
+        (void)str_copy(id, sizeof(id), ask->id);
+    } else {
+        id_make(id, sizeof(id), "sess_");
+    }
+    struct store_session record = {
+        .id = id,
+        .mode = ask->persistent ? "persistent" : "ephemeral",
+        .template = ask->template_name != NULL ? ask->template_name : "python",
+        .agent_id = ask->agent_id,
+        .dialect = ask->dialect,
+        .min_isolation = ask->isolation == HUSK_ISOLATION_FULL ? "full" : "userns",
+        .spec = spec,
+        .created_ms = now,
+        .updated_ms = now,
+        .active_ms = now,
+        .epoch = svc->figures.epoch,
+        .status = SESSION_CREATING,
+    };
+    struct session *s = spec != NULL ? session_new(svc, &record) : NULL;
+    free(spec);
+    if (s == NULL || (ask->env != NULL && (s->env = text_list_copy(ask->env)) == NULL)) {
+        session_release(s);
+        err_sys(e, ENOMEM, "session");
+        return NULL;
+    }
+    s->limits = ask->limits;
+    s->timeout_ms = timeout_ms;
+    session_touch(s);
+    return s;
+}
+
+/* 0: it is ours; 1: somebody had the key, *ret is that session; -1. */
+static int record_new(struct session *s, const struct session_ask *ask, struct session **ret,
+                      struct err *e)
+{
+    struct store_batch *b = store_batch_new(s->svc->store);
+    struct store_result result;
+    struct store_key key = {.scope = ask->idempotency_scope,
+                            .key = ask->idempotency_key,
+                            .id = s->id,
+                            .created_ms = s->record.created_ms};
+
+    if (b == NULL) {
+        return err_sys(e, ENOMEM, "session");
+    }
+    if (ask->idempotency_key != NULL) {
+        memcpy(key.hash, ask->hash, sizeof(key.hash));
+        store_claim_key(b, &key);
+    }
+    store_put_session(b, &s->record);
+    if (service_commit(s->svc, b, &result, e) == 0) {
+        return 0;
+    }
+    if (result.outcome != STORE_KEY_TAKEN) {
+        return -1;
+    }
+    if (memcmp(result.holder_hash, ask->hash, sizeof(ask->hash)) != 0) {
+        return err_set(e, ERR_CONFLICT, "this Idempotency-Key was used with another request");
+    }
+    *ret = session_hold(s->svc, result.holder_id, e);
+    return *ret != NULL ? 1 : -1;
+}
+
+static void unlist(struct session *s)
+{
+    HASH_DEL(s->svc->sessions, s);
+    session_release(s); /* the table's */
+}
+
+int session_create(struct service *svc, const struct session_ask *ask, struct session **ret,
+                   bool *ret_existed, struct err *e)
+{
+    *ret_existed = false;
+    struct session *s = find_agents(svc, ask);
+    if (s != NULL) {
+        *ret_existed = true;
+        session_ref(s);
+        *ret = s;
+        return 0;
+    }
+    if (check_ask(svc, ask, e) < 0 || (s = build(svc, ask, e)) == NULL) {
+        return -1;
+    }
+    /* In the table before anything waits: nobody else can take the id or the agent meanwhile. */
+    HASH_ADD_STR(svc->sessions, id, s);
+    session_ref(s);
+    int r = record_new(s, ask, ret, e);
+    if (r != 0) {
+        unlist(s);
+        session_release(s);
+        *ret_existed = r == 1;
+        return r == 1 ? 0 : -1;
+    }
+    svc->figures.sessions_created++;
+    if ((s->persistent && session_box(s, e) < 0) || session_move(s, SESSION_RUNNING, "", e) < 0) {
+        struct err why = *e;
+        (void)session_end(svc, s->id, SESSION_FAILED, why.msg, e);
+        *e = why;
+        session_release(s);
+        return -1;
+    }
+    *ret = s;
+    return 0;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a session: nothing of it runs any more, what it left stays for a while; see service.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "core/box_files.h"
+#include "service/impl.h"
+
+#define CANCEL_PATIENCE_MS 10000
+
+static void cancel_executions(struct session *s)
+{
+    struct execution *x;
+    struct execution *next;
+
+    HASH_ITER(hh, s->svc->executions, x, next)
+    {
+        if (x->session == s) {
+            execution_cancel(x);
+        }
+    }
+    for (size_t i = 0; i < SESSION_CONTEXTS_MAX; i++) {
+        fiber_queue_wake_all(&s->turns[i].line);
+    }
+}
+
+/* Executions that see `cancel` end within a moment; the box is killed below anyway. */
+static void wait_for_executions(struct session *s)
+{
+    uint64_t until = clock_ms() + CANCEL_PATIENCE_MS;
+
+    while (s->working > 0 && clock_ms() < until) {
+        fiber_sleep(2);
+    }
+}
+
+static void close_box(struct session *s)
+{
+    struct err e = {0};
+
+    if (s->box != NULL && s->persistent && !s->box->guest->exited && s->dirty &&
+        workspace_save(s, &e) < 0) {
+        log_warn("workspace_not_saved", "session=%s: %s", s->id, e.msg);
+    }
+    box_files_close(s->files);
+    s->files = NULL;
+    husk_session_close(s->box);
+    s->box = NULL;
+}
+
+/* One that is not in memory: already ended, or never there. */
+static int end_stored(struct service *svc, const char *id, struct err *e)
+{
+    struct store_session *row = NULL;
+
+    int r = store_get_session(svc->store, id, &row, e);
+    store_session_free(row);
+    return r < 0 ? err_set(e, ERR_NOT_FOUND, "there is no session %s", id) : 0;
+}
+
+int session_end(struct service *svc, const char *id, int state, const char *reason, struct err *e)
+{
+    struct session *s;
+
+    HASH_FIND_STR(svc->sessions, id, s);
+    if (s == NULL) {
+        return end_stored(svc, id, e);
+    }
+    session_ref(s);
+    if (s->ending) { /* somebody else is at it */
+        (void)fiber_queue_wait(&s->ended, -1);
+        session_release(s);
+        return 0;
+    }
+    s->ending = true;
+    cancel_executions(s);
+    wait_for_executions(s);
+    while (s->opening) {
+        (void)fiber_queue_wait(&s->opened, -1);
+    }
+    close_box(s);
+    int to = session_step_exists(s->record.status, state) ? state : SESSION_TERMINATED;
+    int r = session_move(s, to, reason, e);
+    if (r < 0) {
+        log_error("session_end_not_recorded", "session=%s: %s", s->id, e->msg);
+    }
+    HASH_DEL(svc->sessions, s);
+    fiber_queue_wake_all(&s->ended);
+    session_release(s); /* the table's */
+    session_release(s);
+    return r;
+}
+
+int session_purge(struct service *svc, const char *id, struct err *e)
+{
+    if (session_end(svc, id, SESSION_TERMINATED, "removed by a client", e) < 0) {
+        return -1;
+    }
+    struct store_batch *b = store_batch_new(svc->store);
+    if (b == NULL) {
+        return err_sys(e, ENOMEM, "remove session %s", id);
+    }
+    store_delete_session(b, id);
+    if (service_commit(svc, b, NULL, e) < 0) {
+        return -1;
+    }
+    workspace_remove(svc, id);
+    return 0;
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Using a session: its box, its contexts, its files, what it costs; see service.h. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "box/cgroup.h"
+#include "core/box_files.h"
+#include "service/impl.h"
+
+#define MIB ((double)(1 << 20))
+
+static int from_husk(const struct husk_error *h, struct err *e)
+{
+    return err_set(e, err_find(h->type), "%s", h->message);
+}
+
+static int open_box(struct session *s, struct err *e)
+{
+    struct husk_spec spec = {.template_name = s->record.template, .limits = s->limits};
+    struct husk_error h;
+
+    if (husk_session_open(s->svc->engine, &spec, &s->box, &h) < 0) {
+        s->box = NULL;
+        return from_husk(&h, e);
+    }
+    session_keep(s->box, s->id);
+    return s->restarted ? workspace_restore(s, e) : 0;
+}
+
+/* A box that ended behind our back: its files are gone back to what was last saved. */
+static void drop_dead_box(struct session *s)
+{
+    if (s->box != NULL && s->box->guest->exited) {
+        log_info("session_box_ended", "session=%s", s->id);
+        box_files_close(s->files);
+        s->files = NULL;
+        husk_session_close(s->box);
+        s->box = NULL;
+        s->restarted = true;
+    }
+}
+
+int session_box(struct session *s, struct err *e)
+{
+    while (s->opening) {
+        (void)fiber_queue_wait(&s->opened, -1);
+    }
+    if (s->ending) {
+        return err_set(e, ERR_CONFLICT, "session %s has ended", s->id);
+    }
+    drop_dead_box(s);
+    if (s->box != NULL) {
+        return 0;
+    }
+    s->opening = true;
+    int r = open_box(s, e);
+    s->opening = false;
+    fiber_queue_wake_all(&s->opened);
+    return r;
+}
+
+/* ---- turns ---- */
+
+int turn_take(struct session *s, uint32_t context, int64_t timeout_ms, const bool *cancel,
+              struct err *e)
+{
+    struct turn *t = &s->turns[context % SESSION_CONTEXTS_MAX];
+    uint64_t until = clock_ms() + (uint64_t)timeout_ms;
+
+    while (t->busy && !s->ending && (cancel == NULL || !*cancel)) {
+        uint64_t now = clock_ms();
+        if (now >= until || fiber_queue_wait(&t->line, (int64_t)(until - now)) < 0) {
+            return err_set(e, ERR_CONFLICT, "context %u of session %s is busy", context, s->id);
+        }
+    }
+    if (s->ending || (cancel != NULL && *cancel)) {
+        fiber_queue_wake(&t->line); /* the word was meant for whoever wants it */
+        return err_set(e, ERR_CONFLICT, "session %s has ended, or the wait was cancelled", s->id);
+    }
+    t->busy = true;
+    return 0;
+}
+
+void turn_give(struct session *s, uint32_t context)
+{
+    struct turn *t = &s->turns[context % SESSION_CONTEXTS_MAX];
+
+    t->busy = false;
+    t->execution = NULL;
+    (void)fiber_queue_wake(&t->line);
+}
+
+/* ---- contexts ---- */
+
+static int need_interpreter(struct session *s, struct err *e)
+{
+    if (!s->persistent) {
+        return err_set(e, ERR_CONFLICT, "session %s is ephemeral: it has no interpreter to keep",
+                       s->id);
+    }
+    return session_box(s, e);
+}
+
+size_t session_contexts(struct session *s, struct session_context ret[SESSION_CONTEXTS_MAX])
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; s->box != NULL && i < CONTEXTS_MAX; i++) {
+        if (s->box->contexts[i].used) {
+            ret[n++] = (struct session_context){.id = i,
+                                                .is_checkpoint = s->box->contexts[i].is_checkpoint,
+                                                .is_busy = s->turns[i].busy};
+        }
+    }
+    return n;
+}
+
+int session_interrupt(struct session *s, uint32_t context, bool *ret_was_running, struct err *e)
+{
+    if (need_interpreter(s, e) < 0) {
+        return -1;
+    }
+    struct context *c = session_context(s->box, context, false, e);
+    if (c == NULL) {
+        return -1;
+    }
+    *ret_was_running = s->turns[context].busy;
+    return *ret_was_running
+               ? context_send(&s->box->guest->control, FRAME_SIGNAL, NULL, c->pid, SIGINT, e)
+               : 0;
+}
+
+int session_reset(struct session *s, uint32_t context, struct err *e)
+{
+    struct husk_error h;
+
+    if (need_interpreter(s, e) < 0 || session_context(s->box, context, false, e) == NULL) {
+        return -1;
+    }
+    if (s->turns[context].execution != NULL) {
+        execution_cancel(s->turns[context].execution);
+    }
+    if (turn_take(s, context, 10000, NULL, e) < 0) {
+        return -1;
+    }
+    int r = husk_session_reset(s->box, context, &h) < 0 ? from_husk(&h, e) : 0;
+    turn_give(s, context);
+    session_touch(s);
+    return r;
+}
+
+/* Copies need a context that stands still. */
+static int copy(struct session *s, uint32_t context, uint32_t *ret,
+                int (*how)(struct husk_session *box, uint32_t context, uint32_t *ret,
+                           struct husk_error *e),
+                struct err *e)
+{
+    struct husk_error h;
+
+    if (need_interpreter(s, e) < 0 || session_context(s->box, context, false, e) == NULL ||
+        turn_take(s, context, 0, NULL, e) < 0) {
+        return -1;
+    }
+    int r = how(s->box, context, ret, &h) < 0 ? from_husk(&h, e) : 0;
+    turn_give(s, context);
+    session_touch(s);
+    return r;
+}
+
+int session_checkpoint(struct session *s, uint32_t context, uint32_t *ret, struct err *e)
+{
+    return copy(s, context, ret, husk_session_checkpoint, e);
+}
+
+int session_branch(struct session *s, uint32_t context, uint32_t *ret, struct err *e)
+{
+    return copy(s, context, ret, husk_session_branch, e);
+}
+
+int session_restore(struct session *s, uint32_t context, uint32_t checkpoint, struct err *e)
+{
+    struct husk_error h;
+
+    if (need_interpreter(s, e) < 0 || session_context(s->box, context, false, e) == NULL ||
+        session_context(s->box, checkpoint, true, e) == NULL ||
+        turn_take(s, context, 0, NULL, e) < 0) {
+        return -1;
+    }
+    int r = husk_session_restore(s->box, context, checkpoint, &h) < 0 ? from_husk(&h, e) : 0;
+    turn_give(s, context);
+    session_touch(s);
+    return r;
+}
+
+/* ---- files ---- */
+
+struct box_files *session_files_take(struct session *s, struct err *e)
+{
+    if (!s->persistent) {
+        err_set(e, ERR_CONFLICT, "session %s is ephemeral: it has no workspace to keep", s->id);
+        return NULL;
+    }
+    if (session_box(s, e) < 0) {
+        return NULL;
+    }
+    while (s->files_busy) {
+        if (fiber_queue_wait(&s->files_line, 60000) < 0) {
+            err_set(e, ERR_TIMEOUT, "the workspace of session %s is busy", s->id);
+            return NULL;
+        }
+    }
+    if (s->ending || s->box == NULL) {
+        err_set(e, ERR_CONFLICT, "session %s has ended", s->id);
+        return NULL;
+    }
+    s->files_busy = true;
+    if (s->files == NULL) {
+        s->files = box_files_open(session_control(s->box), e);
+    }
+    if (s->files == NULL) {
+        s->files_busy = false;
+        (void)fiber_queue_wake(&s->files_line);
+    }
+    session_touch(s);
+    return s->files;
+}
+
+void session_files_give(struct session *s, struct box_files *files, bool changed)
+{
+    if (files != NULL && !box_files_is_usable(files)) {
+        box_files_close(files);
+        s->files = NULL;
+    }
+    s->dirty = s->dirty || changed;
+    s->files_busy = false;
+    (void)fiber_queue_wake(&s->files_line);
+    session_touch(s);
+}
+
+/* ---- cost and receipt ---- */
+
+int session_usage(struct session *s, struct session_usage *ret, struct err *e)
+{
+    struct launcher_req req = {.op = LAUNCHER_USAGE, .usage.disk = 1};
+    struct launcher_rep rep;
+
+    *ret = (struct session_usage){.disk_used_bytes = UINT64_MAX};
+    if (s->box == NULL || s->box->guest->exited) {
+        return 0;
+    }
+    const struct guest *g = s->box->guest;
+    uint64_t disk = s->box->limits.disk_bytes;
+    req.box_id = ret->box_id = g->box_id;
+    ret->is_live = true;
+    ret->disk_limit_bytes = disk;
+    if (native_call(s->svc->engine->native, &req, NULL, 0, &rep, e) < 0) {
+        return e->code == ERR_NOT_FOUND ? 0 : -1; /* it ended a moment ago */
+    }
+    ret->cpu_time_ms = (double)rep.box.usage.cpu_ns / 1e6;
+    ret->peak_memory_mb = (double)rep.box.usage.memory_peak / MIB;
+    ret->io_read_bytes = rep.box.usage.io_read;
+    ret->io_write_bytes = rep.box.usage.io_write;
+    ret->processes = (uint32_t)rep.box.usage.pids_peak;
+    if (rep.box.usage.disk_free != UINT64_MAX) {
+        ret->disk_used_bytes = disk - MIN(disk, rep.box.usage.disk_free);
+    }
+    return 0;
+}
+
+int session_receipt(struct session *s, struct husk_receipt *ret, struct err *e)
+{
+    if (s->box == NULL) {
+        return err_set(e, ERR_CONFLICT, "session %s has no box now", s->id);
+    }
+    run_receipt(s->box->guest, &s->box->limits, true, ret);
+    return 0;
+}
+
+int session_extend(struct session *s, uint64_t timeout_ms, struct err *e)
+{
+    struct store_batch *b = store_batch_new(s->svc->store);
+
+    s->timeout_ms = timeout_ms;
+    session_touch(s);
+    s->record.updated_ms = clock_wall_ms();
+    if (b == NULL) {
+        return err_sys(e, ENOMEM, "session");
+    }
+    store_put_session(b, &s->record);
+    return service_commit(s->svc, b, NULL, e);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Durable copies of workspaces: one tar per persistent session in DATA/workspaces.
+ *
+ * A workspace lives in its box, in memory, with a size limit. Its copy is written by our worker inside the box (core/box_files.h): nobody out
+ * here walks what the box can rearrange. Written to a temporary name, synced, renamed, so that there is always one whole copy.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "core/box_files.h"
+#include "service/impl.h"
+
+static int path_of(struct service *svc, const char *id, const char *suffix, char *ret, size_t size,
+                   struct err *e)
+{
+    if (str_format(ret, size, "%s/workspaces/%s%s", svc->config->data, id, suffix) < 0) {
+        return err_set(e, ERR_INVALID, "the path of the data folder is too long");
+    }
+    return 0;
+}
+
+static int write_some(void *user, const void *data, size_t n)
+{
+    return fd_write_all(*(int *)user, data, n) < 0 ? -1 : 0;
+}
+
+static int save_to(struct session *s, int fd, struct err *e)
+{
+    struct box_files_sink sink = {.on_data = write_some, .user = &fd};
+
+    struct box_files *files = session_files_take(s, e);
+    if (files == NULL) {
+        return -1;
+    }
+    int r = box_files_pack(files, "", &sink, e);
+    session_files_give(s, files, false);
+    if (r == 0 && fdatasync(fd) < 0) {
+        return err_sys(e, errno, "write the copy of a workspace");
+    }
+    return r;
+}
+
+int workspace_save(struct session *s, struct err *e)
+{
+    char path[4400];
+    char temporary[4400];
+    bool was_ending = s->ending;
+
+    if (path_of(s->svc, s->id, ".tar", path, sizeof(path), e) < 0 ||
+        path_of(s->svc, s->id, ".new", temporary, sizeof(temporary), e) < 0) {
+        return -1;
+    }
+    AUTO_CLOSE int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return err_sys(e, errno, "write the copy of a workspace");
+    }
+    s->dirty = false;
+    s->ending = false; /* the last save of a session that ends still needs its files */
+    int r = save_to(s, fd, e);
+    s->ending = was_ending;
+    if (r == 0 && rename(temporary, path) < 0) {
+        r = err_sys(e, errno, "write the copy of a workspace");
+    }
+    if (r < 0) {
+        s->dirty = true;
+        (void)unlink(temporary);
+    }
+    return r;
+}
+
+static ssize_t read_some(void *user, void *buf, size_t size)
+{
+    return read(*(int *)user, buf, size);
+}
+
+int workspace_restore(struct session *s, struct err *e)
+{
+    char path[4400];
+
+    if (path_of(s->svc, s->id, ".tar", path, sizeof(path), e) < 0) {
+        return -1;
+    }
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return errno == ENOENT ? 0 : err_sys(e, errno, "read the copy of a workspace");
+    }
+    struct box_files_unpack unpack = {.source = {.next = read_some, .user = &fd}};
+    struct box_files *files = box_files_open(session_control(s->box), e);
+    int r = files == NULL ? -1 : box_files_unpack(files, "", &unpack, e);
+    box_files_close(files);
+    fd_close(&fd);
+    return r;
+}
+
+void workspace_remove(struct service *svc, const char *session_id)
+{
+    char path[4400];
+    struct err ignored;
+
+    if (path_of(svc, session_id, ".tar", path, sizeof(path), &ignored) == 0 && unlink(path) < 0 &&
+        errno != ENOENT) {
+        log_warn("workspace_not_removed", "session=%s", session_id);
+    }
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Listening sockets; see supervisor.h. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "supervisor/supervisor.h"
+
+#define BACKLOG 4096
+
+static int listen_tcp(const char *text, struct err *e)
+{
+    struct sockaddr_storage address;
+    socklen_t len;
+    const int on = 1;
+
+    if (config_address(text, &address, &len, e) < 0) {
+        return -1;
+    }
+    int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return err_sys(e, errno, "listen on %s", text);
+    }
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(fd, (struct sockaddr *)&address, len) < 0 || listen(fd, BACKLOG) < 0) {
+        err_sys(e, errno, "listen on %s", text);
+        fd_close(&fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* A socket file that nobody listens on is left from before; one that answers belongs to somebody. */
+static int clear_stale(const struct sockaddr_un *address, struct err *e)
+{
+    AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct stat st;
+
+    if (lstat(address->sun_path, &st) < 0) {
+        return 0;
+    }
+    if (!S_ISSOCK(st.st_mode)) {
+        return err_set(e, ERR_EXISTS, "%s is there and is no socket: choose another --socket",
+                       address->sun_path);
+    }
+    if (fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0) {
+        return err_set(e, ERR_EXISTS, "another server listens on %s: choose another --socket",
+                       address->sun_path);
+    }
+    return unlink(address->sun_path) < 0 ? err_sys(e, errno, "remove %s", address->sun_path) : 0;
+}
+
+/* The folder of the default socket may not be there yet. */
+static void make_parent(const char *path)
+{
+    char parent[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    char *slash;
+
+    if (str_copy(parent, sizeof(parent), path) == 0 && (slash = strrchr(parent, '/')) != NULL &&
+        slash != parent) {
+        *slash = '\0';
+        (void)mkdir(parent, 0755); /* if not, the bind says why */
+    }
+}
+
+static int listen_unix(const struct config *c, uid_t owner, gid_t group, struct err *e)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    if (str_copy(address.sun_path, sizeof(address.sun_path), c->socket) < 0) {
+        return err_set(e, ERR_INVALID, "the path of the socket is too long");
+    }
+    make_parent(c->socket);
+    if (clear_stale(&address, e) < 0) {
+        return -1;
+    }
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    mode_t mask = umask(0177);
+    bool ok = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+              chmod(c->socket, (mode_t)c->socket_mode) == 0 &&
+              (geteuid() != 0 || chown(c->socket, owner, group) == 0) && listen(fd, BACKLOG) == 0;
+    int why = errno;
+    umask(mask);
+    if (!ok) {
+        fd_close(&fd);
+        return err_sys(e, why, "listen on %s", c->socket);
+    }
+    return fd;
+}
+
+int listeners_open(const struct config *c, uid_t owner, gid_t group, struct listeners *ret,
+                   struct err *e)
+{
+    *ret = (struct listeners){.n = 0};
+    if (c->listen.n + 1 > LISTENERS_MAX) {
+        return err_set(e, ERR_INVALID, "at most %d addresses", LISTENERS_MAX - 1);
+    }
+    for (size_t i = 0; i < c->listen.n; i++) {
+        int fd = listen_tcp(c->listen.items[i], e);
+        if (fd < 0) {
+            listeners_close(ret, NULL);
+            return -1;
+        }
+        ret->fds[ret->n++] = fd;
+    }
+    int fd = listen_unix(c, owner, group, e);
+    if (fd < 0) {
+        listeners_close(ret, NULL);
+        return -1;
+    }
+    ret->fds[ret->n++] = fd;
+    return 0;
+}
+
+void listeners_close(struct listeners *l, const struct config *c)
+{
+    while (l->n > 0) {
+        fd_close(&l->fds[--l->n]);
+    }
+    if (c != NULL) {
+        (void)unlink(c->socket);
+    }
+}

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The supervisor's loop; see supervisor.h. */
+#include "supervisor/supervisor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "daemon/supervisor_msg.h"
+#include "wire/launcher_msg.h"
+
+#define ARGS_MAX (2 * CONFIG_KEYS + 4)
+#define QUICK_DEATH_MS 10000 /* one that dies sooner is started again more slowly each time */
+#define PAUSE_MAX_MS 5000
+#define END_EXTRA_MS 5000 /* beyond the drain time */
+
+struct supervisor {
+    const struct supervisor_options *o;
+    uid_t uid; /* of the daemon */
+    gid_t gid;
+    bool switch_account;
+    struct listeners listeners;
+    int signals;
+    sigset_t old_mask;
+    pid_t launcher;
+    int launcher_socket;
+    pid_t daemon;
+    int daemon_socket;
+    uint64_t daemon_started;
+    uint64_t start_at; /* when the next daemon is due; 0: one runs */
+    unsigned pause_ms;
+    bool stopping;
+    uint64_t kill_at; /* when a daemon that does not end is killed */
+    bool was_ready;
+    bool failed; /* the first daemon could not start */
+};
+
+/* ---- accounts ---- */
+
+static int find_account(struct supervisor *s, struct err *e)
+{
+    const char *name = s->o->config->user;
+
+    s->uid = geteuid();
+    s->gid = getegid();
+    if (geteuid() != 0 || name[0] == '\0') {
+        return 0;
+    }
+    const struct passwd *pw = getpwnam(name);
+    if (pw == NULL) {
+        return err_set(e, ERR_INVALID, "there is no account \"%s\" (--user)", name);
+    }
+    s->uid = pw->pw_uid;
+    s->gid = pw->pw_gid;
+    s->switch_account = true;
+    return 0;
+}
+
+/* ---- children ---- */
+
+static int pair(int *ours, int *theirs, struct err *e)
+{
+    int p[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p) < 0) {
+        return err_sys(e, errno, "socketpair");
+    }
+    *ours = p[0];
+    *theirs = p[1];
+    return 0;
+}
+
+/* In the child: descriptor 3 and nothing else, no signal blocked, dies with us. */
+static void become(const struct supervisor *s, int socket, bool drop, char *const *argv)
+{
+    pid_t parent = getppid();
+
+    prctl(PR_SET_PDEATHSIG, drop ? SIGTERM : 0, 0, 0, 0);
+    if (parent == 1) {
+        _exit(127);
+    }
+    if (dup2(socket, SUPERVISOR_FD) < 0 || close_range(SUPERVISOR_FD + 1, ~0U, 0) < 0) {
+        _exit(127);
+    }
+    if (drop && s->switch_account &&
+        (setgroups(0, NULL) < 0 || setgid(s->gid) < 0 || setuid(s->uid) < 0)) {
+        _exit(127);
+    }
+    setsid(); /* a terminal's Ctrl-C is for us; we tell them */
+    sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+    execv(argv[0], argv);
+    static const char message[] = "husk: cannot start a program of its own: is it readable for the daemon's account?\n";
+    (void)!write(STDERR_FILENO, message, sizeof(message) - 1);
+    _exit(127);
+}
+
+static int start_launcher(struct supervisor *s, struct err *e)
+{
+    char *argv[] = {(char *)(uintptr_t)s->o->launcher, "--supervised", NULL};
+    int theirs;
+
+    if (pair(&s->launcher_socket, &theirs, e) < 0) {
+        return -1;
+    }
+    s->launcher = fork();
+    if (s->launcher == 0) {
+        become(s, theirs, false, argv);
+    }
+    fd_close(&theirs);
+    return s->launcher < 0 ? err_sys(e, errno, "start the launcher") : 0;
+}
+
+/* Every setting that is not the daemon's own default, as flags; data and socket always, since they depend on who asks. */
+static int daemon_args(const struct config *c, struct buf *text, char **argv, struct err *e)
+{
+    size_t offsets[ARGS_MAX];
+    size_t n = 0;
+
+    for (int key = 0; key < CONFIG_KEYS; key++) {
+        AUTO_BUF struct buf value = BUF_INIT((size_t)64 << 10);
+        bool needed = c->origin[key].source != CONFIG_FROM_DEFAULT || key == CONFIG_data ||
+                      key == CONFIG_socket;
+        if (!needed || key == CONFIG_user) {
+            continue;
+        }
+        if (config_value_text(c, (enum config_key)key, &value, e) < 0) {
+            return -1;
+        }
+        offsets[n++] = text->len;
+        if (buf_printf(text, "--%s=%s", config_rows[key].flag, value.data != NULL ? value.data : "") <
+                0 ||
+            buf_add(text, "", 1) < 0) {
+            return err_sys(e, ENOMEM, "arguments");
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        argv[i + 1] = text->data + offsets[i];
+    }
+    argv[n + 1] = NULL;
+    return 0;
+}
+
+/* A new connection to the launcher for a new daemon. */
+static int connect_launcher(struct supervisor *s, int *ret, struct err *e)
+{
+    struct launcher_newcomer newcomer = {.uid = s->uid};
+    int theirs;
+
+    if (pair(ret, &theirs, e) < 0) {
+        return -1;
+    }
+    ssize_t n = fd_send(s->launcher_socket, &newcomer, sizeof(newcomer), &theirs, 1, 0);
+    fd_close(&theirs);
+    if (n != (ssize_t)sizeof(newcomer)) {
+        fd_close(ret);
+        return err_set(e, ERR_LAUNCHER, "husk-launcher is gone");
+    }
+    return 0;
+}
+
+static int send_start(struct supervisor *s, int launcher, struct err *e)
+{
+    struct supervisor_start start = {.n_listeners = (uint32_t)s->listeners.n};
+    int fds[1 + LISTENERS_MAX] = {launcher};
+
+    memcpy(fds + 1, s->listeners.fds, s->listeners.n * sizeof(int));
+    ssize_t n = fd_send(s->daemon_socket, &start, sizeof(start), fds, s->listeners.n + 1, 0);
+    return n == (ssize_t)sizeof(start) ? 0 : err_set(e, ERR_SYSTEM, "huskd did not start");
+}
+
+static int start_daemon(struct supervisor *s, struct err *e)
+{
+    AUTO_BUF struct buf text = BUF_INIT((size_t)1 << 20);
+    char *argv[ARGS_MAX] = {(char *)(uintptr_t)s->o->daemon};
+    int theirs;
+
+    if (daemon_args(s->o->config, &text, argv, e) < 0 || pair(&s->daemon_socket, &theirs, e) < 0) {
+        return -1;
+    }
+    s->daemon = fork();
+    if (s->daemon == 0) {
+        become(s, theirs, true, argv);
+    }
+    fd_close(&theirs);
+    if (s->daemon < 0) {
+        return err_sys(e, errno, "start huskd");
+    }
+    s->daemon_started = clock_ms();
+    s->start_at = 0;
+    int launcher;
+    int r = connect_launcher(s, &launcher, e);
+    if (r == 0) {
+        r = send_start(s, launcher, e);
+        fd_close(&launcher);
+    }
+    return r;
+}
+
+/* ---- events ---- */
+
+static void on_daemon_end(struct supervisor *s, int status)
+{
+    uint64_t lived = clock_ms() - s->daemon_started;
+
+    s->daemon = 0;
+    fd_close(&s->daemon_socket);
+    if (s->stopping) {
+        return;
+    }
+    if (!s->was_ready) { /* it has said why */
+        s->failed = true;
+        s->stopping = true;
+        return;
+    }
+    s->pause_ms = lived > QUICK_DEATH_MS ? 0 : MIN(MAX(s->pause_ms * 2, 50u), PAUSE_MAX_MS);
+    s->start_at = clock_ms() + s->pause_ms;
+    log_error("daemon_ended", "status=%d; started again in %u ms, what runs in boxes goes on", status,
+              s->pause_ms);
+}
+
+/* Every box died with it: the daemon says so to its clients and ends, then both begin anew. */
+static void on_launcher_end(struct supervisor *s, int status)
+{
+    struct err e = {0};
+
+    s->launcher = 0;
+    fd_close(&s->launcher_socket);
+    if (s->stopping) {
+        return;
+    }
+    if (!s->was_ready) {
+        s->failed = true;
+        s->stopping = true;
+        return;
+    }
+    log_error("launcher_ended", "status=%d; started again", status);
+    if (start_launcher(s, &e) < 0) {
+        log_error("launcher_not_started", "%s", e.msg);
+        s->stopping = true;
+    }
+}
+
+static void reap(struct supervisor *s)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid == s->daemon) {
+            on_daemon_end(s, status);
+        } else if (pid == s->launcher) {
+            on_launcher_end(s, status);
+        }
+    }
+}
+
+static void stop(struct supervisor *s)
+{
+    if (s->stopping && s->daemon > 0) {
+        kill(s->daemon, SIGKILL); /* asked twice */
+    }
+    s->stopping = true;
+    s->kill_at = clock_ms() + s->o->config->drain_timeout_ms + END_EXTRA_MS;
+    if (s->daemon > 0) {
+        kill(s->daemon, SIGTERM);
+    }
+}
+
+static void take_signals(struct supervisor *s)
+{
+    struct signalfd_siginfo info;
+
+    while (read(s->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        if (info.ssi_signo == SIGCHLD) {
+            reap(s);
+        } else {
+            stop(s);
+        }
+    }
+}
+
+static void hear_daemon(struct supervisor *s)
+{
+    struct supervisor_ready ready;
+
+    ssize_t n = recv(s->daemon_socket, &ready, sizeof(ready), MSG_DONTWAIT);
+    if (n == (ssize_t)sizeof(ready)) {
+        if (s->o->on_ready != NULL && !s->was_ready) {
+            s->o->on_ready(s->o->user);
+        }
+        s->was_ready = true;
+    } else if (n == 0) {
+        fd_close(&s->daemon_socket); /* its end follows */
+    }
+}
+
+static int timeout(const struct supervisor *s)
+{
+    uint64_t now = clock_ms();
+    uint64_t at = s->stopping ? s->kill_at : s->start_at;
+
+    return at == 0 ? -1 : at <= now ? 0 : (int)(at - now);
+}
+
+static void loop(struct supervisor *s)
+{
+    struct err e = {0};
+
+    while (!s->stopping || s->daemon > 0) {
+        struct pollfd p[] = {{.fd = s->signals, .events = POLLIN},
+                             {.fd = s->daemon_socket, .events = POLLIN}};
+        (void)poll(p, ARRAY_LEN(p), timeout(s));
+        if (p[0].revents != 0) {
+            take_signals(s);
+        }
+        if (s->daemon_socket >= 0 && p[1].revents != 0) {
+            hear_daemon(s);
+        }
+        if (s->stopping && s->daemon > 0 && s->kill_at != 0 && clock_ms() >= s->kill_at) {
+            kill(s->daemon, SIGKILL);
+        }
+        if (!s->stopping && s->start_at != 0 && clock_ms() >= s->start_at && s->launcher > 0 &&
+            start_daemon(s, &e) < 0) {
+            log_error("daemon_not_started", "%s", e.msg);
+            s->start_at = clock_ms() + PAUSE_MAX_MS;
+        }
+    }
+}
+
+/* ---- life ---- */
+
+static int block_signals(struct supervisor *s, struct err *e)
+{
+    sigset_t mask;
+
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGCHLD);
+    sigaddset(&mask, SIGTERM);
+    sigaddset(&mask, SIGINT);
+    sigaddset(&mask, SIGHUP);
+    sigprocmask(SIG_BLOCK, &mask, &s->old_mask);
+    s->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    return s->signals < 0 ? err_sys(e, errno, "signalfd") : 0;
+}
+
+static void end_launcher(struct supervisor *s)
+{
+    fd_close(&s->launcher_socket); /* it ends by itself, with everything it made */
+    if (s->launcher > 0) {
+        (void)waitpid(s->launcher, NULL, 0);
+    }
+}
+
+int supervisor_run(const struct supervisor_options *options, struct err *e)
+{
+    struct supervisor s = {
+        .o = options, .signals = -1, .launcher_socket = -1, .daemon_socket = -1};
+    int place = -1;
+    int r = -1;
+
+    if (find_account(&s, e) == 0 &&
+        (place = place_take(options->config, s.uid, s.gid, e)) >= 0 &&
+        listeners_open(options->config, s.uid, s.gid, &s.listeners, e) == 0 &&
+        block_signals(&s, e) == 0 && start_launcher(&s, e) == 0 && start_daemon(&s, e) == 0) {
+        loop(&s);
+        r = s.failed ? err_set(e, ERR_SYSTEM, "the server could not start") : 0;
+    }
+    if (s.daemon > 0) {
+        kill(s.daemon, SIGKILL);
+        (void)waitpid(s.daemon, NULL, 0);
+    }
+    end_launcher(&s);
+    if (s.listeners.n > 0) {
+        listeners_close(&s.listeners, options->config);
+    }
+    if (place >= 0) {
+        place_leave(options->config, place);
+    }
+    fd_close(&s.daemon_socket);
+    if (s.signals >= 0) {
+        fd_close(&s.signals);
+        sigprocmask(SIG_SETMASK, &s.old_mask, NULL);
+    }
+    return r;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeps a launcher and a daemon running: `husk up`.
+ *
+ * The supervisor binds the sockets, so that no connection is refused while the daemon is started again, and hands each new daemon a
+ * fresh connection to the same launcher, which has kept the boxes. It reads nothing that clients or boxes send.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "config/config.h"
+
+struct supervisor_options {
+    const struct config *config;
+    const char *launcher; /* paths of the programs */
+    const char *daemon;
+    void (*on_ready)(void *user); /* each time a daemon serves; `again`: not the first */
+    void *user;
+};
+
+/* Runs until SIGTERM or SIGINT, then ends both. 0, or -1 and why it could not start. */
+int supervisor_run(const struct supervisor_options *options, struct err *e);
+
+/* listen.c */
+#define LISTENERS_MAX 15
+struct listeners {
+    int fds[LISTENERS_MAX];
+    size_t n;
+};
+
+/* Binds everything that the configuration names. The unix socket belongs to `owner`. */
+int listeners_open(const struct config *c, uid_t owner, gid_t group, struct listeners *ret,
+                   struct err *e);
+void listeners_close(struct listeners *l, const struct config *c); /* removes the unix socket */
+
+/* place.c: the data folder, and that only one of us uses it. */
+
+/* Makes the folder; whose it is comes later. */
+int place_prepare(const struct config *c, struct err *e);
+/* Makes it, gives it to the account, and holds DATA/husk.pid locked with our pid in it. The descriptor or -1. */
+int place_take(const struct config *c, uid_t owner, gid_t group, struct err *e);
+void place_leave(const struct config *c, int fd);
+/* The pid of the supervisor that holds the place. ERR_NOT_FOUND: nobody does. */
+int place_holder(const struct config *c, pid_t *ret, struct err *e);
