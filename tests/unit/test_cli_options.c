@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "base/attr.h"
+#include "base/suggest.h"
 #include "cli/options.h"
-#include "cli/suggest.h"
 #include "tap.h"
 
 struct target {

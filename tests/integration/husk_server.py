@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real daemon for tests: one per test module, on a free loopback port, with a data directory of its own.
+
+    from husk_server import Server, server
+
+    def test_it(server: Server) -> None:
+        assert server.get("/health").json == {"status": "healthy"}
+
+A test that needs other settings starts one itself: `with Server.run("--ast-policy", "false") as server: ...`.
+"""
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(os.environ.get("HUSK_BIN_DIR", ROOT / "build" / "bin"))
+PATIENCE = 60  # seconds; a guard against hanging, never a measurement
+
+
+@dataclass
+class Answer:
+    """What came back for one request."""
+
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+
+    @cached_property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=PATIENCE)
+        self.path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(PATIENCE)
+        self.sock.connect(str(self.path))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Server:
+    """husk up as a child process. stop() ends it as Ctrl-C does, start() starts it again on the same data."""
+
+    def __init__(self, *flags: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="husk-test-"))
+        self.folder.chmod(0o755)  # huskd is another user than root
+        self.data = self.folder / "data"
+        self.socket = self.data / "husk.sock"
+        self.port = _free_port()
+        self.flags = flags
+        self.lines: list[str] = []  # everything that it printed
+        self.process: subprocess.Popen[str] | None = None
+
+    @classmethod
+    @contextmanager
+    def run(cls, *flags: str) -> Iterator[Server]:
+        server = cls(*flags)
+        try:
+            server.start()
+            yield server
+        finally:
+            server.remove()
+
+    # ---- life ----
+
+    def start(self) -> None:
+        """Returns when the server takes work."""
+        environment = {
+            k: v for k, v in os.environ.items() if not k.startswith(("HUSK_", "SANDBOX_"))
+        }
+        address = f"127.0.0.1:{self.port}"
+        self.process = subprocess.Popen(
+            # fmt: off
+            [BIN / "husk", "up", "--data", self.data, "--listen", address, "--socket", self.socket, *self.flags],
+            # fmt: on
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+        )
+        threading.Thread(target=self._listen, args=(self.process,), daemon=True).start()
+        self.wait_ready()
+
+    def _listen(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            self.lines.append(line.rstrip("\n"))
+
+    @property
+    def output(self) -> str:
+        return "\n".join(self.lines)
+
+    def wait_ready(self) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            assert self.process is not None
+            code = self.process.poll()
+            assert code is None, f"husk up ended with {code}:\n{self.output}"
+            try:
+                if self.get("/api/v1/health/ready").status == 200:
+                    return
+            except (OSError, http.client.HTTPException):
+                pass
+            assert time.monotonic() < deadline, f"not ready in {PATIENCE} s:\n{self.output}"
+            time.sleep(0.01)
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Ends it and returns the exit code of husk up."""
+        assert self.process is not None
+        self.process.send_signal(how)
+        try:
+            return self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"does not stop:\n{self.output}") from None
+
+    def pid_of_huskd(self) -> int:
+        """The daemon itself, which is a descendant of husk up."""
+        assert self.process is not None
+        parents: dict[int, int] = {}
+        names: dict[int, str] = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    name, rest = (entry / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
+                except OSError:
+                    continue  # it has ended meanwhile
+                names[int(entry.name)] = name
+                parents[int(entry.name)] = int(rest.split()[1])
+        for pid, name in names.items():
+            at = pid
+            while at > 1 and at != self.process.pid:
+                at = parents.get(at, 0)
+            if name == "huskd" and at == self.process.pid:
+                return pid
+        raise AssertionError(f"there is no huskd below {self.process.pid}:\n{self.output}")
+
+    def kill_huskd(self) -> int:
+        """kill -9, as a crash would be. Returns the pid that it had."""
+        pid = self.pid_of_huskd()
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def remove(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # ---- requests ----
+
+    def connection(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        connection: http.client.HTTPConnection | None = None,
+    ) -> Answer:
+        """One request on a connection of its own. What is not bytes is sent as JSON."""
+        sent = dict(headers or {})
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+            sent.setdefault("Content-Type", "application/json")
+        own = connection or self.connection()
+        try:
+            own.request(method, path, body, sent)
+            answer = own.getresponse()
+            return Answer(answer.status, answer.headers, answer.read())
+        finally:
+            if connection is None:
+                own.close()
+
+    def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
+        return self.request("GET", path, headers=headers)
+
+    def post(self, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
+        return self.request("POST", path, body, headers)
+
+    def put(self, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
+        return self.request("PUT", path, body, headers)
+
+    def delete(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
+        return self.request("DELETE", path, headers=headers)
+
+    def over_socket(self, method: str, path: str, body: Any = None) -> Answer:
+        connection = UnixConnection(self.socket)
+        try:
+            return self.request(method, path, body, connection=connection)
+        finally:
+            connection.close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server.run() as running:
+        yield running

@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients that leave, dawdle or come in crowds, and the end of the HTTP server itself."""
+from __future__ import annotations
+
+import json
+import os
+import resource
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from http_raw import HOST, Echo, Line, answers, echo_server, get, reset
+
+
+@pytest.fixture(scope="module")
+def echo() -> Iterator[Echo]:
+    with echo_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[Echo]:
+    """All time limits are short."""
+    with echo_server(
+        "head_ms=400",
+        "idle_ms=400",
+        "body_window_ms=400",
+        "body_bytes_per_s=1000",
+        "write_ms=600",
+        "linger_ms=300",
+    ) as server:
+        yield server
+
+
+# ---- ends of clients ----
+
+
+def test_abort_by_the_handler(echo: Echo) -> None:
+    before = echo.stats()["gone"]
+    with echo.line() as line:
+        line.send(get("/abort"))
+        assert line.rest() == b""
+    echo.wait_for("gone", before + 1)
+
+
+def test_hangup_is_told(echo: Echo) -> None:
+    before = echo.stats()
+    line = echo.line()
+    line.send(get("/hangup"))
+    echo.wait_for("busy", 2)
+    line.sock.close()
+    echo.wait_for("hangups", before["hangups"] + 1)
+    echo.wait_for("gone", before["gone"] + 1)
+
+
+def test_hangup_behind_pipelined_bytes_is_told(echo: Echo) -> None:
+    before = echo.stats()["hangups"]
+    with echo.line() as line:
+        line.send(get("/hangup"))
+        echo.wait_for("busy", 2)
+        line.send(get("/x"))
+        line.half_close()
+        assert line.rest() == b""
+    echo.wait_for("hangups", before + 1)
+
+
+def test_reset_is_noticed(echo: Echo) -> None:
+    before = echo.stats()["gone"]
+    line = echo.line()
+    line.send(get("/later?ms=100000"))
+    echo.wait_for("busy", 2)
+    reset(line)
+    echo.wait_for("gone", before + 1)
+
+
+def test_reset_after_half_close_is_noticed(echo: Echo) -> None:
+    before = echo.stats()["gone"]
+    line = echo.line()
+    line.send(get("/later?ms=100000"))
+    line.half_close()
+    echo.wait_for("busy", 2)
+    time.sleep(0.05)
+    reset(line)
+    echo.wait_for("gone", before + 1)
+
+
+def test_answers_to_the_dead_are_harmless(echo: Echo) -> None:
+    """The handler of /hold has no on_done: its requests stay valid until they are answered."""
+    before = echo.stats()
+    lines = [echo.line() for _ in range(6)]
+    for line in lines:
+        line.send(get("/hold"))
+    echo.wait_for("busy", 7)
+    for line in lines[:5]:
+        reset(line)
+    echo.wait_for("open", before["open"] + 1)
+    assert echo.get("/release").text == "6\n"
+    assert lines[5].answer().text == "released /hold\n"
+    lines[5].sock.close()
+    echo.wait_for("busy", 1)
+
+
+# ---- slow clients ----
+
+
+def ends_within(line: Line, least: float, most: float) -> bytes:
+    start = time.monotonic()
+    data = line.rest()
+    took = time.monotonic() - start
+    assert least < took < most, f"ended after {took:.2f} s"
+    return data
+
+
+def test_slow_head_is_ended(hasty: Echo) -> None:
+    with hasty.line() as line:
+        line.send(b"GET /x HTTP/1.1\r\nHost: loc")
+        found = answers(ends_within(line, 0.3, 2))
+    assert [a.status for a in found] == [408]
+
+
+def test_drip_of_head_bytes_is_ended(hasty: Echo) -> None:
+    """Each byte comes in time; the head as a whole does not."""
+    start = time.monotonic()
+    with hasty.line() as line:
+        try:
+            for byte in b"GET /x HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 1000:
+                line.send(bytes([byte]))
+                if not line.is_quiet(0.02):
+                    break
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        assert time.monotonic() - start < 2
+        assert [a.status for a in answers(line.rest())] == [408]
+
+
+def test_silent_connection_is_ended(hasty: Echo) -> None:
+    with hasty.line() as line:
+        assert ends_within(line, 0.3, 2) == b""
+
+
+def test_idle_connection_is_ended(hasty: Echo) -> None:
+    with hasty.line() as line:
+        line.send(get("/x"))
+        assert line.answer().status == 200
+        assert ends_within(line, 0.3, 2) == b""
+
+
+def test_slow_body_is_ended(hasty: Echo) -> None:
+    with hasty.line() as line:
+        line.send(b"POST /x HTTP/1.1\r\n" + HOST + b"Content-Length: 100\r\n\r\nslow")
+        found = answers(ends_within(line, 0.3, 2))
+    assert [a.status for a in found] == [408]
+
+
+def test_steady_body_is_not_ended(hasty: Echo) -> None:
+    with hasty.line() as line:
+        line.send(b"POST /x HTTP/1.1\r\n" + HOST + b"Content-Length: 3000\r\n\r\n")
+        for _ in range(30):
+            line.send(b"x" * 100)
+            time.sleep(0.05)
+        assert line.answer().status == 200
+
+
+def test_paused_body_is_not_the_clients_fault(hasty: Echo) -> None:
+    with hasty.line() as line:
+        line.send(b"POST /slow?ms=1500 HTTP/1.1\r\n" + HOST + b"Content-Length: 8\r\n\r\nhalf")
+        time.sleep(0.1)
+        line.send(b"half")
+        assert line.answer().text == "8\n"
+
+
+def test_reader_that_does_not_read_is_ended(hasty: Echo) -> None:
+    before = hasty.stats()
+    with hasty.line() as line:
+        line.send(get("/stream?n=100000000&piece=65536"))
+        hasty.wait_for("gone", before["gone"] + 1)
+        hasty.wait_for("timeouts", before["timeouts"] + 1)
+
+
+def test_thinking_handler_is_not_ended(hasty: Echo) -> None:
+    with hasty.line() as line:
+        line.send(get("/later?ms=1200"))
+        assert line.answer().text == "later\n"
+
+
+def test_refused_client_that_keeps_sending_is_ended(hasty: Echo) -> None:
+    with hasty.line() as line:
+        line.send(b"GET /%00 HTTP/1.1\r\n" + HOST + b"\r\n")
+        assert line.answer().status == 400
+        start = time.monotonic()
+        try:
+            while time.monotonic() - start < 5:
+                line.send(b"x" * 1000)
+                time.sleep(0.02)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        assert time.monotonic() - start < 2
+
+
+# ---- limits ----
+
+
+def test_connections_per_address() -> None:
+    with echo_server("per_address=5", "connections=100") as server:
+        lines = [server.line() for _ in range(5)]
+        for line in lines:
+            line.send(get("/x"))
+            assert line.answer().status == 200
+        assert [a.status for a in server.ask(get("/x"))] == [429]
+        lines[0].sock.close()
+        deadline = time.monotonic() + 5
+        while server.ask(get("/x"))[0].status != 200:
+            assert time.monotonic() < deadline
+        for line in lines[1:]:
+            line.send(get("/x"))
+            assert line.answer().status == 200
+            line.sock.close()
+
+
+def test_connections_together(tmp_path: Path) -> None:
+    path = f"{tmp_path}/s"
+    with echo_server("connections=3", f"unix={path}") as server:
+        lines = [Line(path), Line(path), server.line()]
+        for line in lines:
+            line.send(get("/x"))
+            assert line.answer().status == 200
+        assert [a.status for a in server.ask(get("/x"))] == [503]
+        for line in lines:
+            line.sock.close()
+        deadline = time.monotonic() + 5
+        while server.ask(get("/x"))[0].status != 200:
+            assert time.monotonic() < deadline
+
+
+def test_running_out_of_descriptors() -> None:
+    """Those that fit are served; the server neither spins nor forgets to accept again."""
+    with echo_server("files=32") as server:
+        with server.line() as first:
+            first.send(get("/x"))
+            assert first.answer().status == 200
+            lines = [server.line() for _ in range(60)]
+            time.sleep(0.5)
+            first.send(get("/stats"))
+            counts = json.loads(first.answer().body)
+            assert counts["accept_pauses"] > 0 and counts["open"] < 32
+            used = cpu_seconds(server.process.pid)
+            time.sleep(0.5)
+            assert cpu_seconds(server.process.pid) - used < 0.2
+            for line in lines:
+                line.sock.close()
+        deadline = time.monotonic() + 5
+        while True:
+            try:
+                if server.get("/hello").status == 200:
+                    break
+            except (AssertionError, ConnectionError):
+                assert time.monotonic() < deadline
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_idle_connections_cost_little(echo: Echo) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    before = echo.stats()["rss_kb"]
+    lines = [echo.line() for _ in range(800)]
+    for line in lines:
+        line.send(get("/hello"))
+    for line in lines:
+        assert line.answer().status == 200
+    per_line = (echo.stats()["rss_kb"] - before) / len(lines)
+    for line in lines:
+        line.sock.close()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert per_line < 4, f"{per_line:.1f} KB per idle connection"
+
+
+# ---- peers and the end ----
+
+
+def test_peer_of_tcp(echo: Echo) -> None:
+    assert echo.get("/peer").text == "127.0.0.1 unix=0 pid=0 uid=-1 gid=-1 port=1\n"
+
+
+def test_peer_of_a_unix_socket(tmp_path: Path) -> None:
+    path = f"{tmp_path}/s"
+    with echo_server(f"unix={path}"):
+        with Line(path) as line:
+            line.send(get("/peer"))
+            want = f"unix unix=1 pid={os.getpid()} uid={os.getuid()} gid={os.getgid()} port=0\n"
+            assert line.answer().text == want
+
+
+def test_drain_finishes_what_is_in_work() -> None:
+    server = Echo()
+    idle, busy, fresh = server.line(), server.line(), server.line()
+    idle.send(get("/hello"))
+    assert idle.answer().status == 200
+    busy.send(get("/later?ms=300") + get("/never"))
+    server.wait_for("busy", 2)
+    assert server.get("/drain").headers["connection"] == "close"
+    assert idle.rest() == b""
+    fresh.send(get("/hello"))  # connected before, asks only now
+    answer = fresh.answer()
+    assert (answer.status, answer.headers["connection"]) == (200, "close")
+    found = answers(busy.rest())
+    assert [a.text for a in found] == ["later\n"]
+    assert found[0].headers["connection"] == "close"
+    with pytest.raises(ConnectionRefusedError):
+        server.line()
+    assert server.process.wait(5) == 0
+    for line in (idle, busy, fresh):
+        line.sock.close()
+    assert server.process.stdout is not None
+    server.process.stdout.close()
+
+
+def test_drain_has_a_deadline() -> None:
+    server = Echo()
+    with server.line() as line:
+        line.send(get("/later?ms=100000"))
+        server.wait_for("busy", 2)
+        start = time.monotonic()
+        assert server.get("/drain").status == 200
+        assert line.rest() == b""
+        assert 1.5 < time.monotonic() - start < 4
+    assert server.process.wait(5) == 0
+    assert server.process.stdout is not None
+    server.process.stdout.close()

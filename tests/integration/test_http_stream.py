@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers that last: files with ranges, server-sent events, WebSockets. All by bare sockets."""
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from http_raw import Echo, Line, answers, echo_server
+
+HOST = b"Host: localhost\r\n"
+CONTENT = bytes(i % 251 for i in range(1000))
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("file") / "data"
+    path.write_bytes(CONTENT)
+    os.utime(path, (784111777, 784111777))
+    return path
+
+
+@pytest.fixture(scope="module")
+def echo(path: Path) -> Iterator[Echo]:
+    with echo_server(f"file={path}", "heartbeat_ms=400", "ping_ms=400") as server:
+        yield server
+
+
+# ---- files ----
+
+RANGES = [
+    (None, 200, 0, 1000),
+    ("bytes=0-99", 206, 0, 100),
+    ("bytes=0-0", 206, 0, 1),
+    ("bytes=999-", 206, 999, 1),
+    ("bytes=500-5000", 206, 500, 500),
+    ("bytes=-10", 206, 990, 10),
+    ("bytes=-5000", 206, 0, 1000),
+    ("bytes=1000-", 416, 0, 0),
+    ("bytes=-0", 416, 0, 0),
+    ("bytes=9-8", 200, 0, 1000),
+    ("bytes=0-1,5-6", 200, 0, 1000),
+    ("bytes=x", 200, 0, 1000),
+    ("items=0-1", 200, 0, 1000),
+]
+
+
+@pytest.mark.parametrize("value, status, first, length", RANGES)
+def test_ranges(echo: Echo, value: str | None, status: int, first: int, length: int) -> None:
+    answer = echo.get("/file", *([f"Range: {value}"] if value else []))
+    assert answer.status == status
+    if status == 416:
+        assert answer.headers["content-range"] == "bytes */1000"
+        return
+    assert answer.body == CONTENT[first : first + length]
+    assert answer.headers["accept-ranges"] == "bytes"
+    assert answer.headers["last-modified"] == "Sun, 06 Nov 1994 08:49:37 GMT"
+    if status == 206:
+        assert answer.headers["content-range"] == f"bytes {first}-{first + length - 1}/1000"
+    else:
+        assert "content-range" not in answer.headers
+
+
+def test_conditions(echo: Echo) -> None:
+    etag = echo.get("/file").headers["etag"]
+    assert etag.startswith('"') and etag.endswith('"')
+    date = "Sun, 06 Nov 1994 08:49:37 GMT"
+    rows = [
+        ([f"If-None-Match: {etag}"], 304),
+        ([f'If-None-Match: "x", W/{etag}'], 304),
+        (['If-None-Match: "x"'], 200),
+        ([f"If-Modified-Since: {date}"], 304),
+        (["If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT"], 200),
+        ([f"If-Match: {etag}"], 200),
+        (['If-Match: "x"'], 412),
+        ([f"If-Range: {etag}", "Range: bytes=0-0"], 206),
+        (['If-Range: "x"', "Range: bytes=0-0"], 200),
+        ([f"If-Range: {date}", "Range: bytes=0-0"], 206),
+    ]
+    for fields, status in rows:
+        answer = echo.get("/file", *fields)
+        assert answer.status == status, fields
+        assert answer.headers["etag"] == etag
+        assert answer.body == b"" or status != 304
+
+
+def test_etag_changes_with_the_file(echo: Echo, path: Path) -> None:
+    before = echo.get("/file").headers["etag"]
+    path.write_bytes(CONTENT)
+    assert echo.get("/file").headers["etag"] != before
+    os.utime(path, (784111777, 784111777))
+    assert echo.get("/file").headers["etag"] == before
+
+
+def test_download_name(echo: Echo) -> None:
+    field = echo.get("/file?name=na%C3%AFve%20%22x%22.txt").headers["content-disposition"]
+    want = "attachment; filename=\"na__ve _x_.txt\"; filename*=UTF-8''na%C3%AFve%20%22x%22.txt"
+    assert field == want
+
+
+def test_head_and_keep_alive_of_files(echo: Echo) -> None:
+    with echo.line() as line:
+        line.send(b"HEAD /file HTTP/1.1\r\n" + HOST + b"Range: bytes=0-9\r\n\r\n")
+        answer = line.answer(head_only=True)
+        assert (answer.status, answer.headers["content-length"]) == (200, "1000")
+        line.send(
+            b"GET /file HTTP/1.1\r\n" + HOST + b"\r\n" + b"GET /x HTTP/1.1\r\n" + HOST + b"\r\n"
+        )
+        assert line.answer().body == CONTENT
+        assert line.answer().text == "GET /x 0 0\n"
+
+
+def test_large_file(tmp_path: Path) -> None:
+    big = tmp_path / "big"
+    data = os.urandom(1 << 20) * 40
+    big.write_bytes(data)
+    with echo_server(f"file={big}") as server:
+        before = server.stats()["rss_kb"]
+        answer = server.get("/file")
+        assert hashlib.sha256(answer.body).digest() == hashlib.sha256(data).digest()
+        assert server.get("/file", "Range: bytes=30000000-").body == data[30000000:]
+        assert server.stats()["rss_kb"] - before < 16384
+
+
+def test_empty_file(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_bytes(b"")
+    with echo_server(f"file={tmp_path / 'empty'}") as server:
+        assert (server.get("/file").status, server.get("/file").body) == (200, b"")
+        assert server.get("/file", "Range: bytes=0-").status == 416
+
+
+def test_file_cut_while_sent_ends_the_connection(tmp_path: Path) -> None:
+    big = tmp_path / "big"
+    big.write_bytes(bytes(64 << 20))
+    with echo_server(f"file={big}") as server:
+        with server.line() as line:
+            line.send(
+                b"GET /file HTTP/1.1\r\n" + HOST + b"\r\nGET /x HTTP/1.1\r\n" + HOST + b"\r\n"
+            )
+            line.until(b"\r\n\r\n")
+            os.truncate(big, 1000)
+            data = line.rest()
+    assert len(data) < 64 << 20 and b"GET /x" not in data
+
+
+# ---- server-sent events ----
+
+
+def test_events(echo: Echo) -> None:
+    answer = echo.get("/sse?n=2")
+    assert answer.headers["content-type"] == "text/event-stream"
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["x-accel-buffering"] == "no"
+    event = "event: tick\ndata: line one\ndata: line two\n\n"
+    assert answer.text == f"retry: 1500\n\nid: 1\n{event}id: 2\n{event}"
+
+
+def chunk(line: Line) -> bytes:
+    size = int(line.until(b"\r\n"), 16)
+    return line.exactly(size + 2)[:-2]
+
+
+def test_events_come_at_once_and_hearts_beat(echo: Echo) -> None:
+    with echo.line() as line:
+        line.send(b"GET /sse?keep=1 HTTP/1.1\r\n" + HOST + b"\r\n")
+        line.until(b"\r\n\r\n")
+        assert chunk(line) == b"retry: 1500\n\n"
+        assert echo.get("/publish?id=7&event=e&data=a%0Ab%0D%0Ac%0Dd").text == "0\n"
+        assert chunk(line) == b"id: 7\nevent: e\ndata: a\ndata: b\ndata: c\ndata: d\n\n"
+        assert echo.get("/publish?id=x%0Aid:+9&data=a").text == "-1\n"
+        assert echo.get("/publish?event=x%0Ddata:+9&data=a").text == "-1\n"
+        start = time.monotonic()
+        assert chunk(line) == b":\n\n"
+        assert 0.2 < time.monotonic() - start < 1.5
+        assert echo.get("/publish?data=bye&end=1").text == "0\n"
+        assert chunk(line) == b"data: bye\n\n"
+        assert chunk(line) == b""
+
+
+def test_reader_of_events_that_leaves_is_noticed(echo: Echo) -> None:
+    before = echo.stats()["gone"]
+    line = echo.line()
+    line.send(b"GET /sse?keep=1 HTTP/1.1\r\n" + HOST + b"\r\n")
+    line.until(b"\r\n\r\n")
+    line.sock.close()
+    echo.wait_for("gone", before + 1)
+
+
+def test_drain_ends_streams_properly() -> None:
+    server = Echo()
+    with server.line() as events, server.line() as socket:
+        events.send(b"GET /sse?keep=1 HTTP/1.1\r\n" + HOST + b"\r\n")
+        events.until(b"\r\n\r\n")
+        shake_hands(socket)
+        assert server.get("/drain").status == 200
+        assert events.rest().endswith(b": server stops\n\n\r\n0\r\n\r\n")
+        assert frame(socket) == (8, struct.pack(">H", 1001))
+        socket.send(masked(8, struct.pack(">H", 1001)))
+        assert socket.rest() == b""
+    assert server.process.wait(5) == 0
+    assert server.process.stdout is not None
+    server.process.stdout.close()
+
+
+# ---- WebSocket ----
+
+
+def handshake(key: bytes, more: bytes = b"") -> bytes:
+    return (
+        b"GET /ws HTTP/1.1\r\n" + HOST + b"Upgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + key + b"\r\n" + more + b"\r\n"
+    )
+
+
+def shake_hands(line: Line, behind: bytes = b"") -> None:
+    key = base64.b64encode(os.urandom(16))
+    line.send(handshake(key) + behind)
+    answer = answers(line.until(b"\r\n\r\n"))[0]
+    digest = hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest()
+    assert answer.status == 101
+    assert answer.headers["sec-websocket-accept"] == base64.b64encode(digest).decode()
+    assert (answer.headers["upgrade"], answer.headers["connection"]) == ("websocket", "Upgrade")
+    assert "content-length" not in answer.headers and "transfer-encoding" not in answer.headers
+
+
+def masked(opcode: int, data: bytes, fin: bool = True, size: int | None = None) -> bytes:
+    n = len(data) if size is None else size
+    if n < 126:
+        length = bytes([128 | n])
+    elif n < 65536:
+        length = bytes([128 | 126]) + struct.pack(">H", n)
+    else:
+        length = bytes([128 | 127]) + struct.pack(">Q", n)
+    mask = os.urandom(4)
+    repeated = mask * (len(data) // 4 + 1)
+    body = int.from_bytes(data, "big") ^ int.from_bytes(repeated[: len(data)], "big")
+    return bytes([(128 if fin else 0) | opcode]) + length + mask + body.to_bytes(len(data), "big")
+
+
+def frame(line: Line, keep_pings: bool = False) -> tuple[int, bytes]:
+    while True:
+        first, second = line.exactly(2)
+        assert first & 0x70 == 0 and second & 0x80 == 0, "reserved bits or mask in a server's frame"
+        n = second
+        if n == 126:
+            (n,) = struct.unpack(">H", line.exactly(2))
+        elif n == 127:
+            (n,) = struct.unpack(">Q", line.exactly(8))
+        data = line.exactly(n)
+        if first & 15 != 9 or keep_pings:
+            return first & 15, data
+        line.send(masked(10, data))
+
+
+def test_messages_come_back(echo: Echo) -> None:
+    with echo.line() as line:
+        shake_hands(line, masked(1, b"right behind the head"))
+        assert frame(line) == (1, b"right behind the head")
+        for size in (0, 1, 125, 126, 65535, 65536, 300000, 1 << 20):
+            data = os.urandom(size)
+            line.send(masked(2, data))
+            assert frame(line) == (2, data)
+        line.send(masked(1, "grüße".encode()))
+        assert frame(line) == (1, "grüße".encode())
+
+
+def test_fragments_and_control_frames_between(echo: Echo) -> None:
+    with echo.line() as line:
+        shake_hands(line)
+        line.send(masked(1, b"a", fin=False) + masked(9, b"hi") + masked(0, b"b", fin=False))
+        line.send(masked(0, b"c"))
+        assert frame(line) == (10, b"hi")
+        assert frame(line) == (1, b"abc")
+
+
+def test_closing_by_either_side(echo: Echo) -> None:
+    before = echo.stats()["answered"]
+    with echo.line() as line:
+        shake_hands(line)
+        line.send(masked(8, struct.pack(">H", 1000) + b"bye"))
+        assert frame(line) == (8, struct.pack(">H", 1000) + b"bye")
+        assert line.rest() == b""
+    with echo.line() as line:
+        shake_hands(line)
+        line.send(masked(1, b"close"))
+        assert frame(line) == (8, struct.pack(">H", 4000) + b"as you wished")
+        line.send(masked(8, struct.pack(">H", 4000)))
+        assert line.rest() == b""
+    echo.wait_for("answered", before + 2)
+
+
+BROKEN = [
+    ("no mask", 1002, b"\x81\x02hi"),
+    ("reserved bit", 1002, b"\xc1" + masked(1, b"hi")[1:]),
+    ("unknown opcode", 1002, masked(3, b"hi")),
+    ("continuation of nothing", 1002, masked(0, b"hi")),
+    ("message inside a message", 1002, masked(1, b"a", fin=False) + masked(1, b"b")),
+    ("not UTF-8", 1007, masked(1, b"\xff")),
+    ("too large", 1009, masked(2, b"x", size=(1 << 20) + 1)),
+    ("of absurd size", 1009, masked(2, b"x", size=(1 << 62))),
+    ("too large in pieces", 1009, masked(2, bytes(1 << 20), fin=False) + masked(0, b"x")),
+    ("too many fragments", 1008, masked(2, b"", fin=False) + masked(0, b"", fin=False) * 1024),
+    ("bad close code", 1002, masked(8, struct.pack(">H", 999))),
+]
+
+
+@pytest.mark.parametrize("name, code, data", BROKEN, ids=[row[0] for row in BROKEN])
+def test_broken_frames(echo: Echo, name: str, code: int, data: bytes) -> None:
+    with echo.line() as line:
+        shake_hands(line)
+        line.send(data)
+        opcode, reason = frame(line)
+        assert (opcode, struct.unpack(">H", reason[:2])[0]) == (8, code)
+        line.half_close()
+        assert line.rest() == b""
+
+
+def test_broken_length_ends_the_connection(echo: Echo) -> None:
+    with echo.line() as line:
+        shake_hands(line)
+        line.send(b"\x82\xff\xff\xff\xff\xff\xff\xff\xff\xff")
+        line.rest()
+    with echo.line() as line:
+        shake_hands(line)
+        line.send(masked(9, b"x" * 126))
+        line.rest()
+
+
+def test_pings_and_silence(echo: Echo) -> None:
+    before = echo.stats()["gone"]
+    with echo.line() as line:
+        shake_hands(line)
+        assert frame(line, keep_pings=True) == (9, b"")
+        line.send(masked(10, b""))
+        assert frame(line, keep_pings=True) == (9, b"")
+        line.rest()  # silent from now on
+    echo.wait_for("gone", before + 1)
+
+
+def test_refused_handshakes(echo: Echo) -> None:
+    key = base64.b64encode(bytes(16))
+    assert echo.get("/ws").status == 426
+    assert echo.get("/ws").headers["sec-websocket-version"] == "13"
+    assert [a.status for a in echo.ask(handshake(b"short"))] == [400]
+    old = handshake(key).replace(b"Version: 13", b"Version: 8")
+    assert [a.status for a in echo.ask(old)] == [426]
+    assert [a.status for a in echo.ask(handshake(key, b"Origin: http://evil\r\n"))] == [403]
+
+
+def test_protocol_is_chosen(echo: Echo) -> None:
+    with echo.line() as line:
+        line.send(handshake(base64.b64encode(bytes(16)), b"Sec-WebSocket-Protocol: echo, x\r\n"))
+        answer = answers(line.until(b"\r\n\r\n"))[0]
+    assert answer.headers["sec-websocket-protocol"] == "echo"
+
+
+def test_sender_that_does_not_read_is_held_back(echo: Echo) -> None:
+    """Echoes pile up only to the mark; then the server stops reading."""
+    before = echo.stats()["rss_kb"]
+    with echo.line() as line:
+        shake_hands(line)
+        line.sock.setblocking(False)
+        message = masked(2, bytes(100000))
+        sent, pending, quiet = 0, b"", time.monotonic()
+        while time.monotonic() - quiet < 0.3 and sent < 64 << 20:
+            pending = pending or message
+            try:
+                n = line.sock.send(pending)
+                sent, pending, quiet = sent + n, pending[n:], time.monotonic()
+            except BlockingIOError:
+                time.sleep(0.01)
+        assert sent < 32 << 20
+        assert echo.stats()["rss_kb"] - before < 16384

@@ -1,0 +1,616 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of a session over /api/v1: every route, success and failure, and what hostile names and code try."""
+from __future__ import annotations
+
+import hashlib
+import http.client
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from file_samples import (
+    MIB,
+    TRAVERSALS,
+    check_no_leak,
+    daemon_memory,
+    form,
+    pattern,
+    plant_links,
+    swap_loop,
+)
+from husk_server import Server, server
+from v1_client import Answer, Api, check_error
+
+__all__ = ["server"]
+RAW = {"Content-Type": "application/octet-stream"}
+
+
+@pytest.fixture(scope="module")
+def sid(api: Api) -> str:
+    """One session for tests that do not mind what others left in it."""
+    return api.session()
+
+
+@pytest.fixture
+def folder(request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses."""
+    return str(request.node.name).replace("[", "-").replace("]", "").replace("/", "-")[:60]
+
+
+def url(sid: str, path: str) -> str:
+    return f"/sessions/{sid}/files/{quote(path)}"
+
+
+def put(api: Api, sid: str, path: str, data: bytes = b"x") -> Answer:
+    return api.call("PUT", url(sid, path), raw=data, headers=RAW)
+
+
+def get(api: Api, sid: str, path: str, **headers: str) -> Answer:
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    return api.call("GET", url(sid, path), headers=sent)
+
+
+def names(api: Api, sid: str, path: str = "", query: str = "") -> list[str]:
+    answer = api.get(f"/sessions/{sid}/files?path={quote(path)}{query}")
+    assert answer.status == 200, answer.raw
+    return [entry["path"] for entry in answer["files"]]
+
+
+# ---- plain use ----
+
+
+def test_write_read_describe_delete(api: Api, sid: str, folder: str) -> None:
+    path = f"{folder}/a/b.txt"
+    first = put(api, sid, path, b"hello")
+    assert first.status == 201
+    assert (first["session_id"], first["file_path"], first["size"]) == (sid, path, 5)
+    again = put(api, sid, path, b"hello again")
+    assert again.status == 200 and again["size"] == 11
+
+    got = get(api, sid, path)
+    assert (got.status, got.raw) == (200, b"hello again")
+    assert got.headers["content-type"] == "text/plain; charset=utf-8"
+    assert got.headers["x-content-type-options"] == "nosniff"
+    assert got.headers["content-disposition"].startswith('attachment; filename="b.txt"')
+
+    entry = api.get(f"/sessions/{sid}/file-stat/{quote(path)}").body
+    assert entry["etag"] == got.headers["etag"] == again["etag"] != first["etag"]
+    assert (entry["name"], entry["path"], entry["type"]) == ("b.txt", path, "file")
+    assert (entry["size"], entry["mode"]) == (11, "0644")
+    assert entry["container_path"] == f"/workspace/{path}"
+
+    assert api.run(sid, f"print(open({path!r}).read())")["stdout"] == "hello again\n"
+    assert api.call("DELETE", url(sid, path)).status == 204
+    check_error(get(api, sid, path), 404, "FileNotFound", path)
+
+
+def test_what_code_writes_is_there(api: Api, sid: str, folder: str) -> None:
+    api.run(sid, f"import os; os.mkdir({folder!r}); open({folder + '/x.csv'!r}, 'w').write('1,2')")
+    got = get(api, sid, f"{folder}/x.csv")
+    assert got.raw == b"1,2" and got.headers["content-type"].startswith("text/csv")
+
+
+def test_empty_file(api: Api, sid: str, folder: str) -> None:
+    path = f"{folder}/empty"
+    assert put(api, sid, path, b"")["size"] == 0
+    got = get(api, sid, path)
+    assert (got.status, got.raw, got.headers["content-length"]) == (200, b"", "0")
+    assert get(api, sid, path, Range="bytes=0-0").status == 416
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunked"])
+def test_upload_as_form(api: Api, sid: str, folder: str, chunked: bool) -> None:
+    data = pattern(3 * MIB)
+    body, kind = form([("file", "from client.bin", data)])
+    target = f"/api/v1/sessions/{sid}/files/upload?path={quote(folder)}/up.bin"
+    connection = api.connect()
+    pieces: Any = iter([body[: 1 << 20], body[1 << 20 :]]) if chunked else body
+    connection.request("POST", target, pieces, {"Content-Type": kind}, encode_chunked=chunked)
+    got = connection.getresponse()
+    assert got.status == 201, got.read()
+    connection.close()
+    assert get(api, sid, f"{folder}/up.bin").raw == data
+
+
+def test_upload_takes_the_name_of_the_part(api: Api, sid: str) -> None:
+    body, kind = form([("file", "näme 1.txt", b"abc")])
+    answer = api.call(
+        "POST", f"/sessions/{sid}/files/upload", raw=body, headers={"Content-Type": kind}
+    )
+    assert answer.status == 201 and answer["file_path"] == "näme 1.txt"
+    assert get(api, sid, "näme 1.txt").raw == b"abc"
+
+
+BAD_FORMS: list[tuple[str, list[tuple[str, str | None, bytes]], str, int]] = [
+    ("no part", [], "", 422),
+    ("another part", [("data", "a", b"x")], "", 422),
+    ("a part too many", [("file", "a", b"x"), ("more", None, b"y")], "", 422),
+    ("two files", [("file", "a", b"x"), ("file", "b", b"y")], "", 422),
+    ("no name", [("file", None, b"x")], "", 422),
+    ("a path as name", [("file", "a/b", b"x")], "", 422),
+    ("dots as name", [("file", "..", b"x")], "", 422),
+    ("an absolute name", [("file", "/etc/passwd", b"x")], "", 422),
+    ("path leads out", [("file", "a", b"x")], "?path=../a", 422),
+]
+
+
+@pytest.mark.parametrize("what, parts, query, status", BAD_FORMS, ids=[row[0] for row in BAD_FORMS])
+def test_bad_forms_write_nothing(
+    api: Api, what: str, parts: list[tuple[str, str | None, bytes]], query: str, status: int
+) -> None:
+    sid = api.session()
+    body, kind = form(parts)
+    target = f"/sessions/{sid}/files/upload{query}"
+    answer = api.call("POST", target, raw=body, headers={"Content-Type": kind})
+    check_error(answer, status, "InvalidParameter")
+    assert names(api, sid) == []
+
+
+def test_form_that_stops_early_writes_nothing(api: Api, sid: str, folder: str) -> None:
+    body, kind = form([("file", "a", b"0123456789")])
+    target = f"/sessions/{sid}/files/upload?path={quote(folder)}/cut"
+    answer = api.call("POST", target, raw=body[:-8], headers={"Content-Type": kind})
+    check_error(answer, 400, "InvalidParameter")
+    assert get(api, sid, f"{folder}/cut").status == 404
+
+
+# ---- directories ----
+
+
+def test_make_directories(api: Api, sid: str, folder: str) -> None:
+    def mkdir(path: str, **fields: Any) -> Answer:
+        return api.post(f"/sessions/{sid}/files/mkdir", {"path": path, **fields})
+
+    made = mkdir(f"{folder}/x/y")
+    assert made.status == 201 and made["type"] == "directory" and made["etag"] is None
+    assert mkdir(f"{folder}/x/y").status == 201
+    check_error(mkdir(f"{folder}/x/y", parents=False), 409, "Conflict")
+    check_error(mkdir(f"{folder}/no/z", parents=False), 404, "FileNotFound")
+    put(api, sid, f"{folder}/file")
+    check_error(mkdir(f"{folder}/file/z"), 409, "Conflict")
+    assert api.post(f"/sessions/{sid}/files/mkdir", {"path": ""}).status == 422
+    assert api.post(f"/sessions/{sid}/files/mkdir", {"path": "a", "x": 1}).status == 422
+
+
+def test_move(api: Api, sid: str, folder: str) -> None:
+    def move(source: str, target: str, **fields: Any) -> Answer:
+        body = {"from": f"{folder}/{source}", "to": f"{folder}/{target}", **fields}
+        return api.post(f"/sessions/{sid}/files/move", body)
+
+    put(api, sid, f"{folder}/a", b"a")
+    put(api, sid, f"{folder}/d/b", b"b")
+    moved = move("a", "c")
+    assert moved.status == 200 and moved["path"] == f"{folder}/c"
+    check_error(move("a", "c"), 404, "FileNotFound")
+    check_error(move("c", "d/b"), 409, "Conflict")
+    assert get(api, sid, f"{folder}/d/b").raw == b"b"
+    assert move("c", "d/b", overwrite=True).status == 200
+    assert get(api, sid, f"{folder}/d/b").raw == b"a"
+    assert move("d", "e").status == 200
+    assert names(api, sid, folder, "&recursive=true") == [f"{folder}/e", f"{folder}/e/b"]
+    assert move("e", "e/inside").status in (409, 422)
+
+
+def test_delete_directories(api: Api, sid: str, folder: str) -> None:
+    put(api, sid, f"{folder}/a/b")
+    check_error(api.call("DELETE", url(sid, folder)), 409, "Conflict")
+    assert api.call("DELETE", url(sid, folder) + "?recursive=true").status == 204
+    check_error(api.call("DELETE", url(sid, folder)), 404, "FileNotFound")
+
+
+def test_list_is_sorted_and_paged(api: Api, sid: str, folder: str) -> None:
+    api.run(
+        sid,
+        f"import os\nos.makedirs({folder!r})\nfor i in range(250): open(f'{folder}/{{i:03}}','w')",
+    )
+    want = [f"{folder}/{i:03}" for i in range(250)]
+    assert names(api, sid, folder) == want
+    assert names(api, sid, folder, "&limit=10&offset=245") == want[245:]
+    assert names(api, sid, folder, "&offset=250") == []
+    page = api.get(f"/sessions/{sid}/files?path={folder}&limit=100&offset=100").body
+    assert page["count"] == 100 and page["has_more"] is True and page["path"] == folder
+    page = api.get(f"/sessions/{sid}/files?path={folder}&limit=100&offset=150").body
+    assert page["has_more"] is False and page["files"][-1]["name"] == "249"
+
+
+def test_list_what_is_no_directory(api: Api, sid: str, folder: str) -> None:
+    put(api, sid, f"{folder}/file")
+    check_error(api.get(f"/sessions/{sid}/files?path={folder}/no"), 404, "FileNotFound")
+    check_error(api.get(f"/sessions/{sid}/files?path={folder}/file"), 409, "Conflict")
+    check_error(api.get(f"/sessions/{sid}/files?limit=0"), 422, "InvalidParameter", "limit")
+
+
+def test_directories_are_no_files(api: Api, sid: str, folder: str) -> None:
+    put(api, sid, f"{folder}/d/x")
+    check_error(get(api, sid, f"{folder}/d"), 409, "Conflict")
+    check_error(put(api, sid, f"{folder}/d"), 409, "Conflict")
+    check_error(put(api, sid, f"{folder}/d/x/y"), 409, "Conflict")
+    assert get(api, sid, f"{folder}/d/x/y").status in (404, 409)
+
+
+def test_deep_directories(api: Api, sid: str, folder: str) -> None:
+    path = folder[:20] + "/d" * 50 + "/leaf"
+    assert put(api, sid, path, b"deep").status == 201
+    assert get(api, sid, path).raw == b"deep"
+    assert path in names(api, sid, folder[:20], "&recursive=true")
+    top = folder[:20]
+    api.run(
+        sid,
+        "import os\n"
+        f"fd = os.open({top!r}, os.O_RDONLY)\n"
+        "for i in range(300):\n"
+        "    os.mkdir('e', dir_fd=fd); n = os.open('e', os.O_RDONLY, dir_fd=fd)\n"
+        "    os.close(fd); fd = n\n",
+    )
+    assert api.get(f"/sessions/{sid}/files?path={top}&recursive=true").status == 200
+    assert api.call("DELETE", url(sid, top) + "?recursive=true").status in (204, 413)
+
+
+# ---- ranges and conditions ----
+
+RANGES: list[tuple[str, int, bytes]] = [
+    ("bytes=0-0", 206, b"0"),
+    ("bytes=2-5", 206, b"2345"),
+    ("bytes=95-", 206, b"56789"),
+    ("bytes=-3", 206, b"789"),
+    ("bytes=-500", 206, b"0123456789" * 10),
+    ("bytes=90-1000", 206, b"0123456789"),
+    ("bytes=100-", 416, b""),
+    ("bytes=-0", 416, b""),
+    ("bytes=5-2", 200, b"0123456789" * 10),
+    ("bytes=0-1,3-4", 200, b"0123456789" * 10),
+    ("lines=1-2", 200, b"0123456789" * 10),
+    ("bytes=99999999999999999999-", 416, b""),
+]
+
+
+@pytest.mark.parametrize("value, status, data", RANGES, ids=[row[0] for row in RANGES])
+def test_ranges(api: Api, sid: str, folder: str, value: str, status: int, data: bytes) -> None:
+    path = "ranges.bin"
+    put(api, sid, path, b"0123456789" * 10)
+    got = get(api, sid, path, Range=value)
+    assert got.status == status
+    assert got.headers["accept-ranges"] == "bytes"
+    if status == 416:
+        check_error(got, 416, "RangeNotSatisfiable", "100")
+        assert got.headers["content-range"] == "bytes */100"
+        return
+    assert got.raw == data
+    if status == 206:
+        first = (b"0123456789" * 10).index(data) if value != "bytes=95-" else 95
+        first = {"bytes=-3": 97, "bytes=90-1000": 90, "bytes=-500": 0}.get(value, first)
+        assert got.headers["content-range"] == f"bytes {first}-{first + len(data) - 1}/100"
+
+
+def test_conditions(api: Api, sid: str, folder: str) -> None:
+    path = f"{folder}.txt"
+    old = put(api, sid, path, b"first version")["etag"]
+    assert get(api, sid, path, If_None_Match=old).status == 304
+    assert get(api, sid, path, If_None_Match="*").status == 304
+    assert get(api, sid, path, If_None_Match='"other"').status == 200
+    assert get(api, sid, path, If_Match=old).status == 200
+    assert get(api, sid, path, Range="bytes=0-4", If_Range=old).raw == b"first"
+    put(api, sid, path, b"another version")
+    assert get(api, sid, path, If_None_Match=old).status == 200
+    assert get(api, sid, path, If_Match=old).status == 412
+    whole = get(api, sid, path, Range="bytes=0-4", If_Range=old)
+    assert (whole.status, whole.raw) == (200, b"another version")
+
+
+def test_head(api: Api, sid: str, folder: str) -> None:
+    put(api, sid, folder, b"x" * 1000)
+    got = api.call("HEAD", url(sid, folder))
+    assert (got.status, got.raw, got.headers["content-length"]) == (200, b"", "1000")
+    assert got.headers["etag"] == get(api, sid, folder).headers["etag"]
+    assert api.call("HEAD", url(sid, "no")).status == 404
+
+
+# ---- names ----
+
+ODD_NAMES = [
+    'quote".txt',
+    "semi;colon",
+    "back\\slash",
+    "..%2f..%2fetc",
+    "...",
+    "..hidden",
+    "new\nline",
+    "ünïcode-文件.txt",
+    "-rf",
+    " space ",
+    "a" * 255,
+    "filename*=UTF-8''x",
+]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES, ids=[ascii(n)[:30] for n in ODD_NAMES])
+def test_odd_names(api: Api, sid: str, name: str) -> None:
+    made = api.run(sid, f"open({name!r}, 'w').write('odd')")
+    assert made["status"] == "completed", made
+    assert name in [entry["name"] for entry in api.get(f"/sessions/{sid}/files").body["files"]]
+    got = get(api, sid, name)
+    if "\n" in name:  # no line ends in a path, however they are written
+        assert got.status in (200, 400, 422)
+    else:
+        assert (got.status, got.raw) == (200, b"odd")
+        shown = got.headers["content-disposition"]
+        assert shown.isascii() and shown.count('"') == 2 and "\\" not in shown
+        assert f"filename*=UTF-8''{quote(name, safe='._-')}".replace("~", "%7E") in shown
+    api.run(sid, f"import os; os.unlink({name!r})")
+
+
+def test_names_that_are_no_text(api: Api) -> None:
+    sid = api.session()
+    api.run(sid, "open(b'bad-\\xff\\xfe', 'w').write('x')")
+    listed = api.get(f"/sessions/{sid}/files").body["files"]
+    assert [entry["name"] for entry in listed] == ["bad-\ufffd\ufffd"]
+    answer = raw_get(api, f"/api/v1/sessions/{sid}/files/bad-%FF%FE")
+    assert answer.status in (400, 404, 422)
+
+
+# ---- attacks by names ----
+
+
+def raw_get(api: Api, target: str, method: str = "GET", body: bytes | None = None) -> Answer:
+    """Without any normalising of ours, and without the contract: the parser may refuse it first."""
+    connection = http.client.HTTPConnection(api.host, api.port, timeout=60)
+    connection._validate_path = lambda url: None  # type: ignore[attr-defined]
+    try:
+        headers = RAW if body is not None else {}
+        connection.request(method, target, body, headers)
+        got = connection.getresponse()
+        return Answer(got.status, {k.lower(): v for k, v in got.getheaders()}, got.read())
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("path", TRAVERSALS, ids=[ascii(p)[:40] for p in TRAVERSALS])
+def test_traversal(api: Api, sid: str, path: str) -> None:
+    base = f"/api/v1/sessions/{sid}"
+    answers = [
+        raw_get(api, f"{base}/files/{path}"),
+        raw_get(api, f"{base}/file-stat/{path}"),
+        raw_get(api, f"{base}/files/{path}", "PUT", b"attack"),
+        raw_get(api, f"{base}/files/{path}?recursive=true", "DELETE"),
+        raw_get(api, f"{base}/files?path={path}"),
+        raw_get(api, f"{base}/archive?path={path}"),
+    ]
+    for answer in answers:
+        assert 400 <= answer.status < 500, (answer.status, answer.raw)
+        check_no_leak(answer.raw)
+
+
+PLAIN_TRAVERSALS = ["../x", "/etc/passwd", "a/../../x", "..", "a//b", "./a", "a/.", "a\0b", ""]
+
+
+@pytest.mark.parametrize("path", PLAIN_TRAVERSALS, ids=[ascii(p) for p in PLAIN_TRAVERSALS])
+def test_traversal_in_bodies(api: Api, sid: str, path: str) -> None:
+    status = 400 if "\0" in path else 422
+    for body in ({"from": path, "to": "x"}, {"from": "x", "to": path}):
+        assert api.post(f"/sessions/{sid}/files/move", body).status == status
+    assert api.post(f"/sessions/{sid}/files/mkdir", {"path": path}).status == status
+
+
+# ---- attacks by the session's code ----
+
+
+def test_planted_links(api: Api) -> None:
+    sid = api.session()
+    assert api.run(sid, plant_links())["status"] == "completed"
+    for name in ("passwd", "environ", "up", "root", "loop", "etc/passwd", "up/etc/passwd", "fifo"):
+        for answer in (get(api, sid, name), api.get(f"/sessions/{sid}/archive?path={name}")):
+            assert answer.status in (404, 409), (name, answer.raw)
+            check_no_leak(answer.raw)
+        assert api.get(f"/sessions/{sid}/files?path={name}").status in (404, 409)
+    for name in ("passwd", "environ", "up", "root", "loop"):
+        entry = api.get(f"/sessions/{sid}/file-stat/{name}").body
+        assert (entry["type"], entry["etag"], entry["size"]) == ("symlink", None, 0)
+    assert "root/etc" not in names(api, sid, "", "&recursive=true")
+    assert put(api, sid, "etc/new").status == 409
+    assert put(api, sid, "passwd", b"mine").status in (200, 201)
+    assert api.run(sid, "import os; print(os.path.islink('passwd'), open('passwd').read())")[
+        "stdout"
+    ] == ("False mine\n")
+    check_no_leak(api.get(f"/sessions/{sid}/archive").raw)
+
+
+def test_links_swapped_while_files_are_used(api: Api) -> None:
+    """A directory and a link to another place change places as fast as they can."""
+    sid = api.session()
+    execution = api.start(sid, swap_loop(8))
+    api.wait_output(execution, "swapping")
+    seen = set()
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        read = get(api, sid, "d/secret")
+        assert read.raw == b"inside" if read.status == 200 else read.status in (404, 409)
+        wrote = put(api, sid, "d/new", b"inside")
+        assert wrote.status in (200, 201, 404, 409), wrote.raw
+        made = api.post(f"/sessions/{sid}/files/mkdir", {"path": "d/sub"})
+        assert made.status in (201, 404, 409), made.raw
+        packed = api.get(f"/sessions/{sid}/archive?path=d")
+        assert packed.status in (200, 404, 409)
+        for answer in (read, packed):
+            assert b"outside" not in answer.raw
+        api.call("DELETE", url(sid, "d/new"))
+        seen |= {read.status, wrote.status}
+    assert 200 in seen and 409 in seen, seen  # both sides were met
+    api.wait_status(execution, "completed")
+    left = api.run(sid, "import os; print(sorted(os.listdir('/tmp/out')))")["stdout"]
+    assert left == "['secret']\n"
+
+
+def test_special_files(api: Api) -> None:
+    sid = api.session()
+    api.run(sid, "import os, socket\nos.mkfifo('pipe')\nsocket.socket(1).bind('sock')")
+    for name in ("pipe", "sock"):
+        assert api.get(f"/sessions/{sid}/file-stat/{name}")["type"] == "other"
+        check_error(get(api, sid, name), 409, "Conflict")
+        assert put(api, sid, name, b"now a file").status in (200, 201)
+        assert get(api, sid, name).raw == b"now a file"
+
+
+def test_file_that_changes_all_the_time(api: Api) -> None:
+    sid = api.session()
+    execution = api.start(
+        sid,
+        "import os, time\nend = time.time() + 4\nprint('go', flush=True)\nn = 0\n"
+        "while time.time() < end:\n"
+        "    n += 1\n    open('t', 'w').write(chr(97 + n % 26) * 5000); os.rename('t', 'f')\n",
+    )
+    api.wait_output(execution, "go")
+    for _ in range(200):
+        for headers in (dict[str, str](), {"Range": "bytes=100-199"}):
+            got = get(api, sid, "f", **headers)
+            assert got.status in (200, 206, 409), got.raw
+            if got.status in (200, 206):
+                assert len(got.raw) == (5000 if got.status == 200 else 100)
+                assert len(set(got.raw)) == 1  # one version, not a mix of two
+
+
+# ---- size ----
+
+
+def test_large_upload_and_download_in_bounded_memory(api: Api, server: Server) -> None:
+    sid = api.session(resources={"memory": "1Gi", "disk": "300Mi"})
+    put(api, sid, "warm", b"x" * MIB)
+    before = daemon_memory(server)
+    piece = pattern(MIB)
+    digest = hashlib.sha256(piece * 100).hexdigest()
+
+    connection = api.connect()
+    headers = {**RAW, "Content-Length": str(100 * MIB)}
+    connection.request(
+        "PUT", f"/api/v1/sessions/{sid}/files/big", (piece for _ in range(100)), headers
+    )
+    got = connection.getresponse()
+    assert got.status == 201, got.read()
+    got.read()
+    assert daemon_memory(server) - before < 24 * MIB
+
+    connection.request("GET", f"/api/v1/sessions/{sid}/files/big")
+    got = connection.getresponse()
+    assert got.getheader("Content-Length") == str(100 * MIB)
+    time.sleep(1)  # the daemon could read ahead meanwhile
+    assert daemon_memory(server) - before < 24 * MIB
+    found = hashlib.sha256()
+    while data := got.read(MIB):
+        found.update(data)
+    assert found.hexdigest() == digest
+    connection.close()
+    check = "import hashlib; print(hashlib.sha256(open('big','rb').read()).hexdigest())"
+    assert api.run(sid, check)["stdout"].strip() == digest
+
+
+def test_more_than_an_upload_may_have(api: Api, sid: str) -> None:
+    connection = api.connect()
+    connection.putrequest("PUT", f"/api/v1/sessions/{sid}/files/over")
+    connection.putheader("Content-Type", "application/octet-stream")
+    connection.putheader("Content-Length", str(100 * MIB + 1))
+    connection.endheaders()
+    got = connection.getresponse()
+    assert got.status == 413, got.read()
+    connection.close()
+    assert get(api, sid, "over").status == 404
+
+
+def test_disk_limit(api: Api) -> None:
+    sid = api.session(resources={"memory": "64Mi", "disk": "4Mi"})
+    assert put(api, sid, "keep", b"old").status == 201
+    check_error(put(api, sid, "keep", b"x" * (8 * MIB)), 507, "DiskFull")
+    assert get(api, sid, "keep").raw == b"old"
+    assert names(api, sid) == ["keep"]
+    body, kind = form([("file", "a", b"x" * (8 * MIB))])
+    answer = api.call(
+        "POST", f"/sessions/{sid}/files/upload", raw=body, headers={"Content-Type": kind}
+    )
+    check_error(answer, 507, "DiskFull")
+    assert put(api, sid, "fits", b"x" * MIB).status == 201
+
+
+def test_client_that_leaves(api: Api) -> None:
+    sid = api.session()
+    with socket.create_connection((api.host, api.port)) as s:
+        s.sendall(
+            f"PUT /api/v1/sessions/{sid}/files/half HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            "Content-Type: application/octet-stream\r\nContent-Length: 1000000\r\n\r\n".encode()
+            + b"x" * 500000
+        )
+        time.sleep(0.3)
+    assert put(api, sid, "other").status == 201  # waits for its turn
+    assert names(api, sid) == ["other"]
+
+
+def test_session_ends_during_an_upload(api: Api) -> None:
+    sid = api.session()
+    with socket.create_connection((api.host, api.port)) as s:
+        s.sendall(
+            f"PUT /api/v1/sessions/{sid}/files/half HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            "Content-Type: application/octet-stream\r\nContent-Length: 1000000\r\n\r\n".encode()
+            + b"x" * 500000
+        )
+        time.sleep(0.3)
+        assert api.call("DELETE", f"/sessions/{sid}").status == 200
+        s.sendall(b"x" * 500000)
+        s.settimeout(60)
+        assert s.recv(12)[9:12] in (b"409", b"503", b"500")
+    assert api.get("/health").status == 200
+
+
+def test_kill_everything_in_the_box_while_files_are_used(api: Api) -> None:
+    sid = api.session()
+    put(api, sid, "a", b"before")
+    api.run(sid, "import os, signal\ntry:\n    os.kill(-1, signal.SIGKILL)\nexcept OSError: pass")
+    statuses = [put(api, sid, "b", b"after").status for _ in range(5)]
+    assert 201 in statuses or 200 in statuses, statuses
+
+
+# ---- sessions that are not there ----
+
+ROUTES: list[tuple[str, str, Any]] = [
+    ("GET", "/files", None),
+    ("POST", "/files/mkdir", {"path": "a"}),
+    ("POST", "/files/move", {"from": "a", "to": "b"}),
+    ("GET", "/files/a", None),
+    ("PUT", "/files/a", b"x"),
+    ("DELETE", "/files/a", None),
+    ("GET", "/file-stat/a", None),
+    ("GET", "/archive", None),
+    ("PUT", "/archive", b"x"),
+]
+
+
+@pytest.mark.parametrize("method, path, body", ROUTES, ids=[f"{m} {p}" for m, p, _ in ROUTES])
+def test_without_a_session(api: Api, ended: str, method: str, path: str, body: Any) -> None:
+    kind = "application/x-tar" if path == "/archive" else "application/octet-stream"
+    sent: dict[str, Any] = {"body": body}
+    if isinstance(body, bytes):
+        sent = {"raw": body, "headers": {"Content-Type": kind}}
+    check_error(api.call(method, f"/sessions/none{path}", **sent), 404, "SessionNotFound", "none")
+    check_error(api.call(method, f"/sessions/{ended}{path}", **sent), 409, "Conflict", "terminated")
+    assert api.call(method, f"/sessions/-x{path}", **sent).status == 422
+
+
+@pytest.fixture(scope="module")
+def ended(api: Api) -> str:
+    sid = api.session()
+    assert api.call("DELETE", f"/sessions/{sid}").status == 200
+    return sid
+
+
+@pytest.fixture(scope="module")
+def api(server: Server) -> Iterator[Api]:
+    client = Api(server.port)
+    yield client
+    for sid in client.made:
+        client.call("DELETE", f"/sessions/{sid}?purge=true")
+
+
+def test_nothing_is_left_on_the_host(server: Server) -> None:
+    """Names that the tests above tried to write outside of any workspace."""
+    for name in ("x", "attack", "new"):
+        assert not Path("/", name).exists() and not Path("/etc", name).exists()

@@ -1,0 +1,529 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions, contexts and live boxes of /api/v1 against a real huskd."""
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Any
+
+import pytest
+from v1_client import Api, check_bad_ids, check_error, v1, v1_server  # noqa: F401
+
+# ---- create ----
+
+
+def test_create_answers_with_the_whole_session(v1: Api) -> None:
+    answer = v1.post(
+        "/sessions",
+        {
+            "mode": "persistent",
+            "timeout": 600,
+            "resources": {"cpu": "0.5", "memory": "256Mi", "disk": "64Mi", "max_processes": 64},
+            "env_vars": {"GREETING": "hello"},
+        },
+    )
+    assert answer.status == 201
+    s = answer.body
+    assert s["id"] == s["session_id"]
+    assert s["template_id"] == "python" and s["language_runtime"] == "python"
+    assert s["status"] == "running" and s["mode"] == "persistent"
+    assert s["timeout"] == 600 and s["env_vars"] == {"GREETING": "hello"}
+    assert s["resources"] == {
+        "cpu": "0.5",
+        "memory": "256Mi",
+        "disk": "64Mi",
+        "max_processes": 64,
+    }
+    assert s["isolation"] == s["min_isolation"] == "full"
+    assert s["container_id"].startswith("box_") and s["workspace_path"] == "/workspace"
+    assert s["completed_at"] is None and s["reason"] is None and s["expires_at"] > s["created_at"]
+    assert v1.run(s["id"], "import os; os.environ['GREETING']")["return_value"] == "hello"
+
+
+def test_create_without_a_body_takes_the_defaults(v1: Api) -> None:
+    answer = v1.post("/sessions")
+    assert answer.status == 201
+    assert answer["mode"] == "ephemeral" and answer["timeout"] == 300
+    assert answer["template_id"] == "python" and answer["env_vars"] == {}
+
+
+@pytest.mark.parametrize("memory", ["64Mi", "65536K", 64 << 20, "64MB"])
+def test_sizes_mean_the_same_in_every_form(v1: Api, memory: Any) -> None:
+    answer = v1.post("/sessions", {"mode": "persistent", "memory": memory, "cpu": 1.5})
+    assert answer["resources"]["memory"] == "64Mi"
+    assert answer["resources"]["cpu"] == "1.5"
+
+
+def test_own_id_is_used_once(v1: Api) -> None:
+    name = "mine-" + uuid.uuid4().hex[:8]
+    assert v1.session(id=name) == name
+    check_error(v1.post("/sessions", {"id": name}), 409, "Conflict", name)
+    v1.post(f"/sessions/{name}/terminate")
+    check_error(v1.post("/sessions", {"id": name}), 409, "Conflict", name)
+    assert v1.call("DELETE", f"/sessions/{name}?purge=true").status == 204
+    assert v1.session(id=name) == name
+
+
+WRONG_BODIES: list[tuple[Any, str]] = [
+    ({"timeout": 0}, "timeout"),
+    ({"timeout": 3601}, "timeout"),
+    ({"timeout": "60"}, "timeout"),
+    ({"timeout": 1.5}, "timeout"),
+    ({"mode": "forever"}, "mode"),
+    ({"cpu": "0.001"}, "cpu"),
+    ({"cpu": "-1"}, "cpu"),
+    ({"memory": "1Mi"}, "memory"),
+    ({"memory": "lots"}, "memory"),
+    ({"memory": -1}, "memory"),
+    ({"resources": {"memory": "512Mi", "gpu": 1}}, "gpu"),
+    ({"resources": {"max_processes": 31}}, "max_processes"),
+    ({"resources": {"max_processes": 1025}}, "max_processes"),
+    ({"resources": {"cpu": "1"}, "cpu": "2"}, "cpu"),
+    ({"resources": {"memory": "64Mi"}, "memory": "128Mi"}, "memory"),
+    ({"resources": {"disk": "64Mi"}, "disk": "32Mi"}, "disk"),
+    ({"env_vars": {"1A": "x"}}, "env_vars"),
+    ({"env_vars": {"A": 1}}, "A"),
+    ({"min_isolation": "none"}, "min_isolation"),
+    ({"agent_id": ""}, "agent_id"),
+    ({"template_id": "../x"}, "template_id"),
+    ({"id": "a/b"}, "id"),
+    ({"colour": "red"}, "colour"),
+    ([], "object"),
+]
+
+
+@pytest.mark.parametrize("body,word", WRONG_BODIES)
+def test_wrong_bodies_name_the_field(v1: Api, body: Any, word: str) -> None:
+    check_error(v1.post("/sessions", body), 422, "InvalidParameter", word)
+
+
+@pytest.mark.parametrize("raw", [b"{", b"{} {}", b'{"a":1,"a":2}', b"\xff", b"[" * 70])
+def test_what_is_no_json_is_refused(v1: Api, raw: bytes) -> None:
+    check_error(v1.call("POST", "/sessions", raw=raw), 400, "InvalidParameter")
+
+
+@pytest.mark.parametrize("timeout", [1, 3600])
+def test_timeouts_at_the_bounds_are_taken(v1: Api, timeout: int) -> None:
+    assert v1.post("/sessions", {"timeout": timeout})["timeout"] == timeout
+
+
+def test_unknown_template_is_not_found(v1: Api) -> None:
+    answer = v1.post("/sessions", {"template_id": "no-such-thing"})
+    check_error(answer, 404, "TemplateNotFound", "no-such-thing")
+
+
+def test_the_same_agent_finds_its_session_again(v1: Api) -> None:
+    agent = "agent/" + uuid.uuid4().hex
+    first = v1.post("/sessions", {"mode": "persistent", "agent_id": agent})
+    assert first.status == 201 and first["agent_id"] == agent
+    again = v1.post("/sessions", {"mode": "persistent", "agent_id": agent})
+    assert again.status == 200 and again["id"] == first["id"]
+    other_mode = v1.post("/sessions", {"mode": "ephemeral", "agent_id": agent})
+    assert other_mode.status == 201 and other_mode["id"] != first["id"]
+    v1.post(f"/sessions/{first['id']}/terminate")
+    after = v1.post("/sessions", {"mode": "persistent", "agent_id": agent})
+    assert after.status == 201 and after["id"] != first["id"]
+
+
+def test_idempotency_key_makes_one_session(v1: Api) -> None:
+    key = uuid.uuid4().hex
+    first = v1.post("/sessions", {"timeout": 60}, key=key)
+    again = v1.post("/sessions", {"timeout": 60}, key=key)
+    assert first.status == 201 and again.status in (200, 201)
+    assert again["id"] == first["id"]
+    check_error(v1.post("/sessions", {"timeout": 61}, key=key), 409, "Conflict")
+    assert v1.post("/sessions", {"timeout": 60}, key=key + "x")["id"] != first["id"]
+
+
+def test_idempotency_key_holds_after_the_session_ended(v1: Api) -> None:
+    key = uuid.uuid4().hex
+    first = v1.post("/sessions", {"timeout": 60}, key=key)
+    v1.post(f"/sessions/{first['id']}/terminate")
+    again = v1.post("/sessions", {"timeout": 60}, key=key)
+    assert again.status in (200, 201), again.raw
+    assert again["id"] == first["id"] and again["status"] == "terminated"
+
+
+def test_bad_idempotency_key_is_refused(v1: Api) -> None:
+    check_error(v1.post("/sessions", {}, key="a b"), 422, "InvalidParameter", "idempotency-key")
+
+
+# ---- list and get ----
+
+
+def test_list_filters_and_pages(v1: Api) -> None:
+    agent = uuid.uuid4().hex
+    made = [v1.session(mode=m, agent_id=f"{agent}.{i}") for i, m in enumerate(["persistent"] * 3)]
+    ids = []
+    for offset in range(3):
+        page = v1.get(f"/sessions?mode=persistent&status=running&limit=1&offset={offset}")
+        assert page["limit"] == 1 and page["offset"] == offset
+        assert page["has_more"] == (offset + 1 < page["total"])
+        assert page["items"] == page["sessions"]
+        ids += [s["id"] for s in page["items"]]
+    assert ids == made[::-1], "newest first"
+    one = v1.get(f"/sessions?agent_id={agent}.1")
+    assert [s["id"] for s in one["items"]] == [made[1]]
+    assert one["total"] == 1 and one["has_more"] is False
+    v1.post(f"/sessions/{made[0]}/terminate")
+    ended = v1.get(f"/sessions?agent_id={agent}.0&status=terminated")
+    assert [s["id"] for s in ended["items"]] == [made[0]]
+    assert v1.get(f"/sessions?agent_id={agent}.0&status=running")["total"] == 0
+    assert v1.get("/sessions?template_id=shell&agent_id=" + agent + ".1")["total"] == 0
+    behind = v1.get("/sessions?offset=1000000")
+    assert behind["items"] == [] and behind["has_more"] is False and behind["total"] >= 3
+
+
+@pytest.mark.parametrize(
+    "query,word",
+    [
+        ("limit=0", "limit"),
+        ("limit=201", "limit"),
+        ("limit=x", "limit"),
+        ("offset=-1", "offset"),
+        ("status=asleep", "status"),
+        ("mode=x", "mode"),
+        ("limit=1&limit=2", "limit"),
+        ("colour=red", "colour"),
+    ],
+)
+def test_wrong_queries_name_the_parameter(v1: Api, query: str, word: str) -> None:
+    check_error(v1.get(f"/sessions?{query}"), 422, "InvalidParameter", word)
+
+
+def test_get_shows_what_create_showed(v1: Api) -> None:
+    made = v1.post("/sessions", {"mode": "persistent", "timeout": 77}).body
+    got = v1.get(f"/sessions/{made['id']}").body
+    moving = ("updated_at", "last_activity_at", "expires_at")
+    assert {k: v for k, v in got.items() if k not in moving} == {
+        k: v for k, v in made.items() if k not in moving
+    }
+
+
+# ---- end ----
+
+
+def test_delete_ends_and_keeps_the_record(v1: Api) -> None:
+    s = v1.session()
+    execution = v1.run(s, "1 + 1")
+    first = v1.call("DELETE", f"/sessions/{s}")
+    assert first.status == 200 and first["status"] == "terminated"
+    assert first["completed_at"] is not None and first["reason"]
+    assert first["container_id"] is None and first["expires_at"] is None
+    again = v1.call("DELETE", f"/sessions/{s}")
+    assert again.status == 200 and again.body == first.body
+    assert v1.post(f"/sessions/{s}/terminate").body == first.body
+    assert v1.get(f"/sessions/{s}").body == first.body
+    assert v1.get(f"/executions/{execution['id']}")["return_value"] == 2
+    check_error(v1.post(f"/sessions/{s}/execute", {"code": "1"}), 409, "Conflict", "terminated")
+
+
+def test_purge_removes_everything(v1: Api) -> None:
+    s = v1.session()
+    execution = v1.run(s, "1")
+    assert v1.call("DELETE", f"/sessions/{s}?purge=true").status == 204
+    check_error(v1.get(f"/sessions/{s}"), 404, "SessionNotFound", s)
+    check_error(v1.get(f"/executions/{execution['id']}"), 404, "ExecutionNotFound")
+    check_error(v1.call("DELETE", f"/sessions/{s}?purge=true"), 404, "SessionNotFound")
+
+
+def test_end_cancels_what_runs(v1: Api) -> None:
+    s = v1.session()
+    x = v1.start(s, "print('on', flush=True)\nwhile True: pass", timeout=600)
+    v1.wait_output(x, "on")
+    assert v1.post(f"/sessions/{s}/terminate")["status"] == "terminated"
+    assert v1.get(f"/executions/{x}")["status"] == "cancelled"
+
+
+def test_ephemeral_session_is_over_after_one_execution(v1: Api) -> None:
+    s = v1.session(mode="ephemeral")
+    assert v1.run(s, "6 * 7")["return_value"] == 42
+    deadline = time.monotonic() + 20
+    while v1.get(f"/sessions/{s}")["status"] != "completed":
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    check_error(v1.post(f"/sessions/{s}/execute", {"code": "1"}), 409, "Conflict")
+
+
+def test_idle_session_times_out(v1: Api) -> None:
+    s = v1.session(timeout=1)
+    deadline = time.monotonic() + 20
+    while v1.get(f"/sessions/{s}")["status"] == "running":
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert v1.get(f"/sessions/{s}")["status"] == "timeout"
+
+
+def test_work_keeps_a_session_alive(v1: Api) -> None:
+    s = v1.session(timeout=1)
+    assert v1.run(s, "import time; time.sleep(2.5)", timeout=20)["status"] == "completed"
+    assert v1.get(f"/sessions/{s}")["status"] == "running"
+
+
+# ---- extend, stats, receipt ----
+
+
+def test_extend_counts_from_now(v1: Api) -> None:
+    s = v1.session(timeout=60)
+    before = v1.get(f"/sessions/{s}").body
+    after = v1.post(f"/sessions/{s}/extend", {"timeout": 3600})
+    assert after.status == 200 and after["timeout"] == 3600
+    assert after["expires_at"] > before["expires_at"]
+    assert v1.get(f"/sessions/{s}")["timeout"] == 3600
+
+
+@pytest.mark.parametrize("body", [{}, {"timeout": 0}, {"timeout": 3601}, {"timeout": 5, "x": 1}])
+def test_extend_refuses_wrong_bodies(v1: Api, body: Any) -> None:
+    check_error(v1.post(f"/sessions/{v1.session()}/extend", body), 422, "InvalidParameter")
+
+
+def test_extend_of_an_ended_session_is_a_conflict(v1: Api) -> None:
+    s = v1.session()
+    v1.post(f"/sessions/{s}/terminate")
+    check_error(v1.post(f"/sessions/{s}/extend", {"timeout": 60}), 409, "Conflict", "terminated")
+
+
+def test_stats_are_figures_of_the_kernel(v1: Api) -> None:
+    s = v1.session()
+    v1.run(s, "x = bytearray(50 << 20)\nfor i in range(300000): pass\nopen('f','wb').write(x)")
+    stats = v1.get(f"/sessions/{s}/stats").body
+    assert stats["executions"] == 1 and stats["uptime_ms"] >= 0
+    assert stats["memory_bytes"] > 50 << 20
+    assert stats["peak_memory_mb"] > 50 and stats["cpu_time_ms"] > 1
+    assert stats["disk_bytes"] >= 50 << 20
+    v1.post(f"/sessions/{s}/terminate")
+    ended = v1.get(f"/sessions/{s}/stats").body
+    assert ended["executions"] == 1 and ended["memory_bytes"] == 0
+
+
+def test_receipt_says_what_is_enforced(v1: Api) -> None:
+    s = v1.session(memory="128Mi")
+    receipt = v1.get(f"/sessions/{s}/receipt").body
+    assert receipt["isolation"] == "full" and receipt["missing"] == ""
+    assert receipt["limits"]["memory_bytes"] == 128 << 20 and receipt["network"] == "none"
+    v1.post(f"/sessions/{s}/terminate")
+    check_error(v1.get(f"/sessions/{s}/receipt"), 409, "Conflict")
+
+
+def test_receipt_of_a_session_without_a_box_is_a_conflict(v1: Api) -> None:
+    check_error(v1.get(f"/sessions/{v1.session(mode='ephemeral')}/receipt"), 409, "Conflict")
+
+
+# ---- contexts ----
+
+
+def contexts(v1: Api, session: str) -> list[int]:
+    return [c["context_id"] for c in v1.get(f"/sessions/{session}/contexts")["items"]]
+
+
+def test_a_branch_goes_its_own_way(v1: Api) -> None:
+    s = v1.session()
+    v1.run(s, "x = [1]")
+    assert contexts(v1, s) == [0]
+    branch = v1.post(f"/sessions/{s}/contexts/0/branch")
+    assert branch.status == 201 and branch["parent_id"] == 0 and branch["state"] == "idle"
+    other = branch["context_id"]
+    assert sorted(contexts(v1, s)) == [0, other]
+    v1.run(s, "x.append(2)", context_id=other)
+    assert v1.run(s, "x")["return_value"] == [1]
+    in_branch = v1.run(s, "x", context_id=other)
+    assert in_branch["return_value"] == [1, 2] and in_branch["context_id"] == other
+
+
+def test_a_checkpoint_is_restored_any_number_of_times(v1: Api) -> None:
+    s = v1.session()
+    v1.run(s, "x = 1")
+    made = v1.post(f"/sessions/{s}/contexts/0/checkpoint")
+    assert made.status == 201 and made["context_id"] == 0
+    listed = v1.get(f"/sessions/{s}/contexts")["checkpoints"]
+    assert [c["checkpoint_id"] for c in listed] == [made["checkpoint_id"]]
+    for _ in range(2):
+        v1.run(s, "x = 99")
+        body = {"checkpoint_id": made["checkpoint_id"]}
+        back = v1.post(f"/sessions/{s}/contexts/0/restore", body)
+        assert back.status == 200 and back["context_id"] == 0
+        assert v1.run(s, "x")["return_value"] == 1
+
+
+def test_reset_forgets_variables_and_keeps_files(v1: Api) -> None:
+    s = v1.session()
+    v1.run(s, "x = 1\nopen('kept', 'w').write('yes')")
+    answer = v1.post(f"/sessions/{s}/reset", {})
+    assert answer.status == 200 and answer["state"] == "idle"
+    assert v1.run(s, "'x' in globals()")["return_value"] is False
+    assert v1.run(s, "open('kept').read()")["return_value"] == "yes"
+
+
+def test_reset_ends_what_runs(v1: Api) -> None:
+    s = v1.session()
+    x = v1.start(s, "print('on', flush=True)\nwhile True: pass", timeout=600)
+    v1.wait_output(x, "on")
+    assert v1.post(f"/sessions/{s}/reset").status == 200
+    assert v1.wait_status(x, "cancelled")
+    assert v1.run(s, "1 + 1")["return_value"] == 2
+
+
+def test_interrupt_stops_what_runs_and_keeps_variables(v1: Api) -> None:
+    s = v1.session()
+    v1.run(s, "x = 5")
+    x = v1.start(s, "print('on', flush=True)\nwhile True: pass", timeout=600)
+    v1.wait_output(x, "on")
+    busy = v1.get(f"/sessions/{s}/contexts")["items"][0]
+    assert busy["state"] == "running" and busy["execution_id"] == x
+    answer = v1.post(f"/sessions/{s}/interrupt", {"context_id": 0})
+    assert answer.body == {
+        "session_id": s,
+        "context_id": 0,
+        "interrupted": True,
+        "execution_id": x,
+    }
+    assert v1.wait_status(x, "failed", "cancelled")
+    assert v1.get(f"/executions/{x}")["error"]["type"] == "KeyboardInterrupt"
+    assert v1.run(s, "x")["return_value"] == 5
+
+
+def test_interrupt_of_nothing_says_so(v1: Api) -> None:
+    answer = v1.post(f"/sessions/{v1.session()}/interrupt")
+    assert answer.status == 200
+    assert answer["interrupted"] is False and answer["execution_id"] is None
+
+
+@pytest.mark.parametrize("action", ["checkpoint", "branch"])
+def test_copies_of_a_busy_context_are_refused(v1: Api, action: str) -> None:
+    s = v1.session()
+    x = v1.start(s, "print('on', flush=True)\nwhile True: pass", timeout=600)
+    v1.wait_output(x, "on")
+    check_error(v1.post(f"/sessions/{s}/contexts/0/{action}"), 409, "Conflict", "busy")
+    assert v1.post(f"/executions/{x}/cancel").status == 200
+
+
+@pytest.mark.parametrize(
+    "path,body",
+    [
+        ("contexts/7/checkpoint", None),
+        ("contexts/7/branch", None),
+        ("contexts/7/restore", {"checkpoint_id": 0}),
+        ("contexts/0/restore", {"checkpoint_id": 9}),
+        ("contexts/0/restore", {"checkpoint_id": 4294967295}),
+        ("contexts/65535/branch", None),
+        ("reset", {"context_id": 7}),
+        ("interrupt", {"context_id": 7}),
+        ("interrupt", {"context_id": 65535}),
+    ],
+)
+def test_a_context_that_is_not_there(v1: Api, path: str, body: Any) -> None:
+    check_error(v1.post(f"/sessions/{v1.session()}/{path}", body), 404, "NotFound")
+
+
+@pytest.mark.parametrize(
+    "path,body",
+    [
+        ("contexts/x/branch", None),
+        ("contexts/-1/branch", None),
+        ("contexts/65536/checkpoint", None),
+        ("contexts/0/restore", {}),
+        ("contexts/0/restore", {"checkpoint_id": -1}),
+        ("reset", {"context_id": "0"}),
+        ("interrupt", {"context": 0}),
+    ],
+)
+def test_wrong_contexts_are_refused(v1: Api, path: str, body: Any) -> None:
+    check_error(v1.post(f"/sessions/{v1.session()}/{path}", body), 422, "InvalidParameter")
+
+
+@pytest.mark.parametrize("path", ["interrupt", "reset", "contexts/0/branch"])
+def test_ephemeral_sessions_have_no_contexts(v1: Api, path: str) -> None:
+    s = v1.session(mode="ephemeral")
+    check_error(v1.post(f"/sessions/{s}/{path}"), 409, "Conflict")
+
+
+# ---- sessions that are not there ----
+
+ROUTES: list[tuple[str, str, Any]] = [
+    ("GET", "", None),
+    ("DELETE", "", None),
+    ("DELETE", "?purge=true", None),
+    ("POST", "/terminate", None),
+    ("POST", "/extend", {"timeout": 60}),
+    ("GET", "/stats", None),
+    ("GET", "/receipt", None),
+    ("POST", "/interrupt", None),
+    ("POST", "/reset", None),
+    ("GET", "/contexts", None),
+    ("POST", "/contexts/0/checkpoint", None),
+    ("POST", "/contexts/0/restore", {"checkpoint_id": 1}),
+    ("POST", "/contexts/0/branch", None),
+    ("POST", "/execute", {"code": "1"}),
+    ("POST", "/execute-sync", {"code": "1"}),
+    ("POST", "/execute-stream", {"code": "1"}),
+    ("GET", "/executions", None),
+]
+
+
+@pytest.mark.parametrize("method,tail,body", ROUTES)
+def test_unknown_session(v1: Api, method: str, tail: str, body: Any) -> None:
+    answer = v1.call(method, f"/sessions/sess_unknown{tail}", body)
+    check_error(answer, 404, "SessionNotFound", "sess_unknown")
+
+
+@pytest.mark.parametrize("method,tail,body", ROUTES)
+def test_ids_that_are_none(v1: Api, method: str, tail: str, body: Any) -> None:
+    check_bad_ids(v1, method, "/sessions/{}" + tail, body)
+
+
+# ---- boxes and pools ----
+
+
+def test_containers_show_the_box_of_a_session(v1: Api) -> None:
+    s = v1.session(memory="192Mi", cpu="0.5")
+    box = v1.get(f"/sessions/{s}")["container_id"]
+    listed = {c["id"]: c for c in v1.get("/containers?status=running&limit=200")["items"]}
+    assert listed[box]["session_id"] == s
+    assert listed[box]["memory_mb"] == 192 and listed[box]["cpu_cores"] == 0.5
+    one = v1.get(f"/containers/{box}")
+    assert one["status"] == "running" and one["receipt"]["isolation"] == "full"
+    v1.post(f"/sessions/{s}/terminate")
+    check_error(v1.get(f"/containers/{box}"), 404, "ContainerNotFound", box)
+
+
+def test_containers_page_and_filter(v1: Api) -> None:
+    v1.session()
+    v1.session()
+    page = v1.get("/containers?limit=1&offset=1")
+    assert len(page["items"]) == 1 and page["total"] >= 2
+    assert page["has_more"] == (page["total"] > 2)
+    parked = v1.get("/containers?status=created")
+    assert all(c["session_id"] is None for c in parked["items"])
+    assert v1.get("/containers?runtime_type=docker")["total"] == 0
+    check_error(v1.get("/containers?status=lost"), 422, "InvalidParameter", "status")
+
+
+def test_container_logs_are_the_last_lines(v1: Api) -> None:
+    s = v1.session()
+    v1.run(s, "print('one'); print('two')")
+    v1.run(s, "import sys; print('three', end=''); print('bad', file=sys.stderr)")
+    box = v1.get(f"/sessions/{s}")["container_id"]
+    whole = v1.get(f"/containers/{box}/logs")
+    assert whole["logs"] == "one\ntwo\nthree\nbad\n" and whole["tail"] == 4
+    assert v1.get(f"/containers/{box}/logs?tail=2")["logs"] == "three\nbad\n"
+    assert v1.get(f"/containers/{box}/logs?tail=3")["logs"] == "two\nthree\nbad\n"
+    assert v1.get(f"/containers/{box}/logs?since=2099-01-01T00:00:00Z")["logs"] == ""
+    old = v1.get(f"/containers/{box}/logs?since=2000-01-01T00:00:00%2B01:00")
+    assert old["logs"] == whole["logs"]
+    for query in ("tail=0", "tail=10001", "since=yesterday"):
+        check_error(v1.get(f"/containers/{box}/logs?{query}"), 422, "InvalidParameter")
+
+
+@pytest.mark.parametrize("name", ["box_0", "box_ffffffff", "sess_x", "box_00", "box_zz"])
+@pytest.mark.parametrize("tail", ["", "/logs"])
+def test_unknown_containers(v1: Api, name: str, tail: str) -> None:
+    check_error(v1.get(f"/containers/{name}{tail}"), 404, "ContainerNotFound", name)
+
+
+def test_pool_counts_hits(v1: Api) -> None:
+    v1.session()
+    pools = v1.get("/pool").body["pools"]
+    python = [p for p in pools if p["template_id"] == "python" and p["mode"] == "persistent"]
+    assert len(python) == 1
+    assert python[0]["hits"] + python[0]["misses"] >= 1
+    assert python[0]["min"] <= python[0]["max"]

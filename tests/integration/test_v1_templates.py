@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Templates of /api/v1 against a real huskd."""
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+from v1_client import Api, check_bad_ids, check_error, v1, v1_server  # noqa: F401
+
+
+def make(v1: Api, **fields: Any) -> str:
+    name = "t-" + uuid.uuid4().hex[:10]
+    answer = v1.post("/templates", {"id": name, **fields})
+    assert answer.status == 201, answer.raw
+    return name
+
+
+def test_create_shows_what_was_asked_for(v1: Api) -> None:
+    name = "t-" + uuid.uuid4().hex[:10]
+    body = {
+        "id": name,
+        "name": "Numbers",
+        "description": "for sums",
+        "preload": ["math", "json"],
+        "default_cpu_cores": 0.5,
+        "default_memory_mb": 300,
+        "default_disk_mb": 256,
+        "default_timeout": 120,
+        "default_env_vars": {"A": "1"},
+    }
+    answer = v1.post("/templates", body)
+    assert answer.status == 201
+    made = answer.body
+    assert {k: made[k] for k in body} == body
+    assert made["base"] == "python" and made["language"] == "python" and made["origin"] == "api"
+    assert made["default_timeout_sec"] == 120 and made["is_active"] is True
+    assert made["created_at"] is not None
+    assert v1.get(f"/templates/{name}").body == made
+
+
+def test_defaults(v1: Api) -> None:
+    made = v1.get(f"/templates/{make(v1)}").body
+    assert made["default_memory_mb"] == 512 and made["default_disk_mb"] == 1024
+    assert made["default_cpu_cores"] == 0.5 and made["default_timeout"] == 300
+
+
+def test_sessions_take_what_the_template_says(v1: Api) -> None:
+    name = make(
+        v1,
+        preload=["decimal"],
+        default_memory_mb=640,
+        default_disk_mb=256,
+        default_timeout=90,
+        default_env_vars={"FROM_TEMPLATE": "yes"},
+    )
+    s = v1.get(f"/sessions/{v1.session(template_id=name)}").body
+    assert s["template_id"] == name and s["timeout"] == 90
+    assert s["resources"]["memory"] == "640Mi" and s["resources"]["cpu"] == "0.5"
+    code = "import os, sys; ('decimal' in sys.modules, os.environ.get('FROM_TEMPLATE'))"
+    assert v1.run(s["id"], code)["return_value"] == [True, "yes"]
+    over = v1.post("/sessions", {"template_id": name, "mode": "persistent", "timeout": 60})
+    assert over["timeout"] == 60
+
+
+def test_taken_names_are_a_conflict(v1: Api) -> None:
+    name = make(v1)
+    check_error(v1.post("/templates", {"id": name}), 409, "Conflict", name)
+    check_error(v1.post("/templates", {"id": "python"}), 409, "Conflict", "python")
+
+
+def test_unknown_base_is_refused(v1: Api) -> None:
+    body = {"id": "t-" + uuid.uuid4().hex[:10], "base": "no-such"}
+    check_error(v1.post("/templates", body), 422, "InvalidParameter", "base")
+
+
+WRONG: list[Any] = [
+    {},
+    {"id": ""},
+    {"id": "Upper"},
+    {"id": "a/b"},
+    {"id": "../x"},
+    {"id": "x" * 64},
+    {"id": "ok", "default_cpu_cores": 0.05},
+    {"id": "ok", "default_cpu_cores": 4.1},
+    {"id": "ok", "default_memory_mb": 127},
+    {"id": "ok", "default_memory_mb": 8193},
+    {"id": "ok", "default_disk_mb": 255},
+    {"id": "ok", "default_disk_mb": 51201},
+    {"id": "ok", "default_timeout": 59},
+    {"id": "ok", "default_timeout": 3601},
+    {"id": "ok", "preload": ["os; import sys"]},
+    {"id": "ok", "preload": "os"},
+    {"id": "ok", "default_env_vars": {"A B": "x"}},
+    {"id": "ok", "colour": "red"},
+]
+
+
+@pytest.mark.parametrize("body", WRONG)
+def test_wrong_bodies(v1: Api, body: Any) -> None:
+    check_error(v1.post("/templates", body), 422, "InvalidParameter")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"description": "x\nruntime = /bin/false"},
+        {"default_env_vars": {"A": "1\nmount = /"}},
+        {"default_env_vars": {"A": "1\rmount = /"}},
+    ],
+)
+def test_texts_cannot_break_out_of_the_definition(v1: Api, fields: Any) -> None:
+    name = "t-" + uuid.uuid4().hex[:10]
+    check_error(v1.post("/templates", {"id": name, **fields}), 400, "InvalidParameter", "line")
+    check_error(v1.get(f"/templates/{name}"), 404, "TemplateNotFound")
+
+
+def test_list_has_built_in_ones_and_pages(v1: Api) -> None:
+    name = make(v1)
+    whole = v1.get("/templates?limit=200").body
+    ids = [t["id"] for t in whole["items"]]
+    assert ids == sorted(ids) and {"python", "shell", name} <= set(ids)
+    assert whole["total"] == len(ids) and whole["has_more"] is False
+    python = whole["items"][ids.index("python")]
+    assert python["origin"] == "built-in" and python["is_active"] is True
+    page = v1.get("/templates?limit=1&offset=1").body
+    assert [t["id"] for t in page["items"]] == [ids[1]] and page["has_more"] is True
+    assert v1.get("/templates?offset=100000")["items"] == []
+    check_error(v1.get("/templates?limit=0"), 422, "InvalidParameter", "limit")
+
+
+def test_update_changes_only_what_is_named(v1: Api) -> None:
+    name = make(v1, description="first", default_memory_mb=300)
+    answer = v1.call("PUT", f"/templates/{name}", {"default_timeout": 600, "name": "New"})
+    assert answer.status == 200
+    assert answer["default_timeout"] == 600 and answer["name"] == "New"
+    assert answer["description"] == "first" and answer["default_memory_mb"] == 300
+    assert v1.get(f"/templates/{name}").body == answer.body
+    assert v1.get(f"/sessions/{v1.session(template_id=name)}")["timeout"] == 600
+
+
+def test_live_sessions_keep_what_they_were_made_from(v1: Api) -> None:
+    name = make(v1, default_memory_mb=300, default_disk_mb=256)
+    s = v1.session(template_id=name)
+    v1.call("PUT", f"/templates/{name}", {"default_memory_mb": 400})
+    assert v1.get(f"/sessions/{s}")["resources"]["memory"] == "300Mi"
+    fresh = v1.session(template_id=name)
+    assert v1.get(f"/sessions/{fresh}")["resources"]["memory"] == "400Mi"
+
+
+def test_update_refuses(v1: Api) -> None:
+    name = make(v1)
+    check_error(v1.call("PUT", f"/templates/{name}", {}), 422, "InvalidParameter")
+    check_error(v1.call("PUT", f"/templates/{name}", {"id": "x"}), 422, "InvalidParameter", "id")
+    check_error(v1.call("PUT", f"/templates/{name}", {"base": "shell"}), 422, "InvalidParameter")
+    check_error(v1.call("PUT", "/templates/python", {"name": "x"}), 409, "Conflict", "python")
+    check_error(v1.call("PUT", "/templates/absent", {"name": "x"}), 404, "TemplateNotFound")
+
+
+def test_delete(v1: Api) -> None:
+    name = make(v1)
+    assert v1.call("DELETE", f"/templates/{name}").status == 204
+    check_error(v1.get(f"/templates/{name}"), 404, "TemplateNotFound", name)
+    check_error(v1.call("DELETE", f"/templates/{name}"), 404, "TemplateNotFound")
+    check_error(v1.post("/sessions", {"template_id": name}), 404, "TemplateNotFound")
+    check_error(v1.call("DELETE", "/templates/python"), 409, "Conflict")
+    assert v1.post("/templates", {"id": name}).status == 201
+
+
+def test_delete_waits_for_sessions_that_use_it(v1: Api) -> None:
+    name = make(v1)
+    s = v1.session(template_id=name)
+    check_error(v1.call("DELETE", f"/templates/{name}"), 409, "Conflict")
+    v1.post(f"/sessions/{s}/terminate")
+    assert v1.call("DELETE", f"/templates/{name}").status == 204
+
+
+def test_a_template_that_cannot_start_says_so(v1: Api) -> None:
+    name = make(v1, preload=["no_such_module_at_all"])
+    answer = v1.post("/sessions", {"template_id": name, "mode": "persistent"})
+    check_error(answer, 422, "InvalidParameter")
+
+
+@pytest.mark.parametrize("method,body", [("GET", None), ("PUT", {"name": "x"}), ("DELETE", None)])
+def test_ids_that_are_none(v1: Api, method: str, body: Any) -> None:
+    check_bad_ids(v1, method, "/templates/{}", body)
