@@ -50,10 +50,9 @@ static void add_disposition(struct api_call *call, const char *name, bool is_sho
 void file_answer_fields(struct api_call *call, const char *name, bool is_shown)
 {
     add_disposition(call, name, is_shown);
-    if (is_shown) { /* beside what all answers made of a box's bytes carry */
-        call_add_header(call, "Content-Security-Policy",
-                        "default-src 'none'; img-src data:; style-src 'unsafe-inline'");
-    }
+    call_add_header(call, "X-Content-Type-Options", "nosniff");
+    call_add_header(call, "Content-Security-Policy",
+                    "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'");
 }
 
 void file_answer_break(struct api_call *call)

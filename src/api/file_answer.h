@@ -3,8 +3,8 @@
  * A file or an archive of a session as the answer to a call, streamed: what the client does not take is not
  * read from the box.
  *
- * Bytes of a box are hostile also to the browser that shows them: the call forbids guessing their type and running
- * scripts in them, and nothing is shown in place unless the route is for that.
+ * Bytes of a box are hostile also to the browser that shows them: every answer forbids guessing its type and running
+ * scripts in it, and nothing is shown in place unless the route is for that.
  */
 #pragma once
 

@@ -109,6 +109,13 @@ void file_work_fail(struct file_work *w, const struct err *e)
     file_work_refuse(w, box_files_status(w->files), e->msg);
 }
 
+void file_work_fail_write(struct file_work *w, const struct err *e)
+{
+    enum files_status status = box_files_status(w->files);
+
+    file_work_refuse(w, status == FILES_TOO_LARGE ? FILES_NO_SPACE : status, e->msg);
+}
+
 int file_work_write(struct file_work *w, const char *path, struct box_files_write *write)
 {
     struct err e;
@@ -116,7 +123,7 @@ int file_work_write(struct file_work *w, const char *path, struct box_files_writ
     w->changed = true;
     write->parents = true;
     if (box_files_write(w->files, path, write, &e) < 0) {
-        file_work_fail(w, &e);
+        file_work_fail_write(w, &e);
         return -1;
     }
     return 0;

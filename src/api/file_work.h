@@ -36,6 +36,8 @@ int file_work_again(struct file_work *w);
  * up (FILES_ABORTED) it answers nothing: whoever gave up did, or the client is gone.
  */
 void file_work_fail(struct file_work *w, const struct err *e);
+/* The same for writing: no file can be larger than the disk, so one that is too large has filled it. */
+void file_work_fail_write(struct file_work *w, const struct err *e);
 /* The same for a verdict of our own. */
 void file_work_refuse(struct file_work *w, enum files_status status, const char *detail);
 

@@ -36,12 +36,13 @@ static json_t *stderr_json(const json_t *result)
     return r == 0 ? json_stringn(b.data != NULL ? b.data : "", b.len) : NULL;
 }
 
-/* The program did not fail, the sandbox did: cancelled, lost, or never started. */
-static bool is_our_failure(const json_t *result)
+/* The program did not fail, the sandbox did: it was taken away, or never started. */
+static bool is_our_failure(const struct store_execution *record, const json_t *result)
 {
     const json_t *end = json_object_get(result, "termination");
 
-    return str_eq(json_string_value(json_object_get(end, "cause")), "internal");
+    return record->status == EXECUTION_CANCELLED || record->status == EXECUTION_LOST ||
+           str_eq(json_string_value(json_object_get(end, "cause")), "internal");
 }
 
 static void reply_result(struct api_call *call, const struct store_execution *record,
@@ -50,7 +51,7 @@ static void reply_result(struct api_call *call, const struct store_execution *re
     json_t *result = record->result != NULL ? json_loads(record->result, 0, NULL) : NULL;
     json_t *code = json_object_get(result, "exit_code");
 
-    if (!json_is_integer(code) || is_our_failure(result)) {
+    if (!json_is_integer(code) || is_our_failure(record, result)) {
         const json_t *error = json_object_get(result, "error");
         const char *why = json_string_value(json_object_get(error, "message"));
         call_reply_error(call, 500, "Sandbox.ExecException", NULL,

@@ -120,7 +120,7 @@ static void unpack(struct file_work *w, const char *dir, struct unpacking *u)
         } else if (u->problem != NULL) {
             file_work_refuse(w, FILES_INVALID_ARCHIVE, u->problem);
         } else {
-            file_work_fail(w, &e);
+            file_work_fail_write(w, &e);
         }
         return;
     }

@@ -352,10 +352,10 @@ static void stream(struct api_call *call, const struct store_execution *record, 
 void api_v1_execute_stream(struct api_call *call)
 {
     static const struct position start;
+    AUTO_V1_EXECUTION struct v1_execution it = {0};
 
-    AUTO_EXECUTION struct execution *x = v1_execute_start(call);
-    if (x != NULL) {
-        stream(call, execution_record(x), x, &start);
+    if (v1_execute_start(call, &it) == 0) {
+        stream(call, it.record, it.x, &start);
     }
 }
 

@@ -5,12 +5,6 @@
 #include "api/call.h"
 #include "service/service.h"
 
-/*
- * Starts what the body asks for in the session of the path. Waits until it is durable. NULL: answered already. The
- * caller releases it.
- */
-struct execution *v1_execute_start(struct api_call *call);
-
 /* The record of an execution, and the execution itself while the service has it. */
 struct v1_execution {
     struct execution *x;                  /* NULL: over */
@@ -22,3 +16,9 @@ struct v1_execution {
 int v1_execution_open(struct service *svc, const char *id, struct v1_execution *ret, struct err *e);
 void v1_execution_close(struct v1_execution *it);
 #define AUTO_V1_EXECUTION AUTO(v1_execution_close)
+
+/*
+ * Starts what the body asks for in the session of the path, or finds what the same request with the same key started.
+ * Waits until it is durable. -1: answered already.
+ */
+int v1_execute_start(struct api_call *call, struct v1_execution *ret);

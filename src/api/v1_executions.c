@@ -137,33 +137,42 @@ static int fill_ask(struct api_call *call, struct borrowed *b, struct execution_
     return 0;
 }
 
-struct execution *v1_execute_start(struct api_call *call)
+int v1_execute_start(struct api_call *call, struct v1_execution *ret)
 {
+    struct service *svc = call_service(call);
     AUTO(borrowed_release) struct borrowed b = {0};
     struct execution_ask ask = {0};
     struct execution *x = NULL;
+    char known[STORE_ID_MAX + 1];
     bool existed = false;
     struct err e = {0};
 
-    AUTO_SESSION struct session *s = v1_hold_session(call);
-    if (s == NULL) {
-        return NULL;
+    if (fill_ask(call, &b, &ask, &e) < 0) {
+        call_reply_err(call, &e);
+        return -1;
     }
-    if (fill_ask(call, &b, &ask, &e) < 0 || execution_start(s, &ask, &x, &existed, &e) < 0) {
-        v1_reply_err(call, &e, V1_OTHER);
-        return NULL;
+    AUTO_SESSION struct session *s = session_hold(svc, call_text(call, "session_id"), &e);
+    if (s != NULL && execution_start(s, &ask, &x, &existed, &e) == 0) {
+        *ret = (struct v1_execution){.x = x, .record = execution_record(x)};
+        return 0;
     }
-    return x;
+    /* A repeated request is answered also when the session takes no more work. */
+    if (v1_key_used(call, b.scope, known) && v1_execution_open(svc, known, ret, &e) == 0) {
+        return 0;
+    }
+    v1_reply_err(call, &e, s == NULL ? V1_SESSION : V1_OTHER);
+    return -1;
 }
 
 void api_v1_execute(struct api_call *call)
 {
-    AUTO_EXECUTION struct execution *x = v1_execute_start(call);
-    if (x == NULL) {
+    AUTO_V1_EXECUTION struct v1_execution it = {0};
+
+    if (v1_execute_start(call, &it) < 0) {
         return;
     }
-    const struct store_execution *r = execution_record(x);
-    size_t place = execution_queue_position(x);
+    const struct store_execution *r = it.record;
+    size_t place = it.x != NULL ? execution_queue_position(it.x) : 0;
     call_reply_json(call, 201,
                     json_pack("{s:s, s:s, s:s, s:o, s:o}", "execution_id", r->id, "session_id",
                               r->session_id, "status", execution_state_word(r->status),
@@ -176,20 +185,20 @@ void api_v1_execute_sync(struct api_call *call)
 {
     int64_t patience = call_int(call, "sync_timeout", 300);
     char detail[STORE_ID_MAX + 64];
+    AUTO_V1_EXECUTION struct v1_execution it = {0};
 
-    AUTO_EXECUTION struct execution *x = v1_execute_start(call);
-    if (x == NULL) {
+    if (v1_execute_start(call, &it) < 0) {
         return;
     }
-    const struct store_execution *r = execution_record(x);
-    if (execution_wait(x, patience * 1000) < 0) {
+    const struct store_execution *r = it.record;
+    if (it.x != NULL && execution_wait(it.x, patience * 1000) < 0) {
         (void)str_format(detail, sizeof(detail), "%s is still %s after %lld s", r->id,
                          execution_state_word(r->status), (long long)patience);
         call_reply_error(call, 408, "Sandbox.RequestTimeout", "The result did not come in time.",
                          detail, "Follow it with GET /api/v1/executions/{execution_id}/events.");
         return;
     }
-    call_reply_json(call, 200, v1_execution_json(r, x));
+    call_reply_json(call, 200, v1_execution_json(r, it.x));
 }
 
 /* ---- look up ---- */

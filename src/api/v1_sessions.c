@@ -12,6 +12,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 
+#define CREATE_SCOPE "v1.session_create" /* of idempotency keys */
 #define ENDED_BY_CLIENT "terminated by a client"
 
 /* ---- create ---- */
@@ -114,6 +115,7 @@ void api_v1_session_create(struct api_call *call)
     const char *template_name = body_text(body, "template_id");
     int64_t timeout = timeout_of(svc, body, template_name);
     struct husk_limits limits = limits_of(body);
+    char known[STORE_ID_MAX + 1];
     bool existed = false;
     struct err e = {0};
 
@@ -135,7 +137,7 @@ void api_v1_session_create(struct api_call *call)
         .isolation = str_eq(body_text(body, "min_isolation"), "userns") ? HUSK_ISOLATION_USERNS
                                                                         : HUSK_ISOLATION_FULL,
         .spec = spec,
-        .idempotency_scope = "v1.session_create",
+        .idempotency_scope = CREATE_SCOPE,
         .idempotency_key = call_text(call, "idempotency-key"),
     };
     if (ask.idempotency_key != NULL) {
@@ -144,11 +146,13 @@ void api_v1_session_create(struct api_call *call)
     AUTO_SESSION struct session *s = NULL;
     int r = session_create(svc, &ask, &s, &existed, &e);
     json_decref(spec);
-    if (r < 0) {
+    if (r == 0) {
+        v1_reply_session(call, existed ? 200 : 201, session_record(s)->id);
+    } else if (v1_key_used(call, CREATE_SCOPE, known)) {
+        v1_reply_session(call, 200, known); /* made by this very request, and over by now */
+    } else {
         v1_reply_err(call, &e, V1_TEMPLATE);
-        return;
     }
-    v1_reply_session(call, existed ? 200 : 201, session_record(s)->id);
 }
 
 /* ---- list, get ---- */

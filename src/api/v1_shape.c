@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/parse.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "core/engine.h"
 #include "core/template.h"
@@ -318,6 +318,22 @@ void v1_reply_field(struct api_call *call, const char *in, const char *name, con
 
     (void)api_violation_add(&v, in, name, "value_error", message);
     call_reply_invalid(call, &v);
+}
+
+bool v1_key_used(struct api_call *call, const char *scope, char ret[static STORE_ID_MAX + 1])
+{
+    const char *key = call_text(call, "idempotency-key");
+    struct store_key *used = NULL;
+    struct err e;
+
+    if (key == NULL || store_find_key(service_store(call_service(call)), scope, key,
+                                      clock_wall_ms(), &used, &e) < 0) {
+        return false;
+    }
+    bool is_same = used != NULL && memcmp(used->hash, call_body_hash(call), STORE_HASH_SIZE) == 0 &&
+                   str_copy(ret, STORE_ID_MAX + 1, used->id) == 0;
+    store_key_free(used);
+    return is_same;
 }
 
 char **v1_env(const json_t *vars, struct err *e)

@@ -73,6 +73,12 @@ void v1_reply_err(struct api_call *call, const struct err *e, enum v1_thing thin
 /* 422 for one field that the contract alone cannot judge. */
 void v1_reply_field(struct api_call *call, const char *in, const char *name, const char *message);
 
+/*
+ * True if the request's Idempotency-Key was used for the same request before; ret is then the id of what it made, which may be
+ * over by now.
+ */
+bool v1_key_used(struct api_call *call, const char *scope, char ret[static STORE_ID_MAX + 1]);
+
 /* {"A": "1"} as NULL-terminated "A=1" strings in one block, owned. NULL and *e when memory is gone. */
 char **v1_env(const json_t *vars, struct err *e);
 

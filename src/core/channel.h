@@ -19,6 +19,7 @@ struct channel {
     int fd;
     struct buf inbox;
     bool leave_unread; /* a frame stays in the socket until it is dropped, where that is possible */
+    bool adopted;      /* what an earlier process was told may be told again */
     size_t unread;     /* bytes of the inbox that are still in the socket, too */
 };
 

@@ -114,6 +114,17 @@ static void feed_fd(struct run *run)
     }
 }
 
+/* The end of a cell that an earlier process has recorded, but not taken off the socket before it died. */
+static bool is_stale(struct run *run, const struct frame_head *head)
+{
+    bool ours = memcmp(head->token, run->token, sizeof(run->token)) == 0;
+
+    if (ours) {
+        run->channel->adopted = false;
+    }
+    return !ours && run->channel->adopted;
+}
+
 static void take_frames(struct run *run)
 {
     struct frame_head head;
@@ -122,11 +133,18 @@ static void take_frames(struct run *run)
 
     while (!run->done && run->failure[0] == '\0' &&
            (r = channel_frame(run->channel, &head, &body)) > 0) {
+        if (is_stale(run, &head)) {
+            channel_drop(run->channel, &head);
+            continue;
+        }
         if (!run_take_frame(run, &head, body)) {
             run->broke_protocol = true;
             return;
         }
-        channel_drop(run->channel, &head);
+        /* The last word stays where it is, if it can, until the next cell: by then the result is recorded. */
+        if (!run->done || !run->channel->leave_unread) {
+            channel_drop(run->channel, &head);
+        }
     }
     if (r == -ENODATA && !run->done) {
         run->channel_lost = true; /* how the box ends will tell */

@@ -51,10 +51,19 @@ static int fail(const struct err *e)
 
 /* ---- the end ---- */
 
+static void save(void *user)
+{
+    (void)user;
+    service_save(d.service);
+    uv_stop(&d.loop);
+}
+
 static void on_drained(void *user)
 {
     (void)user;
-    uv_stop(&d.loop);
+    if (fiber_start(save, NULL) < 0) {
+        uv_stop(&d.loop);
+    }
 }
 
 static void drain(int exit_code)
@@ -247,7 +256,7 @@ int main(int argc, char **argv)
         fail(&e);
         _exit(EXIT_NO_START);
     }
-    service_close(d.service, false);
+    service_close(d.service);
     /* What is left belongs to connections that are being dropped; the system takes it back faster. */
     _exit(d.exit_code);
 }

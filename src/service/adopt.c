@@ -144,6 +144,8 @@ static bool resume_cell(struct adoption *a, struct session *s, const struct stor
             kept->out = kept->err = -1;
             kept->tag[0] = '\0';
             x->stored = true;
+            x->rich = true; /* whatever it was asked for is taken */
+            spool_load(x);
             x->context = x->kept->context;
             x->code = strdup("");
             x->timeout_ms = a->svc->config->execution_timeout_ms;

@@ -22,6 +22,7 @@ static void on_output(void *user, enum husk_stream stream, const char *data, siz
     struct buf *to = stream == HUSK_STDOUT ? &x->out : &x->err;
 
     (void)buf_add(to, data, MIN(n, to->max - to->len));
+    spool_add(x, stream, data, n);
     fiber_queue_wake_all(&x->news);
 }
 
@@ -70,6 +71,7 @@ static void note_end(struct execution *x, int state, json_t *result)
         }
     }
     x->record = next;
+    spool_remove(x);
     x->svc->figures.executions_ended[state]++;
     fiber_queue_wake_all(&x->news);
 }
@@ -294,10 +296,32 @@ static int run(struct execution *x, struct err *e)
     return r;
 }
 
+static void replace(char **text, size_t *len, const struct buf *whole)
+{
+    char *copy = malloc(whole->len + 1);
+
+    if (copy != NULL) {
+        memcpy(copy, whole->data != NULL ? whole->data : "", whole->len);
+        copy[whole->len] = '\0';
+        free(*text);
+        *text = copy;
+        *len = whole->len;
+    }
+}
+
+/* The run saw only the rest of the output; we have what an earlier daemon had read before. */
+static void join_output(struct execution *x)
+{
+    replace(&x->result->out, &x->result->out_len, &x->out);
+    replace(&x->result->err, &x->result->err_len, &x->err);
+}
+
 static void conclude(struct execution *x, int r, const struct err *e)
 {
     if (r == 0) {
-        /* What was adopted has only the rest of the output; what came before is gone with whoever read it. */
+        if (x->kept != NULL) {
+            join_output(x);
+        }
         note_end(x, state_of(x->result->status), result_json(x->result));
     } else if (x->cancel) {
         note_end(x, EXECUTION_CANCELLED, failure_json(e));

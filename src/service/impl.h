@@ -96,6 +96,9 @@ struct execution {
     size_t position;         /* in the line; 0: not in it */
     struct kept_cell *kept;  /* an earlier daemon started it */
     struct husk_result *result;
+    int spool[2];      /* files that its output goes to; 0: not yet */
+    bool spooled;      /* there may be such files */
+    bool spool_failed;
     struct buf out; /* what readers of its events get, bounded */
     struct buf err;
     struct fiber_queue news; /* who waits for more of it, or for its end */
@@ -125,8 +128,15 @@ int service_adopt(struct service *svc, struct err *e);
 
 /* workspace.c: durable copies of workspaces in DATA/workspaces. */
 int workspace_save(struct session *s, struct err *e); /* waits */
+/* Saves one that changed and had no work for so long. False: there is none. Waits. */
+bool workspace_save_next(struct service *svc, uint64_t quiet_ms);
 int workspace_restore(struct session *s, struct err *e);
 void workspace_remove(struct service *svc, const char *session_id);
+
+/* spool.c */
+void spool_add(struct execution *x, enum husk_stream stream, const char *data, size_t n);
+void spool_load(struct execution *x); /* what an earlier daemon wrote */
+void spool_remove(struct execution *x);
 
 /* reaper.c */
 int reaper_start(struct service *svc, struct err *e);

@@ -52,31 +52,6 @@ static bool end_one(struct service *svc)
     return false;
 }
 
-static bool save_one(struct service *svc)
-{
-    uint64_t now = clock_ms();
-    struct session *s;
-    struct session *next;
-    struct err e = {0};
-
-    HASH_ITER(hh, svc->sessions, s, next)
-    {
-        bool quiet = s->working == 0 && !s->files_busy && now - s->active_ms > SAVE_AFTER_MS;
-        if (s->dirty && s->persistent && s->box != NULL && !s->ending && quiet) {
-            uint64_t active = s->active_ms;
-            session_ref(s);
-            if (workspace_save(s, &e) < 0) {
-                log_warn("workspace_not_saved", "session=%s: %s", s->id, e.msg);
-                s->dirty = false; /* until it changes again: a full disk must not keep us busy */
-            }
-            s->active_ms = active; /* our own work is none of the session's */
-            session_release(s);
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Records of sessions that ended longer ago than they are kept. */
 static void purge(struct service *svc)
 {
@@ -117,7 +92,7 @@ static void reap(void *user)
         }
         while (!svc->closing && !svc->engine->lost && end_one(svc)) {
         }
-        while (!svc->closing && !svc->engine->lost && save_one(svc)) {
+        while (!svc->closing && !svc->engine->lost && workspace_save_next(svc, SAVE_AFTER_MS)) {
         }
         if (!svc->closing) {
             pools_adjust(svc);

@@ -15,6 +15,8 @@
 #include "base/str.h"
 #include "service/impl.h"
 
+#define SAVE_PATIENCE_MS 20000 /* for all of them, at the end */
+
 struct store *service_store(struct service *svc)
 {
     return svc->store;
@@ -110,7 +112,7 @@ static int make_folder(const char *path, struct err *e)
 
 static int make_folders(const struct config *c, struct err *e)
 {
-    static const char *const below[] = {"", "/workspaces", "/templates"};
+    static const char *const below[] = {"", "/spool", "/templates", "/workspaces"};
     char path[4200];
 
     for (size_t i = 0; i < ARRAY_LEN(below); i++) {
@@ -180,11 +182,19 @@ int service_open(const struct service_options *options, struct service **ret, st
     svc->user = options->user;
     svc->figures.started_ms = clock_wall_ms();
     if (start(svc, options, e) < 0) {
-        service_close(svc, false);
+        service_close(svc);
         return -1;
     }
     *ret = svc;
     return 0;
+}
+
+void service_save(struct service *svc)
+{
+    uint64_t until = clock_ms() + SAVE_PATIENCE_MS;
+
+    while (!svc->engine->lost && clock_ms() < until && workspace_save_next(svc, 0)) {
+    }
 }
 
 /* Fibers that belong to executions see `closing` and end; nobody new starts. */
@@ -199,13 +209,12 @@ static void wait_for_fibers(struct service *svc)
     }
 }
 
-void service_close(struct service *svc, bool end_all)
+void service_close(struct service *svc)
 {
     if (svc == NULL) {
         return;
     }
     svc->closing = true;
-    (void)end_all;
     wait_for_fibers(svc);
     struct store *store = svc->store;
     svc->store = NULL;

@@ -38,8 +38,10 @@ struct service_options {
 
 /* Opens the store, takes over what an earlier daemon left, starts zygotes and pools. Not in a fiber. */
 int service_open(const struct service_options *options, struct service **ret, struct err *e);
-/* Leaves live sessions to the next daemon; `end_all`: ends them. */
-void service_close(struct service *svc, bool end_all);
+/* Writes what is only in memory: copies of changed workspaces. Waits; before service_close(). */
+void service_save(struct service *svc);
+/* Live sessions are left to the next daemon. Not in a fiber. */
+void service_close(struct service *svc);
 
 struct store *service_store(struct service *svc); /* for reads */
 const struct config *service_config(const struct service *svc);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -73,6 +74,31 @@ int workspace_save(struct session *s, struct err *e)
         (void)unlink(temporary);
     }
     return r;
+}
+
+bool workspace_save_next(struct service *svc, uint64_t quiet_ms)
+{
+    uint64_t now = clock_ms();
+    struct session *s;
+    struct session *next;
+    struct err e = {0};
+
+    HASH_ITER(hh, svc->sessions, s, next)
+    {
+        bool quiet = s->working == 0 && !s->files_busy && now - s->active_ms >= quiet_ms;
+        if (s->dirty && s->persistent && s->box != NULL && !s->ending && quiet) {
+            uint64_t active = s->active_ms;
+            session_ref(s);
+            if (workspace_save(s, &e) < 0) {
+                log_warn("workspace_not_saved", "session=%s: %s", s->id, e.msg);
+                s->dirty = false; /* until it changes again: a full disk must not keep us busy */
+            }
+            s->active_ms = active; /* our own work is none of the session's */
+            session_release(s);
+            return true;
+        }
+    }
+    return false;
 }
 
 static ssize_t read_some(void *user, void *buf, size_t size)

@@ -228,7 +228,17 @@ def test_multipart_upload(echo: Echo) -> None:
 
 def test_header_injection_becomes_an_error(echo: Echo) -> None:
     assert echo.get("/headers?X-Good=fine").headers["x-good"] == "fine"
-    for bad in ("X=a%0d%0aEvil:+1", "X=a%0aEvil:+1", "X=%01", "X+Y=a", "X:=a", "=a", "X=%7f"):
+    for bad in (
+        "X=a%0d%0aEvil:+1",
+        "X=a%0aEvil:+1",
+        "X=%01",
+        "X+Y=a",
+        "X:=a",
+        "=a",
+        "X=%7f",
+        "Content-Length=9",
+        "date=x",
+    ):
         answer = echo.get(f"/headers?{bad}")
         assert answer.status == 500 and "evil" not in answer.headers, bad
 

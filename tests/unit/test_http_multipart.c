@@ -131,6 +131,7 @@ TEST(bad_forms)
         PART("a") "1\r\n--b--\r\nepilogue",
         PART("a") "1\r\n--b--x",
         PART("a") "1\r\n--b--\n",
+        PART("a") "1\r\n--b--x\n",
         PART("a") "1\r\n--b \r\n",
         PART("a") "1\r\n--bx\r\n--b--",
         PART("a") "1\r\n--b-x",

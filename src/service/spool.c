@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Output of executions that somebody may ask about later, on disk as it comes: DATA/spool/ID.out and ID.err.
+ *
+ * Should this process be killed, its successor begins where this one stopped. The files go when the result is recorded.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "service/impl.h"
+
+static const char *const suffixes[] = {".out", ".err"};
+
+static int path_of(const struct execution *x, size_t which, char *ret, size_t size)
+{
+    return str_format(ret, size, "%s/spool/%s%s", x->svc->config->data, x->id, suffixes[which]);
+}
+
+void spool_add(struct execution *x, enum husk_stream stream, const char *data, size_t n)
+{
+    size_t which = stream == HUSK_STDOUT ? 0 : 1;
+    char path[4400];
+
+    if (!x->stored || x->spool_failed) {
+        return;
+    }
+    if (x->spool[which] == 0) { /* descriptor 0 is taken, so 0 means none */
+        int fd = path_of(x, which, path, sizeof(path)) < 0
+                     ? -1
+                     : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        x->spool[which] = fd;
+        x->spooled = true;
+    }
+    if (x->spool[which] < 0 || fd_write_all(x->spool[which], data, n) < 0) {
+        x->spool_failed = true; /* the run goes on; only a restart of the server would lose something */
+        log_warn("output_not_spooled", "execution=%s", x->id);
+    }
+}
+
+void spool_load(struct execution *x)
+{
+    struct buf *to[] = {&x->out, &x->err};
+    char path[4400];
+    char chunk[16384];
+
+    for (size_t i = 0; i < ARRAY_LEN(to); i++) {
+        AUTO_CLOSE int fd =
+            path_of(x, i, path, sizeof(path)) < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t n;
+        while (fd >= 0 && (n = read(fd, chunk, sizeof(chunk))) > 0) {
+            (void)buf_add(to[i], chunk, MIN((size_t)n, to[i]->max - to[i]->len));
+        }
+    }
+}
+
+void spool_remove(struct execution *x)
+{
+    char path[4400];
+
+    for (size_t i = 0; i < ARRAY_LEN(x->spool); i++) {
+        if (x->spool[i] > 0) {
+            fd_close(&x->spool[i]);
+            x->spool[i] = 0;
+        }
+        if ((x->kept != NULL || x->spooled) && path_of(x, i, path, sizeof(path)) == 0 &&
+            unlink(path) < 0 && errno != ENOENT) {
+            log_warn("spool_not_removed", "execution=%s", x->id);
+        }
+    }
+}
