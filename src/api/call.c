@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/rand.h"
+#include "base/str.h"
 
 #define QUERY_MAX 64 /* parameters; the target's length bounds them as well */
 #define TEXT_START ((size_t)64 << 10)
@@ -70,7 +71,7 @@ static void make_request_id(struct api *api, char ret[static API_REQUEST_ID_SIZE
         rand_bytes(api->random, sizeof(api->random));
         api->random_left = sizeof(api->random);
     }
-    memcpy(ret, "req_", 4);
+    (void)str_copy(ret, API_REQUEST_ID_SIZE, "req_");
     for (int i = 0; i < 8; i++) {
         uint8_t byte = api->random[--api->random_left];
         *p++ = hex[byte >> 4];

@@ -111,9 +111,11 @@ void file_work_fail(struct file_work *w, const struct err *e)
 
 void file_work_fail_write(struct file_work *w, const struct err *e)
 {
-    enum files_status status = box_files_status(w->files);
-
-    file_work_refuse(w, status == FILES_TOO_LARGE ? FILES_NO_SPACE : status, e->msg);
+    if (box_files_status(w->files) == FILES_TOO_LARGE) {
+        file_work_refuse(w, FILES_NO_SPACE, "a file is larger than the disk of the session");
+        return;
+    }
+    file_work_fail(w, e);
 }
 
 int file_work_write(struct file_work *w, const char *path, struct box_files_write *write)

@@ -4,7 +4,7 @@
  */
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -12,6 +12,7 @@
 #include "api/tables.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/parse.h"
 #include "service/state.h"
 
 #define TEXT_MAX ((size_t)4 << 20)
@@ -44,11 +45,24 @@ static void counter(struct page *p, const char *name, uint64_t value, const char
 
 /* ---- parts ---- */
 
+/* The second number of statm, which counts pages. 0: not to be had. */
+static uint64_t resident_bytes(void)
+{
+    char statm[128];
+    uint64_t pages = 0;
+
+    if (fd_read_file(AT_FDCWD, "/proc/self/statm", statm, sizeof(statm)) <= 0) {
+        return 0;
+    }
+    char *second = statm + strcspn(statm, " ");
+    second += *second == ' ' ? 1 : 0;
+    second[strcspn(second, " ")] = '\0';
+    return parse_u64(second, &pages) == 0 ? pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
 static void put_process(struct page *p, const struct service_figures *f)
 {
     struct rusage usage;
-    char statm[128];
-    unsigned long pages = 0;
 
     head(p, "husk_build_info", "gauge", "The version, as a label.");
     PUT(p, "husk_build_info{version=\"%s\"} 1\n", HUSK_VERSION);
@@ -60,10 +74,9 @@ static void put_process(struct page *p, const struct service_figures *f)
         head(p, "process_cpu_seconds_total", "counter", "Processor time of huskd.");
         PUT(p, "process_cpu_seconds_total %.6f\n", seconds);
     }
-    if (fd_read_file(AT_FDCWD, "/proc/self/statm", statm, sizeof(statm)) > 0 &&
-        sscanf(statm, "%*u %lu", &pages) == 1) {
-        gauge(p, "process_resident_memory_bytes", (double)pages * (double)sysconf(_SC_PAGESIZE),
-              "Memory of huskd.");
+    uint64_t resident = resident_bytes();
+    if (resident > 0) {
+        gauge(p, "process_resident_memory_bytes", (double)resident, "Memory of huskd.");
     }
     gauge(p, "husk_fibers", (double)fiber_count(), "Calls and tasks in work.");
     gauge(p, "husk_epoch", (double)f->epoch,

@@ -320,8 +320,13 @@ static void replay(struct sender *s)
         json_array_append(s->outputs, json_array_get(outputs, i));
     }
     json_decref(result);
-    if (r == 0 && send_collected(s, s->record->status) == 0) {
+    if (r < 0 || send_collected(s, s->record->status) < 0) {
+        return;
+    }
+    if (execution_state_is_final(s->record->status)) {
         send_end(s);
+    } else {
+        call_end(s->call); /* nobody runs it now; the reader may come back */
     }
 }
 
@@ -342,7 +347,7 @@ static void stream(struct api_call *call, const struct store_execution *record, 
     };
 
     call_sse_begin(call);
-    if (!execution_state_is_final(record->status)) {
+    if (x != NULL && !execution_state_is_final(record->status)) {
         follow(&s);
     } else {
         replay(&s);

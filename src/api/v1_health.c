@@ -22,7 +22,9 @@
 
 static double uptime(const struct api_call *call)
 {
-    return (double)((clock_ns() - call->api->start_ns) / 1000000) / 1000.0;
+    uint64_t ms = (clock_ns() - call->api->start_ns) / 1000000;
+
+    return (double)ms / 1000.0;
 }
 
 /* A server that never was ready is starting; one that was and is not any more has lost something. */
@@ -67,11 +69,11 @@ void api_v1_health_live(struct api_call *call)
 
 static json_t *part(const char *status, const char *detail, uint64_t since_ns)
 {
-    double ms = since_ns != 0 ? (double)((clock_ns() - since_ns) / 1000) / 1000.0 : 0;
+    uint64_t us = (clock_ns() - since_ns) / 1000;
 
     json_t *value = json_pack("{s:s, s:s}", "status", status, "detail", detail);
     if (since_ns != 0) {
-        json_object_set_new(value, "latency_ms", json_real(ms));
+        json_object_set_new(value, "latency_ms", json_real((double)us / 1000.0));
     }
     return value;
 }

@@ -111,11 +111,16 @@ const char *v1_language_name(enum husk_language language)
 
 const char *v1_language(struct service *svc, const char *template_name)
 {
-    AUTO_FREE struct template_def *def = malloc(sizeof(*def)); /* too large for a fiber's stack */
+    const struct husk_engine *engine = service_engine(svc);
     struct err e;
 
-    if (def == NULL ||
-        template_find(service_engine(svc)->template_dir, template_name, def, &e) < 0) {
+    for (const struct live_template *t = engine->templates; t != NULL; t = t->next) {
+        if (str_eq(t->name, template_name)) {
+            return v1_language_name(t->def.info.language);
+        }
+    }
+    AUTO_FREE struct template_def *def = malloc(sizeof(*def)); /* too large for a fiber's stack */
+    if (def == NULL || template_find(engine->template_dir, template_name, def, &e) < 0) {
         return NULL;
     }
     return v1_language_name(def->info.language);

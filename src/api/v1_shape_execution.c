@@ -79,6 +79,11 @@ static void set_result(json_t *to, const json_t *result)
                                 json_loads(result_members[i].fallback, JSON_DECODE_ANY, NULL));
         }
     }
+    const char *backend =
+        json_string_value(json_object_get(json_object_get(result, "receipt"), "backend"));
+    if (backend != NULL && backend[0] == '\0') { /* nothing ran, so nothing was enforced */
+        json_object_set_new(to, "receipt", json_null());
+    }
     json_t *duration = json_object_get(json_object_get(result, "metrics"), "duration_ms");
     json_object_set_new(to, "execution_time",
                         duration != NULL ? json_real(json_number_value(duration) / 1000.0)

@@ -22,10 +22,15 @@
 
 struct guest;
 
-/* Boxes of a template that wait for their one use: of one-shot runs, or of sessions. */
+/*
+ * Boxes of a template that wait for their one use: of one-shot runs, or of sessions, all with the same limits. One whose
+ * size follows demand (`adaptive`) comes and goes by itself.
+ */
 struct pool {
-    bool on;
+    struct pool *next;
     enum launcher_mode mode;
+    bool adaptive;
+    bool kept; /* stays although nobody takes from it */
     struct limits limits;
     uint32_t min; /* refilled up to here */
     uint32_t max;
@@ -33,6 +38,8 @@ struct pool {
     struct guest *starting;
     struct husk_pool_stats stats;
     struct err refusal; /* why the last one was not born */
+    uint64_t retry_ms;  /* not refilled before */
+    bool busy;          /* being refilled */
     uint64_t seen;      /* for whoever sizes it: takes that it knows of, */
     uint64_t quiet;     /* and for how long there were none */
 };
@@ -49,7 +56,7 @@ struct live_template {
     uint32_t id;  /* the launcher's number for it */
     struct template_def def;
 
-    struct pool pools[2]; /* by enum launcher_mode */
+    struct pool *pools;
     uint32_t boxes_asked; /* most boxes at a time, beyond what the pools need; 0: a few */
 };
 
@@ -104,6 +111,7 @@ struct husk_engine {
     bool lost;          /* the launcher is gone */
     bool closing;
     struct fiber *pool_keeper; /* refills pools where fibers take from them */
+    uint32_t adaptive_max;     /* > 0: a box that no pool has makes one of at most so many */
 };
 
 /* engine.c */
@@ -182,12 +190,20 @@ struct guest *pool_take(struct husk_engine *engine, struct live_template *live,
 int pool_refill(struct husk_engine *engine, struct live_template *live, struct pool *pool,
                 struct err *e);
 /* After one was taken: refills now, or has the keeper do it. */
-void pool_taken(struct husk_engine *engine, struct live_template *live, enum launcher_mode mode);
+void pool_taken(struct husk_engine *engine, struct live_template *live);
 void pool_serve(struct husk_engine *engine); /* moves starting boxes that became ready */
 void pool_clear(struct husk_engine *engine, struct pool *pool);
+/* Takes one off its template's list and frees it, boxes and all. */
+void pool_remove(struct husk_engine *engine, struct live_template *live, struct pool *pool);
+/* Most boxes that the pools of a template may hold. */
+uint32_t pool_most(const struct live_template *live);
 void pool_lost(struct husk_engine *engine, struct guest *g); /* a parked or starting box ended */
+/* The template's fixed pool of that mode. */
 int pool_set(struct husk_engine *engine, struct live_template *live, enum launcher_mode mode,
              const struct husk_limits *limits, uint32_t min, uint32_t max, struct err *e);
+/* One more, whose size its owner changes as demand does. It is there after the first call. NULL: no memory. */
+struct pool *pool_adaptive(struct live_template *live, enum launcher_mode mode,
+                           const struct limits *limits, uint32_t min, uint32_t max);
 void pool_trim(struct husk_engine *engine, struct pool *pool); /* parked ones beyond min go */
 /* From now on a fiber refills all pools. */
 int pool_keep(struct husk_engine *engine, struct err *e);

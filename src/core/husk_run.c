@@ -174,7 +174,7 @@ static int run_spec(struct husk_engine *engine, const struct husk_spec *spec,
     if (live->one_off) {
         live_close(engine, live);
     } else if (r == 0) {
-        pool_taken(engine, live, LAUNCHER_ONCE); /* the answer is ready */
+        pool_taken(engine, live); /* the answer is ready */
     }
     return r;
 }

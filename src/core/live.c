@@ -286,9 +286,7 @@ static int begin(struct husk_engine *engine, struct live_template *live, struct 
     /* Boxes that run and boxes parked behind them. */
     req.template.boxes =
         live->one_off ? 1
-                      : MIN(LAUNCHER_BOXES_MAX, MAX(BOXES_WITHOUT_POOL, live->boxes_asked) +
-                                                    2 * live->pools[LAUNCHER_ONCE].max +
-                                                    live->pools[LAUNCHER_SESSION].max);
+                      : MIN(LAUNCHER_BOXES_MAX, MAX(BOXES_WITHOUT_POOL, live->boxes_asked) + pool_most(live));
     (void)str_copy(req.template.name, sizeof(req.template.name), live->name);
     if (native_call(engine->native, &req, NULL, 0, &rep, e) < 0) {
         return -1;
@@ -429,8 +427,9 @@ void live_close(struct husk_engine *engine, struct live_template *live)
 {
     struct err ignored;
 
-    pool_clear(engine, &live->pools[LAUNCHER_ONCE]);
-    pool_clear(engine, &live->pools[LAUNCHER_SESSION]);
+    while (live->pools != NULL) {
+        pool_remove(engine, live, live->pools);
+    }
     (void)live_stop(engine, live, &ignored); /* a launcher that is gone has stopped it */
     for (struct live_template **p = &engine->templates; *p != NULL; p = &(*p)->next) {
         if (*p == live) {

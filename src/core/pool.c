@@ -6,6 +6,7 @@
  * when it is taken.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -14,6 +15,7 @@
 
 #define WAIT_SLICE_MS 1000
 #define RETRY_MS 1000
+#define POOLS_MAX 8 /* of one template: limits that are asked for often enough to be worth one */
 #define START_PATIENCE_MS 30000 /* longer than any set-up takes, shorter than a user's patience */
 
 static bool list_remove(struct guest **list, struct guest *g)
@@ -50,12 +52,101 @@ static bool is_alive(const struct guest *g)
     return recv(g->control.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
+static struct pool *find(const struct live_template *live, enum launcher_mode mode,
+                         const struct limits *limits)
+{
+    for (struct pool *p = live->pools; p != NULL; p = p->next) {
+        if (p->mode == mode && same_limits(&p->limits, limits)) {
+            return p;
+        }
+    }
+    return NULL;
+}
+
+static struct pool *find_fixed(const struct live_template *live, enum launcher_mode mode)
+{
+    for (struct pool *p = live->pools; p != NULL; p = p->next) {
+        if (p->mode == mode && !p->adaptive) {
+            return p;
+        }
+    }
+    return NULL;
+}
+
+static struct pool *add_pool(struct live_template *live, enum launcher_mode mode)
+{
+    struct pool *p = calloc(1, sizeof(*p));
+
+    if (p != NULL) {
+        p->mode = mode;
+        p->next = live->pools;
+        live->pools = p;
+    }
+    return p;
+}
+
+static size_t count(const struct live_template *live)
+{
+    size_t n = 0;
+
+    for (const struct pool *p = live->pools; p != NULL; p = p->next) {
+        n++;
+    }
+    return n;
+}
+
+struct pool *pool_adaptive(struct live_template *live, enum launcher_mode mode,
+                           const struct limits *limits, uint32_t min, uint32_t max)
+{
+    struct pool *p = find(live, mode, limits);
+
+    if (p == NULL && count(live) < POOLS_MAX && (p = add_pool(live, mode)) != NULL) {
+        p->adaptive = true;
+        p->limits = *limits;
+        p->min = min;
+        p->max = max;
+    }
+    return p;
+}
+
+void pool_remove(struct husk_engine *engine, struct live_template *live, struct pool *pool)
+{
+    for (struct pool **p = &live->pools; *p != NULL; p = &(*p)->next) {
+        if (*p == pool) {
+            *p = pool->next;
+            pool_clear(engine, pool);
+            free(pool);
+            return;
+        }
+    }
+}
+
+uint32_t pool_most(const struct live_template *live)
+{
+    uint32_t most = 0;
+
+    for (const struct pool *p = live->pools; p != NULL; p = p->next) {
+        most += p->mode == LAUNCHER_ONCE ? 2 * p->max : p->max;
+    }
+    return most;
+}
+
 struct guest *pool_take(struct husk_engine *engine, struct live_template *live,
                         enum launcher_mode mode, const struct limits *limits)
 {
-    struct pool *pool = &live->pools[mode];
+    struct pool *pool = find(live, mode, limits);
 
-    while (pool->parked != NULL && same_limits(&pool->limits, limits)) {
+    if (pool == NULL && engine->adaptive_max > 0 && !live->one_off) {
+        pool = pool_adaptive(live, mode, limits, 0, engine->adaptive_max);
+    }
+    if (pool == NULL) { /* another size than the pool's is a miss of the pool */
+        pool = find_fixed(live, mode);
+        if (pool != NULL) {
+            pool->stats.misses++;
+        }
+        return NULL;
+    }
+    while (pool->parked != NULL) {
         struct guest *g = pool->parked;
         pool->parked = g->next;
         g->next = NULL;
@@ -70,7 +161,7 @@ struct guest *pool_take(struct husk_engine *engine, struct live_template *live,
         pool->stats.dead++;
         guest_free(engine, g);
     }
-    pool->stats.misses += pool->on;
+    pool->stats.misses++;
     return NULL;
 }
 
@@ -104,15 +195,17 @@ int pool_refill(struct husk_engine *engine, struct live_template *live, struct p
     return 0;
 }
 
-void pool_taken(struct husk_engine *engine, struct live_template *live, enum launcher_mode mode)
+void pool_taken(struct husk_engine *engine, struct live_template *live)
 {
     struct err later = {0};
 
     if (engine->pool_keeper != NULL) {
         fiber_wake(engine->pool_keeper);
-    } else if (live->pools[mode].on) {
+        return;
+    }
+    for (struct pool *p = live->pools; p != NULL; p = p->next) {
         /* A refill that fails shows when the next box is asked for. */
-        (void)pool_refill(engine, live, &live->pools[mode], &later);
+        (void)pool_refill(engine, live, p, &later);
     }
 }
 
@@ -131,17 +224,23 @@ static void settle(struct husk_engine *engine, struct pool *pool, struct guest *
     }
 }
 
+static void serve(struct husk_engine *engine, struct pool *pool)
+{
+    struct guest *next;
+
+    for (struct guest *g = pool->starting; g != NULL; g = next) {
+        next = g->next;
+        if (g->state != GUEST_STARTING) {
+            settle(engine, pool, g);
+        }
+    }
+}
+
 void pool_serve(struct husk_engine *engine)
 {
     for (struct live_template *t = engine->templates; t != NULL; t = t->next) {
-        for (size_t i = 0; i < ARRAY_LEN(t->pools); i++) {
-            struct guest *next;
-            for (struct guest *g = t->pools[i].starting; g != NULL; g = next) {
-                next = g->next;
-                if (g->state != GUEST_STARTING) {
-                    settle(engine, &t->pools[i], g);
-                }
-            }
+        for (struct pool *p = t->pools; p != NULL; p = p->next) {
+            serve(engine, p);
         }
     }
 }
@@ -182,8 +281,9 @@ void pool_clear(struct husk_engine *engine, struct pool *pool)
 /* A zygote is started for so many boxes and no more: a larger pool needs another one. */
 static int make_room(struct husk_engine *engine, struct live_template *live, struct err *e)
 {
-    pool_clear(engine, &live->pools[LAUNCHER_ONCE]);
-    pool_clear(engine, &live->pools[LAUNCHER_SESSION]);
+    for (struct pool *p = live->pools; p != NULL; p = p->next) {
+        pool_clear(engine, p);
+    }
     for (size_t i = 0; i < ENGINE_BOXES_MAX; i++) {
         if (engine->guests[i] != NULL && engine->guests[i]->live == live) {
             return err_set(e, ERR_LIMIT,
@@ -213,7 +313,6 @@ int pool_set(struct husk_engine *engine, struct live_template *live, enum launch
              const struct husk_limits *limits, uint32_t min, uint32_t max, struct err *e)
 {
     static const struct husk_limits none;
-    struct pool *pool = &live->pools[mode];
     struct limits want;
 
     if (max < min || max > 1000) {
@@ -222,14 +321,16 @@ int pool_set(struct husk_engine *engine, struct live_template *live, enum launch
     if (engine_limits(limits != NULL ? limits : &none, &live->def.info.limits, &want, e) < 0) {
         return -1;
     }
+    struct pool *pool = find_fixed(live, mode);
+    if (pool == NULL && (pool = add_pool(live, mode)) == NULL) {
+        return err_sys(e, ENOMEM, "pool");
+    }
     if (!same_limits(&want, &pool->limits)) {
         pool_clear(engine, pool);
     }
     if (live->open && live->boxes_asked == 0 && max > pool->max && make_room(engine, live, e) < 0) {
         return -1;
     }
-    pool->on = true;
-    pool->mode = mode;
     pool->limits = want;
     pool->min = min;
     pool->max = max;
@@ -241,21 +342,39 @@ int pool_set(struct husk_engine *engine, struct live_template *live, enum launch
     return pool_refill(engine, live, pool, e);
 }
 
+/* One that is below its size, and whose template is not just failing. NULL: all are full. */
+static struct pool *find_wanting(const struct husk_engine *engine, struct live_template **ret_live)
+{
+    for (struct live_template *t = engine->templates; t != NULL; t = t->next) {
+        for (struct pool *p = t->pools; p != NULL; p = p->next) {
+            if (p->stats.parked + p->stats.starting < p->min && p->retry_ms <= clock_ms()) {
+                *ret_live = t;
+                return p;
+            }
+        }
+    }
+    return NULL;
+}
+
 static void keep_pools(void *user)
 {
     struct husk_engine *engine = user;
+    struct live_template *live;
 
     engine->pool_keeper = fiber_self();
     while (!engine->closing && !engine->lost) {
-        bool failed = false;
-        for (struct live_template *t = engine->templates; t != NULL; t = t->next) {
-            for (size_t i = 0; i < ARRAY_LEN(t->pools) && !engine->closing; i++) {
-                struct err e = {0};
-                failed = (t->pools[i].on && pool_refill(engine, t, &t->pools[i], &e) < 0) || failed;
-            }
+        struct pool *pool = find_wanting(engine, &live);
+        struct err e = {0};
+        if (pool == NULL) {
+            (void)fiber_poll(NULL, 0, RETRY_MS);
+            continue;
         }
-        /* What failed is tried again after a while, not at once: a broken template must not keep us busy. */
-        (void)fiber_poll(NULL, 0, failed ? RETRY_MS : -1);
+        pool->busy = true; /* we wait in there: it must not go away */
+        if (pool_refill(engine, live, pool, &e) < 0) {
+            /* Tried again after a while, not at once: a broken template must not keep us busy. */
+            pool->retry_ms = clock_ms() + RETRY_MS;
+        }
+        pool->busy = false;
     }
     engine->pool_keeper = NULL;
 }
@@ -288,7 +407,7 @@ int husk_pool_wait(struct husk_engine *engine, const char *template_name, uint32
     uint64_t deadline = clock_ms() + START_PATIENCE_MS;
 
     struct live_template *live = live_get(engine, template_name, true, &e);
-    struct pool *pool = live != NULL ? &live->pools[LAUNCHER_ONCE] : NULL;
+    struct pool *pool = live != NULL ? find_fixed(live, LAUNCHER_ONCE) : NULL;
     if (pool != NULL) {
         pool->refusal.code = ERR_NONE;
     }
@@ -323,6 +442,7 @@ int husk_pool_stats(struct husk_engine *engine, const char *template_name,
         engine_error_export(&e, error);
         return -1;
     }
-    *ret = live->pools[LAUNCHER_ONCE].stats;
+    const struct pool *pool = find_fixed(live, LAUNCHER_ONCE);
+    *ret = pool != NULL ? pool->stats : (struct husk_pool_stats){0};
     return 0;
 }

@@ -68,7 +68,7 @@ static int open_session(struct husk_engine *engine, const struct husk_spec *spec
     if (s->guest == NULL) {
         s->guest = guest_start(engine, live, &options, e);
     } else {
-        pool_taken(engine, live, LAUNCHER_SESSION);
+        pool_taken(engine, live);
     }
     if (s->guest == NULL) {
         return -1;

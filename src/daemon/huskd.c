@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <uv.h>
@@ -22,6 +21,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "config/config.h"
+#include "daemon/confine.h"
 #include "daemon/loop.h"
 #include "daemon/supervisor_msg.h"
 #include "http/server.h"
@@ -200,6 +200,8 @@ static void tell_ready(void)
 
 static int serve(int launcher, struct fd_set_msg *listeners, struct err *e)
 {
+    /* What POST /run asks for when its body does not say. */
+    static const struct husk_limits run_default = {.memory_bytes = (uint64_t)512 << 20};
     struct service_options options = {
         .config = &d.config, .launcher = launcher, .on_launcher_lost = on_launcher_lost};
 
@@ -209,10 +211,12 @@ static int serve(int launcher, struct fd_set_msg *listeners, struct err *e)
     if (service_open(&options, &d.service, e) < 0) {
         return -1;
     }
-    d.api = api_open(&(struct api_options){.service = d.service, .config = &d.config});
+    d.api = api_open(&(struct api_options){
+        .service = d.service, .config = &d.config, .loop = &d.loop});
     if (d.api == NULL) {
         return err_sys(e, ENOMEM, "open the API");
     }
+    service_warm(d.service, "python", &run_default);
     if (open_http(listeners, e) < 0 || loop_serve_fibers(&d.loop, e) < 0 || watch(e) < 0) {
         return -1;
     }
@@ -248,8 +252,7 @@ int main(int argc, char **argv)
     if (configure(argc, argv) != 0) {
         return EXIT_NO_START;
     }
-    /* Our memory holds what clients send: nobody else of this account may look. */
-    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || take_start(&launcher, &listeners, &e) < 0) {
+    if (take_start(&launcher, &listeners, &e) < 0 || confine_self(d.config.data, &e) < 0) {
         return fail(&e);
     }
     if (serve(launcher, &listeners, &e) < 0) {

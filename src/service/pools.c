@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How large the pools are: as large as the last minute's demand wanted, between min and max, and smaller again when nobody comes.
+ * How large the pools are: as large as the last second's demand wanted, between min and max, and smaller again when nobody comes.
+ *
+ * Every size of box that is asked for gets a pool of its own (core/pool.c) once it was missed; those that nobody asks for any more go.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,37 +17,84 @@ static uint32_t most_boxes(const struct config *c)
 {
     uint64_t all = c->max_executions + c->max_sessions;
 
-    return (uint32_t)MIN(all, (uint64_t)LAUNCHER_BOXES_MAX - 2 * c->pool_max - c->session_pool_max);
+    return (uint32_t)MIN(all, (uint64_t)LAUNCHER_BOXES_MAX / 2);
+}
+
+static uint64_t least(const struct config *c, const struct pool *pool)
+{
+    if (!pool->kept) {
+        return 0;
+    }
+    return pool->mode == LAUNCHER_ONCE ? c->pool_min : c->session_pool_min;
 }
 
 struct opening {
     struct service *svc;
     struct live_template *live;
+    struct husk_limits limits; /* of a pool for one-shot runs */
+    bool sessions;             /* and one for sessions */
 };
+
+static void add_pool(const struct opening *o, enum launcher_mode mode, uint64_t min, uint64_t max)
+{
+    struct limits limits;
+    struct err e = {0};
+
+    if (engine_limits(&o->limits, &o->live->def.info.limits, &limits, &e) < 0) {
+        log_error("pool_failed", "template=%s: %s", o->live->name, e.msg);
+        return;
+    }
+    struct pool *pool =
+        pool_adaptive(o->live, mode, &limits, (uint32_t)min, (uint32_t)MAX(min, max));
+    if (pool != NULL) {
+        pool->kept = true;
+        pool->min = MAX(pool->min, (uint32_t)min);
+        pool->max = (uint32_t)MAX(min, max);
+    }
+}
 
 /* Zygotes start in fibers of their own: the server answers meanwhile, only the first runs wait. */
 static void open_template(void *user)
 {
-    struct opening *o = user;
-    struct service *svc = o->svc;
-    struct live_template *live = o->live;
-    const struct config *c = svc->config;
+    struct opening o = *(struct opening *)user;
+    const struct config *c = o.svc->config;
     struct err e = {0};
 
-    free(o);
-    if (live_start(svc->engine, live, NULL, 0, &e) < 0) {
-        log_error("template_broken", "template=%s: %s", live->name, e.msg);
-        svc->ready = true; /* what needs it says so; everything else works */
-        return;
+    free(user);
+    if (live_start(o.svc->engine, o.live, NULL, 0, &e) < 0) {
+        log_error("template_broken", "template=%s: %s", o.live->name, e.msg);
+    } else {
+        add_pool(&o, LAUNCHER_ONCE, c->pool_min, c->pool_max);
+        if (o.sessions && o.live->def.info.language == HUSK_PYTHON) {
+            add_pool(&o, LAUNCHER_SESSION, c->session_pool_min, c->session_pool_max);
+        }
+        fiber_wake(o.svc->engine->pool_keeper);
     }
-    if (pool_set(svc->engine, live, LAUNCHER_ONCE, NULL, (uint32_t)c->pool_min,
-                 (uint32_t)c->pool_max, &e) < 0 ||
-        (live->def.info.language == HUSK_PYTHON &&
-         pool_set(svc->engine, live, LAUNCHER_SESSION, NULL, (uint32_t)c->session_pool_min,
-                  (uint32_t)c->session_pool_max, &e) < 0)) {
-        log_error("pool_failed", "template=%s: %s", live->name, e.msg);
+    o.svc->ready = true; /* also if not: what needs the template says so, everything else works */
+}
+
+static int open_in_fiber(struct service *svc, const char *name, const struct husk_limits *limits,
+                         bool sessions, struct err *e)
+{
+    struct live_template *live = live_get(svc->engine, name, true, e);
+    struct opening *o = live != NULL ? calloc(1, sizeof(*o)) : NULL;
+
+    if (o == NULL) {
+        return live != NULL ? err_set(e, ERR_SYSTEM, "out of memory") : -1;
     }
-    svc->ready = true;
+    *o = (struct opening){.svc = svc, .live = live, .sessions = sessions};
+    if (limits != NULL) {
+        o->limits = *limits;
+    }
+    if (!live->open && !live->starting_up) {
+        live->boxes_asked = most_boxes(svc->config);
+    }
+    int r = fiber_start(open_template, o);
+    if (r < 0) {
+        free(o);
+        return err_sys(e, -r, "start a fiber");
+    }
+    return 0;
 }
 
 int pools_start(struct service *svc, struct err *e)
@@ -53,24 +102,22 @@ int pools_start(struct service *svc, struct err *e)
     const struct config *c = svc->config;
 
     svc->ready = c->templates_preload.n == 0;
+    svc->engine->adaptive_max = (uint32_t)c->pool_max;
     for (size_t i = 0; i < c->templates_preload.n; i++) {
-        struct live_template *live =
-            live_get(svc->engine, c->templates_preload.items[i], true, e);
-        struct opening *o = live != NULL ? malloc(sizeof(*o)) : NULL;
-        if (o == NULL) {
-            return live != NULL ? err_set(e, ERR_SYSTEM, "out of memory") : -1;
-        }
-        *o = (struct opening){.svc = svc, .live = live};
-        if (!live->open) {
-            live->boxes_asked = most_boxes(c);
-        }
-        int r = fiber_start(open_template, o);
-        if (r < 0) {
-            free(o);
-            return err_sys(e, -r, "start a fiber");
+        if (open_in_fiber(svc, c->templates_preload.items[i], NULL, true, e) < 0) {
+            return -1;
         }
     }
     return 0;
+}
+
+void service_warm(struct service *svc, const char *template_name, const struct husk_limits *limits)
+{
+    struct err e = {0};
+
+    if (svc->config->pool_min > 0 && open_in_fiber(svc, template_name, limits, false, &e) < 0) {
+        log_warn("pool_failed", "template=%s: %s", template_name, e.msg);
+    }
 }
 
 /* Demand is what was taken or missed in the last second; supply follows it up at once and down slowly. */
@@ -80,32 +127,31 @@ static void adjust(struct pool *pool, uint64_t floor, uint64_t idle_rounds)
     uint64_t demand = taken - pool->seen;
 
     pool->seen = taken;
-    if (demand > pool->min) {
-        pool->min = (uint32_t)MIN(demand, (uint64_t)pool->max);
+    if (demand > 0) {
         pool->quiet = 0;
-    } else if (demand == 0 && pool->min > floor && ++pool->quiet >= idle_rounds) {
+        pool->min = (uint32_t)MIN(MAX((uint64_t)pool->min, demand), (uint64_t)pool->max);
+    } else if (pool->min > floor && ++pool->quiet >= idle_rounds) {
+        pool->quiet = 0;
         pool->min = (uint32_t)MAX(floor, (uint64_t)pool->min / 2);
-        pool->quiet = 0;
     }
 }
 
 void pools_adjust(struct service *svc)
 {
     const struct config *c = svc->config;
-    struct err e = {0};
 
     for (struct live_template *t = svc->engine->templates; t != NULL; t = t->next) {
-        for (size_t i = 0; i < ARRAY_LEN(t->pools); i++) {
-            struct pool *pool = &t->pools[i];
-            uint64_t floor = i == LAUNCHER_ONCE ? c->pool_min : c->session_pool_min;
-            if (!pool->on) {
-                continue;
-            }
-            adjust(pool, floor, c->pool_idle_ms / 1000);
+        struct pool *next;
+        for (struct pool *pool = t->pools; pool != NULL; pool = next) {
+            next = pool->next;
+            adjust(pool, least(c, pool), MAX(c->pool_idle_ms / 1000, (uint64_t)1));
             pool_trim(svc->engine, pool);
+            if (!pool->kept && pool->min == 0 && pool->stats.starting == 0 && !pool->busy &&
+                ++pool->quiet > c->pool_idle_ms / 1000) {
+                pool_remove(svc->engine, t, pool);
+            }
         }
     }
-    (void)e;
     fiber_wake(svc->engine->pool_keeper);
 }
 
@@ -115,14 +161,10 @@ size_t service_pools(struct service *svc, struct service_pool *ret, size_t max)
     size_t n = 0;
 
     for (struct live_template *t = svc->engine->templates; t != NULL; t = t->next) {
-        for (size_t i = 0; i < ARRAY_LEN(t->pools) && n < max; i++) {
-            const struct pool *pool = &t->pools[i];
-            if (!pool->on) {
-                continue;
-            }
+        for (const struct pool *pool = t->pools; pool != NULL && n < max; pool = pool->next) {
             ret[n] = (struct service_pool){
-                .persistent = i == LAUNCHER_SESSION,
-                .min = (uint32_t)(i == LAUNCHER_ONCE ? c->pool_min : c->session_pool_min),
+                .persistent = pool->mode == LAUNCHER_SESSION,
+                .min = (uint32_t)least(c, pool),
                 .max = pool->max,
                 .target = pool->min,
                 .parked = pool->stats.parked,
@@ -130,6 +172,7 @@ size_t service_pools(struct service *svc, struct service_pool *ret, size_t max)
                 .hits = pool->stats.hits,
                 .misses = pool->stats.misses,
                 .dead = pool->stats.dead,
+                .memory_bytes = pool->limits.memory_bytes,
             };
             (void)str_copy(ret[n].template_name, sizeof(ret[n].template_name), t->name);
             n++;

@@ -60,6 +60,9 @@ int service_commit(struct service *svc, struct store_batch *batch, struct store_
 int service_run(struct service *svc, const struct husk_spec *spec, struct husk_result **ret,
                 struct err *e);
 
+/* Has boxes of that template with those limits ready from now on, in the background. */
+void service_warm(struct service *svc, const char *template_name, const struct husk_limits *limits);
+
 /* ---- sessions ---- */
 
 struct session_ask {
@@ -221,6 +224,7 @@ struct service_pool {
     uint32_t min, max, target;
     uint32_t parked, starting;
     uint64_t hits, misses, dead;
+    uint64_t memory_bytes; /* of its boxes: each size has a pool of its own */
 };
 size_t service_pools(struct service *svc, struct service_pool *ret, size_t max);
 

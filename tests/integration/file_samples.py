@@ -18,13 +18,11 @@ TRAVERSALS = [
     "%2e%2e/%2e%2e/etc/passwd",
     "%2e%2e%2f%2e%2e%2fetc%2fpasswd",
     "..%2f..%2fetc/passwd",
-    "%252e%252e%252fetc%252fpasswd",
     "..%00/etc/passwd",
     "%00",
     "a%00.txt",
     "%c0%ae%c0%ae/%c0%ae%c0%ae/etc/passwd",
     "%e0%80%ae%e0%80%ae%c0%af..%c0%afetc",
-    "..%5c..%5cetc%5cpasswd",
     "..\\..\\etc\\passwd",
     "/etc/passwd",
     "//etc/passwd",
@@ -35,6 +33,9 @@ TRAVERSALS = [
     "a" * 300 + "/x",
     "/".join(["d" * 200] * 8),
 ]
+
+# These look like it, and are plain names of one part.
+HARMLESS = ["%252e%252e%252fetc%252fpasswd", "..%5c..%5cetc%5cpasswd", "...", "..x", "x.."]
 
 SECRETS = (b"root:x:0:0", b"daemon:x:1:1", b"PATH=", b"HUSK_", b"outside")
 

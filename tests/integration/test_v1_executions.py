@@ -69,16 +69,13 @@ def test_timeout_interrupts_and_keeps_state(v1: Api) -> None:
 def test_memory_limit_is_named(v1: Api) -> None:
     s = v1.session(mode="ephemeral", memory="64Mi")
     r = v1.run(s, "x = bytearray(500 << 20)")
-    assert (
-        r["status"] == "memory_exceeded"
-        and r["error"]["type"] == "MemoryError"
-        or (r["status"] == "memory_exceeded" and r["termination"]["cause"] == "oom")
-    )
+    assert r["status"] == "memory_exceeded" and r["exit_code"] in (1, 137)
+    assert r["termination"]["cause"] == "oom" and "64 MiB" in r["termination"]["limit"]
 
 
 def test_a_crash_is_a_result(v1: Api) -> None:
     s = v1.session(mode="ephemeral")
-    r = v1.run(s, "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+    r = v1.run(s, "import ctypes; ctypes.string_at(0)")
     assert r["status"] == "crashed" and r["exit_code"] == 128 + 11
 
 
@@ -222,7 +219,7 @@ def test_handler_failures_are_results(v1: Api) -> None:
     s = v1.session()
     r = v1.run(s, handler_code="def handler(event): raise KeyError('k')", event={})
     assert r["status"] == "failed" and r["error"]["type"] == "KeyError"
-    r = v1.run(s, handler_code="x = 1", event={})
+    r = v1.run(v1.session(), handler_code="x = 1", event={})
     assert r["status"] == "failed" and "handler" in r["error"]["message"]
 
 

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The daemon gives up what it does not need, before it reads the first byte from outside: writing anywhere but in its data folder, and
+ * every system call that a boxed program may not make either. Someone who takes it over can ask the launcher for boxes,
+ * and little else.
+ */
+#include "daemon/confine.h"
+
+#include <errno.h>
+#include <sys/prctl.h>
+
+#include "box/landlock.h"
+#include "box/seccomp.h"
+
+int confine_self(const char *data, struct err *e)
+{
+    const char *writable[] = {data, "/dev/null"};
+
+    /* Its memory holds what clients send: nobody else of this account may look. */
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
+        return err_sys(e, errno, "prctl");
+    }
+    if (landlock_confine(landlock_abi(), writable, 2, e) < 0) {
+        return -1;
+    }
+    int r = seccomp_load(seccomp_find("default"));
+    return r < 0 ? err_sys(e, -r, "load the filter of system calls") : 0;
+}
