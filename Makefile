@@ -6,6 +6,9 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 PYTHON := /usr/bin/python3
+# make up DETACH=1: the server goes to the background. UP: more settings, as of husk up.
+DETACH ?=
+UP ?=
 
 .DEFAULT_GOAL := build
 .PHONY: help up build test bench lint asan fuzz format install clean
@@ -14,12 +17,13 @@ help: ## this list
 	@echo "husk $$(cat VERSION): runs code that nobody trusts. Targets (make alone builds):"
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
 
-up: ## install what is missing, build, check this host, run a demo
+up: ## install what is missing, build, check this host, show a run, start the server
 	@tools/install-deps build runtime
 	@$(MAKE) --no-print-directory build
 	@echo "==> Checking this host"
 	@$(BUILD)/bin/husk doctor
 	@tools/demo $(BUILD)
+	@tools/up $(BUILD) $(if $(DETACH),--detach) $(UP)
 
 build: $(BUILD)/build.ninja ## compile; programs land in build/bin
 	@echo "==> Building in $(BUILD)/"

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/parse.h"
+#include "base/str.h"
 #include "service/state.h"
 
 #define TEXT_MAX ((size_t)4 << 20)
@@ -106,44 +107,64 @@ static void put_work(struct page *p, const struct service_figures *f)
     counter(p, "husk_runs_total", f->runs, "Runs without a session.");
 }
 
-static void put_pool_gauges(struct page *p, const struct service_pool *pools, size_t n)
+/* Pools that no label tells apart count as one: a sample may stand only once. */
+static size_t merge_pools(struct service_pool *pools, size_t n)
 {
-    head(p, "husk_pool_boxes", "gauge", "Sandboxes kept ready, by template, use and state.");
+    size_t kept = 0;
+
     for (size_t i = 0; i < n; i++) {
-        const char *use = pools[i].persistent ? "persistent" : "ephemeral";
-        const char *name = pools[i].template_name;
-        PUT(p, "husk_pool_boxes{template=\"%s\",use=\"%s\",state=\"parked\"} %u\n", name, use,
-            pools[i].parked);
-        PUT(p, "husk_pool_boxes{template=\"%s\",use=\"%s\",state=\"starting\"} %u\n", name, use,
-            pools[i].starting);
+        struct service_pool *same = NULL;
+        for (size_t k = 0; k < kept && same == NULL; k++) {
+            bool is_same = pools[k].persistent == pools[i].persistent &&
+                           pools[k].memory_bytes == pools[i].memory_bytes &&
+                           str_eq(pools[k].template_name, pools[i].template_name);
+            same = is_same ? &pools[k] : NULL;
+        }
+        if (same == NULL) {
+            pools[kept++] = pools[i];
+            continue;
+        }
+        same->parked += pools[i].parked;
+        same->starting += pools[i].starting;
+        same->target += pools[i].target;
+        same->hits += pools[i].hits;
+        same->misses += pools[i].misses;
+        same->dead += pools[i].dead;
     }
-    head(p, "husk_pool_target", "gauge", "How many sandboxes demand calls for.");
-    for (size_t i = 0; i < n; i++) {
-        PUT(p, "husk_pool_target{template=\"%s\",use=\"%s\"} %u\n", pools[i].template_name,
-            pools[i].persistent ? "persistent" : "ephemeral", pools[i].target);
-    }
+    return kept;
+}
+
+/* One sample of a pool; `more` is another label behind a comma, or "". */
+static void put_pool(struct page *p, const char *name, const struct service_pool *pool,
+                     const char *more, uint64_t value)
+{
+    PUT(p, "%s{template=\"%s\",use=\"%s\",memory_mb=\"%" PRIu64 "\"%s} %" PRIu64 "\n", name,
+        pool->template_name, pool->persistent ? "persistent" : "ephemeral",
+        pool->memory_bytes >> 20, more, value);
 }
 
 static void put_pools(struct page *p, struct service *service)
 {
     struct service_pool pools[POOLS_MAX];
-    size_t n = MIN(service_pools(service, pools, POOLS_MAX), (size_t)POOLS_MAX);
+    size_t n = merge_pools(pools, MIN(service_pools(service, pools, POOLS_MAX), (size_t)POOLS_MAX));
 
-    put_pool_gauges(p, pools, n);
+    head(p, "husk_pool_boxes", "gauge", "Sandboxes kept ready, by template, use, size and state.");
+    for (size_t i = 0; i < n; i++) {
+        put_pool(p, "husk_pool_boxes", &pools[i], ",state=\"parked\"", pools[i].parked);
+        put_pool(p, "husk_pool_boxes", &pools[i], ",state=\"starting\"", pools[i].starting);
+    }
+    head(p, "husk_pool_target", "gauge", "How many sandboxes demand calls for.");
+    for (size_t i = 0; i < n; i++) {
+        put_pool(p, "husk_pool_target", &pools[i], "", pools[i].target);
+    }
     head(p, "husk_pool_takes_total", "counter", "Sandboxes asked for: found ready, or not.");
     for (size_t i = 0; i < n; i++) {
-        const char *use = pools[i].persistent ? "persistent" : "ephemeral";
-        const char *name = pools[i].template_name;
-        PUT(p, "husk_pool_takes_total{template=\"%s\",use=\"%s\",found=\"yes\"} %" PRIu64 "\n",
-            name, use, pools[i].hits);
-        PUT(p, "husk_pool_takes_total{template=\"%s\",use=\"%s\",found=\"no\"} %" PRIu64 "\n", name,
-            use, pools[i].misses);
+        put_pool(p, "husk_pool_takes_total", &pools[i], ",found=\"yes\"", pools[i].hits);
+        put_pool(p, "husk_pool_takes_total", &pools[i], ",found=\"no\"", pools[i].misses);
     }
     head(p, "husk_pool_dead_total", "counter", "Parked sandboxes found dead and replaced.");
     for (size_t i = 0; i < n; i++) {
-        PUT(p, "husk_pool_dead_total{template=\"%s\",use=\"%s\"} %" PRIu64 "\n",
-            pools[i].template_name, pools[i].persistent ? "persistent" : "ephemeral",
-            pools[i].dead);
+        put_pool(p, "husk_pool_dead_total", &pools[i], "", pools[i].dead);
     }
 }
 

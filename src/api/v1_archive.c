@@ -24,17 +24,24 @@ static int to_client(void *user, const void *data, size_t n)
     return call_write(user, data, n);
 }
 
+static void begin(struct packing *p)
+{
+    char name[FILES_NAME_MAX + sizeof(".tar.gz")];
+
+    (void)str_format(name, sizeof(name), "%s.tar%s", p->name, p->gzip != NULL ? ".gz" : "");
+    file_answer_fields(p->call, name, false);
+    call_begin(p->call, 200, p->gzip != NULL ? "application/gzip" : "application/x-tar",
+               HTTP_LENGTH_UNKNOWN);
+    p->has_begun = true;
+}
+
+/* The answer begins with the first data: until then a failure can still be told properly. */
 static int on_pack(void *user, const void *data, size_t n)
 {
     struct packing *p = user;
-    char name[FILES_NAME_MAX + sizeof(".tar.gz")];
 
     if (!p->has_begun) {
-        (void)str_format(name, sizeof(name), "%s.tar%s", p->name, p->gzip != NULL ? ".gz" : "");
-        file_answer_fields(p->call, name, false);
-        call_begin(p->call, 200, p->gzip != NULL ? "application/gzip" : "application/x-tar",
-                   HTTP_LENGTH_UNKNOWN);
-        p->has_begun = true;
+        begin(p);
     }
     return p->gzip != NULL ? gzip_write(p->gzip, data, n) : call_write(p->call, data, n);
 }
@@ -57,6 +64,23 @@ static void pack(struct file_work *w, const char *dir, struct packing *p)
     call_end(p->call);
 }
 
+/* Nothing is packed for a HEAD. */
+static void describe(struct file_work *w, const char *dir, struct packing *p)
+{
+    struct files_info info;
+    struct err e;
+
+    if (box_files_stat(w->files, dir, false, &info, &e) < 0) {
+        file_work_fail(w, &e);
+    } else if (info.kind != FILES_DIRECTORY) {
+        file_work_refuse(w, FILES_NOT_A_DIRECTORY, "only directories can be packed");
+    } else {
+        file_work_end(w);
+        begin(p);
+        call_end(p->call);
+    }
+}
+
 void api_v1_archive_get(struct api_call *call)
 {
     const char *dir = v1_directory(call);
@@ -75,7 +99,7 @@ void api_v1_archive_get(struct api_call *call)
         }
     }
     if (v1_file_work_begin(&w, call) == 0) {
-        pack(&w, dir, &p);
+        (call_is_head(call) ? describe : pack)(&w, dir, &p);
     }
     gzip_writer_free(p.gzip);
 }

@@ -30,10 +30,13 @@
 enum { EXIT_NO_START = 1, EXIT_NO_LAUNCHER = 3 };
 
 static struct daemon {
+    int argc;
+    char **argv;
     struct config config;
     uv_loop_t loop;
     uv_signal_t term;
     uv_signal_t interrupt;
+    uv_signal_t hangup;
     uv_poll_t supervisor;
     struct service *service;
     struct api *api;
@@ -47,6 +50,27 @@ static int fail(const struct err *e)
 {
     fprintf(stderr, "huskd: %s\n", e->msg);
     return EXIT_NO_START;
+}
+
+static int load(struct config *ret, struct config_report *report, struct err *e)
+{
+    struct config_input in = config_input_here();
+    AUTO_FREE struct config_flag *flags = NULL;
+
+    return config_args(d.argc, d.argv, &in, &flags, e) < 0 ? -1 : config_load(&in, ret, report, e);
+}
+
+static int configure(void)
+{
+    AUTO(config_report_release) struct config_report report = {0};
+    struct err e = {0};
+
+    if (load(&d.config, &report, &e) < 0) {
+        fprintf(stderr, "%s", report.errors.data != NULL ? report.errors.data : e.msg);
+        return EXIT_NO_START;
+    }
+    log_set_level((enum log_level)d.config.log_level);
+    return 0;
 }
 
 /* ---- the end ---- */
@@ -129,6 +153,7 @@ static int list_hosts(struct http_config *http)
     const struct config *c = &d.config;
     size_t n = 0;
 
+    free(d.hosts);
     d.hosts = calloc(ARRAY_LEN(loopback) + c->listen.n + c->allowed_hosts.n, sizeof(*d.hosts));
     if (d.hosts == NULL) {
         return -1;
@@ -147,24 +172,31 @@ static int list_hosts(struct http_config *http)
     return 0;
 }
 
-static int open_http(struct fd_set_msg *listeners, struct err *e)
+static int http_settings(struct http_config *ret, struct err *e)
 {
     const struct config *c = &d.config;
-    struct http_config http = http_config_default();
 
-    http.on_request = api_on_request;
-    http.error_body = api_error_body;
-    http.user = d.api;
-    http.limits.connections = c->max_connections;
-    http.limits.per_address = c->max_connections_per_address;
-    http.limits.head_ms = (unsigned)c->head_timeout_ms;
-    http.limits.idle_ms = (unsigned)c->idle_timeout_ms;
-    http.limits.body_bytes_per_s = (unsigned)c->body_min_rate_bytes;
-    http.limits.write_ms = (unsigned)c->write_timeout_ms;
-    http.origins = (const char *const *)c->allowed_origins.items;
-    http.norigins = c->allowed_origins.n;
-    if (list_hosts(&http) < 0) {
-        return err_sys(e, ENOMEM, "host names");
+    *ret = http_config_default();
+    ret->on_request = api_on_request;
+    ret->error_body = api_error_body;
+    ret->user = d.api;
+    ret->limits.connections = c->max_connections;
+    ret->limits.per_address = c->max_connections_per_address;
+    ret->limits.head_ms = (unsigned)c->head_timeout_ms;
+    ret->limits.idle_ms = (unsigned)c->idle_timeout_ms;
+    ret->limits.body_bytes_per_s = (unsigned)c->body_min_rate_bytes;
+    ret->limits.write_ms = (unsigned)c->write_timeout_ms;
+    ret->origins = (const char *const *)c->allowed_origins.items;
+    ret->norigins = c->allowed_origins.n;
+    return list_hosts(ret) < 0 ? err_sys(e, ENOMEM, "host names") : 0;
+}
+
+static int open_http(struct fd_set_msg *listeners, struct err *e)
+{
+    struct http_config http;
+
+    if (http_settings(&http, e) < 0) {
+        return -1;
     }
     d.http = http_server_new(&d.loop, &http, e);
     if (d.http == NULL) {
@@ -179,11 +211,36 @@ static int open_http(struct fd_set_msg *listeners, struct err *e)
     return 0;
 }
 
+/* SIGHUP. Wrong settings change nothing. What the old ones point to is freed only when nobody uses it any more. */
+static void on_hangup(uv_signal_t *h, int signum)
+{
+    AUTO(config_report_release) struct config_report report = {0};
+    AUTO(config_release) struct config fresh = {0};
+    struct http_config http;
+    struct err e = {0};
+
+    (void)h;
+    (void)signum;
+    if (load(&fresh, &report, &e) < 0) {
+        log_error("settings_refused", "%s",
+                  report.errors.data != NULL ? report.errors.data : e.msg);
+        return;
+    }
+    config_reload(&d.config, &fresh, &report);
+    log_set_level((enum log_level)d.config.log_level);
+    if (http_settings(&http, &e) == 0) {
+        http_server_reconfigure(d.http, &http);
+    }
+    log_info("settings_read", "%s", report.warnings.data != NULL ? report.warnings.data : "");
+}
+
 static int watch(struct err *e)
 {
     if (uv_signal_init(&d.loop, &d.term) < 0 || uv_signal_init(&d.loop, &d.interrupt) < 0 ||
         uv_signal_start(&d.term, on_signal, SIGTERM) < 0 ||
         uv_signal_start(&d.interrupt, on_signal, SIGINT) < 0 ||
+        uv_signal_init(&d.loop, &d.hangup) < 0 ||
+        uv_signal_start(&d.hangup, on_hangup, SIGHUP) < 0 ||
         uv_poll_init(&d.loop, &d.supervisor, SUPERVISOR_FD) < 0 ||
         uv_poll_start(&d.supervisor, UV_READABLE | UV_DISCONNECT, on_supervisor) < 0) {
         return err_set(e, ERR_SYSTEM, "the event loop could not be set up");
@@ -216,30 +273,13 @@ static int serve(int launcher, struct fd_set_msg *listeners, struct err *e)
     if (d.api == NULL) {
         return err_sys(e, ENOMEM, "open the API");
     }
-    service_warm(d.service, "python", &run_default);
+    service_warm(d.service, "pyrunner", &run_default);
     if (open_http(listeners, e) < 0 || loop_serve_fibers(&d.loop, e) < 0 || watch(e) < 0) {
         return -1;
     }
+    api_set_server(d.api, d.http);
     tell_ready();
     uv_run(&d.loop, UV_RUN_DEFAULT);
-    return 0;
-}
-
-static int configure(int argc, char **argv)
-{
-    struct config_input in = config_input_here();
-    AUTO_FREE struct config_flag *flags = NULL;
-    AUTO(config_report_release) struct config_report report = {0};
-    struct err e = {0};
-
-    if (config_args(argc, argv, &in, &flags, &e) < 0) {
-        return fail(&e);
-    }
-    if (config_load(&in, &d.config, &report, &e) < 0) {
-        fprintf(stderr, "%s", report.errors.data != NULL ? report.errors.data : e.msg);
-        return EXIT_NO_START;
-    }
-    log_set_level((enum log_level)d.config.log_level);
     return 0;
 }
 
@@ -249,7 +289,9 @@ int main(int argc, char **argv)
     struct err e = {0};
     int launcher = -1;
 
-    if (configure(argc, argv) != 0) {
+    d.argc = argc;
+    d.argv = argv;
+    if (configure() != 0) {
         return EXIT_NO_START;
     }
     if (take_start(&launcher, &listeners, &e) < 0 || confine_self(d.config.data, &e) < 0) {

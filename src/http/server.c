@@ -199,6 +199,15 @@ void http_server_drain(struct http_server *s, unsigned ms, void (*on_drained)(vo
     http_server_wake(s);
 }
 
+void http_server_reconfigure(struct http_server *s, const struct http_config *config)
+{
+    s->config.limits = config->limits;
+    s->config.hosts = config->hosts;
+    s->config.nhosts = config->nhosts;
+    s->config.origins = config->origins;
+    s->config.norigins = config->norigins;
+}
+
 struct http_stats http_server_stats(const struct http_server *s)
 {
     return s->stats;

@@ -93,6 +93,9 @@ struct http_config http_config_default(void);
 struct http_server *http_server_new(struct uv_loop_s *loop, const struct http_config *config,
                                     struct err *e);
 
+/* New limits, hosts and origins, from the next request on; everything else stays as it was. */
+void http_server_reconfigure(struct http_server *s, const struct http_config *config);
+
 /* Adopts a listening stream socket, TCP or unix. fd is taken on success. */
 int http_server_listen(struct http_server *s, int fd, struct err *e);
 

@@ -14,7 +14,7 @@
 
 static int put_header(struct agent *a, const struct tar_entry *entry)
 {
-    AUTO_BUF struct buf header = BUF_INIT(2 * TAR_HEADER_MAX);
+    AUTO_BUF struct buf header = BUF_INIT(TAR_HEADER_MAX);
 
     int r = tar_put_header(&header, entry);
     return r < 0 ? r : agent_write(a, header.data, header.len);
@@ -80,7 +80,7 @@ static int pack_file(struct agent *a, struct tar_entry *entry, int dir, const ch
     return r < 0 ? r : put_content(a, fd, entry->size);
 }
 
-static int pack_link(struct agent *a, struct tar_entry *entry, int dir, const char *name)
+static int pack_link(struct agent *a, struct tar_entry entry, int dir, const char *name)
 {
     char target[FILES_PATH_MAX + 1];
     ssize_t n = readlinkat(dir, name, target, sizeof(target));
@@ -92,8 +92,8 @@ static int pack_link(struct agent *a, struct tar_entry *entry, int dir, const ch
         return -ENAMETOOLONG;
     }
     target[n] = '\0';
-    entry->link = target;
-    return put_header(a, entry);
+    entry.link = target;
+    return put_header(a, &entry);
 }
 
 static int pack_entry(struct agent_walk *w, int dir, const char *name, const struct stat *st)
@@ -110,7 +110,7 @@ static int pack_entry(struct agent_walk *w, int dir, const char *name, const str
         return put_header(w->agent, &entry);
     case S_IFLNK:
         entry.kind = TAR_LINK;
-        return pack_link(w->agent, &entry, dir, name);
+        return pack_link(w->agent, entry, dir, name);
     default:
         return 0; /* sockets and pipes mean nothing elsewhere */
     }

@@ -125,15 +125,25 @@ static int start_launcher(struct supervisor *s, struct err *e)
     return s->launcher < 0 ? err_sys(e, errno, "start the launcher") : 0;
 }
 
-/* Every setting that is not the daemon's own default, as flags; data and socket always, since they depend on who asks. */
+/*
+ * The flags that we were given, and the same file, so that the daemon can read it again; data and socket always, since their defaults
+ * depend on who asks.
+ */
 static int daemon_args(const struct config *c, struct buf *text, char **argv, struct err *e)
 {
     size_t offsets[ARGS_MAX];
     size_t n = 0;
 
+    if (c->file != NULL) {
+        offsets[n++] = text->len;
+        if (buf_printf(text, "--config=%s", c->file) < 0 || buf_add(text, "", 1) < 0) {
+            return err_sys(e, ENOMEM, "arguments");
+        }
+    }
+
     for (int key = 0; key < CONFIG_KEYS; key++) {
         AUTO_BUF struct buf value = BUF_INIT((size_t)64 << 10);
-        bool needed = c->origin[key].source != CONFIG_FROM_DEFAULT || key == CONFIG_data ||
+        bool needed = c->origin[key].source == CONFIG_FROM_FLAG || key == CONFIG_data ||
                       key == CONFIG_socket;
         if (!needed || key == CONFIG_user) {
             continue;
@@ -288,6 +298,10 @@ static void take_signals(struct supervisor *s)
     while (read(s->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         if (info.ssi_signo == SIGCHLD) {
             reap(s);
+        } else if (info.ssi_signo == SIGHUP && !isatty(STDIN_FILENO)) {
+            if (s->daemon > 0) {
+                kill(s->daemon, SIGHUP); /* read the settings again */
+            }
         } else {
             stop(s);
         }

@@ -112,7 +112,8 @@ def test_metrics(server: Server) -> None:
     assert after[key] == before.get(key, 0) + 1
     assert after["husk_http_requests_total"] > before["husk_http_requests_total"]
     assert after["process_resident_memory_bytes"] > 1 << 20
-    assert any(name.startswith('husk_pool_boxes{template="python"') for name in after)
+    pools = [name for name in after if name.startswith("husk_pool_boxes{")]
+    assert any('use="ephemeral"' in name and 'state="parked"' in name for name in pools)
 
 
 def test_metrics_count_failures(server: Server) -> None:

@@ -5,25 +5,17 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
-from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
 from file_samples import MIB, check_no_leak, pattern
-from husk_server import Server, server
+from husk_server import server
 from v1_client import Answer, Api, check_error
+from v1_files import api
 
-__all__ = ["server"]
+__all__ = ["api", "server"]
 TAR = {"Content-Type": "application/x-tar"}
 GZIP = {"Content-Type": "application/gzip"}
-
-
-@pytest.fixture(scope="module")
-def api(server: Server) -> Iterator[Api]:
-    client = Api(server.port)
-    yield client
-    for sid in client.made:
-        client.call("DELETE", f"/sessions/{sid}?purge=true")
 
 
 def entry(name: str, data: bytes = b"", **fields: object) -> tuple[tarfile.TarInfo, bytes]:
@@ -110,6 +102,10 @@ def test_whole_workspace_and_what_is_none(api: Api) -> None:
         fileobj=io.BytesIO(api.get(f"/sessions/{sid}/archive?path=.").raw)
     ).getnames()
     assert names == ["a"]
+    head = api.call("HEAD", f"/sessions/{sid}/archive?format=tar.gz")
+    assert (head.status, head.raw) == (200, b"")
+    assert head.headers["content-type"] == "application/gzip"
+    assert api.call("HEAD", f"/sessions/{sid}/archive?path=a").status == 409
     check_error(api.get(f"/sessions/{sid}/archive?path=no"), 404, "FileNotFound", "no")
     check_error(api.get(f"/sessions/{sid}/archive?path=a"), 409, "Conflict")
     check_error(api.get(f"/sessions/{sid}/archive?format=zip"), 422, "InvalidParameter", "format")
