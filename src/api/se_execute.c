@@ -48,7 +48,8 @@ static bool is_our_failure(const struct store_execution *record, const json_t *r
 static void reply_result(struct api_call *call, const struct store_execution *record,
                          bool wants_variables)
 {
-    json_t *result = record->result != NULL ? json_loads(record->result, 0, NULL) : NULL;
+    json_t *result =
+        record->result != NULL ? json_loads(record->result, JSON_ALLOW_NUL, NULL) : NULL;
     json_t *code = json_object_get(result, "exit_code");
 
     if (!json_is_integer(code) || is_our_failure(record, result)) {

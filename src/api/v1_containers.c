@@ -295,8 +295,9 @@ void api_v1_pool(struct api_call *call)
         const struct service_pool *p = &pools[i];
         json_array_append_new(
             list,
-            json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "template_id",
-                      p->template_name, "mode", p->persistent ? "persistent" : "ephemeral", "size",
+            json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "template_id",
+                      p->template_name, "mode", p->persistent ? "persistent" : "ephemeral",
+                      "memory_mb", (json_int_t)(p->memory_bytes >> 20), "size",
                       (json_int_t)p->parked, "min", (json_int_t)p->min, "max", (json_int_t)p->max,
                       "starting", (json_int_t)p->starting, "hits", (json_int_t)p->hits, "misses",
                       (json_int_t)p->misses, "dead", (json_int_t)p->dead));

@@ -10,6 +10,7 @@
 
 /* The execution that a context runs now. */
 struct running {
+    struct service *svc;
     uint32_t context;
     char id[STORE_ID_MAX + 1];
 };
@@ -21,7 +22,12 @@ static int look_at(void *user, const struct store_execution *x, struct err *e)
 
     (void)e;
     (void)v1_member_int(x->request, "context_id", &context);
-    if (x->status == EXECUTION_RUNNING && context == (int64_t)r->context) {
+    if (context != (int64_t)r->context) {
+        return 0;
+    }
+    /* The row may not say yet that it runs. */
+    AUTO_EXECUTION struct execution *now = execution_hold(r->svc, x->id);
+    if (now != NULL && execution_record(now)->status == EXECUTION_RUNNING) {
         (void)str_copy(r->id, sizeof(r->id), x->id);
     }
     return 0;
@@ -30,10 +36,10 @@ static int look_at(void *user, const struct store_execution *x, struct err *e)
 static json_t *running_in(struct session *s, uint32_t context)
 {
     struct store_filter filter = {.session_id = session_record(s)->id, .live = true};
-    struct running r = {.context = context};
+    struct running r = {.svc = session_service(s), .context = context};
     struct err e;
 
-    if (store_each_execution(service_store(session_service(s)), &filter, look_at, &r, &e) < 0 ||
+    if (store_each_execution(service_store(r.svc), &filter, look_at, &r, &e) < 0 ||
         r.id[0] == '\0') {
         return json_null();
     }

@@ -57,6 +57,21 @@ int netns_new(struct netns *ret, struct err *e)
     return 0;
 }
 
+int netns_move_up(struct netns *net, int first, struct err *e)
+{
+    int *fds[] = {&net->ns, &net->route};
+
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+        int high = fcntl(*fds[i], F_DUPFD_CLOEXEC, first);
+        if (high < 0) {
+            return err_sys(e, errno, "move a descriptor");
+        }
+        fd_close(fds[i]);
+        *fds[i] = high;
+    }
+    return 0;
+}
+
 void netns_release(struct netns *net)
 {
     fd_close(&net->ns);

@@ -18,6 +18,8 @@ struct netns {
 
 /* Leaves the calling process inside the new namespace. Descriptors are owned by *ret. */
 int netns_new(struct netns *ret, struct err *e);
+/* Gives its descriptors numbers from `first` on. */
+int netns_move_up(struct netns *net, int first, struct err *e);
 void netns_release(struct netns *net);
 
 int netns_enter(const struct netns *net, struct err *e);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <linux/landlock.h>
 #include <signal.h>
+#include <linux/close_range.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -26,6 +27,11 @@ int sys_pidfd_signal(int pidfd, int sig)
 int sys_close_range(unsigned first, unsigned last)
 {
     return result(syscall(SYS_close_range, first, last, 0));
+}
+
+int sys_leave_above(unsigned first)
+{
+    return result(syscall(SYS_close_range, first, ~0U, CLOSE_RANGE_UNSHARE));
 }
 
 int sys_landlock_abi(void)

@@ -11,15 +11,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +32,7 @@
 #include "box/netns.h"
 #include "box/root.h"
 #include "box/setup.h"
+#include "box/sys.h"
 #include "runner/control.h"
 #include "runner/hotset.h"
 #include "runner/rawfork.h"
@@ -39,6 +43,8 @@
 #define NETNS_SPARE 4  /* as many are made ahead, when there is nothing else to do */
 #define TRIM_MS 5000   /* nothing to do for so long: half of what a burst left is given back */
 #define IDLE_MS 1      /* nothing to do for so long */
+#define NETNS_FD_FIRST 256 /* descriptors of network namespaces: a box leaves them all behind at once */
+#define TABLE_TICK_NS 10000000
 
 static struct {
     int child_signals; /* signalfd */
@@ -53,6 +59,7 @@ static struct {
     const char *writable[BOX_WRITABLE_MAX];
     size_t n_writable;
     char writable_text[1024];
+    uint32_t *own_table; /* shared with the child: it has its own table of descriptors; NULL: it is copied */
 } z;
 
 static void report(const struct zygote_rep *rep, int fd)
@@ -98,12 +105,52 @@ static void read_writable(void)
     }
 }
 
+/*
+ * A zygote with many boxes has thousands of descriptors, nearly all for namespaces. A fork would copy them one by one and the box close
+ * them one by one; instead the child shares the table for a moment and then takes along only the low ones.
+ */
+static void prepare_table(void)
+{
+    if (sys_leave_above(~0U) < 0) {
+        return; /* before Linux 5.9 */
+    }
+    void *page = mmap(NULL, sizeof(*z.own_table), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    z.own_table = page != MAP_FAILED ? page : NULL;
+}
+
+/* In the child, before it touches any descriptor. */
+static void leave_table(void)
+{
+    if (z.own_table == NULL) {
+        return;
+    }
+    if (sys_leave_above(NETNS_FD_FIRST) < 0) {
+        _exit(1);
+    }
+    __atomic_store_n(z.own_table, 1, __ATOMIC_SEQ_CST);
+    (void)syscall(SYS_futex, z.own_table, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* Before the parent closes anything that the child needs. Nearly always it has left by then. */
+static void wait_for_table(int pidfd)
+{
+    const struct timespec tick = {.tv_nsec = TABLE_TICK_NS};
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+
+    while (z.own_table != NULL && __atomic_load_n(z.own_table, __ATOMIC_SEQ_CST) == 0 &&
+           poll(&p, 1, 0) == 0) {
+        (void)syscall(SYS_futex, z.own_table, FUTEX_WAIT, 0, &tick, NULL, 0);
+    }
+}
+
 static void start(void)
 {
     struct zygote_rep ready = {.event = ZYGOTE_READY};
     sigset_t mask;
 
     read_writable();
+    prepare_table();
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);
     sigprocmask(SIG_BLOCK, &mask, &z.old_mask);
@@ -118,7 +165,7 @@ static void start(void)
 static int take_netns(struct netns *ret, struct err *e)
 {
     if (z.n_free == 0) {
-        return netns_new(ret, e);
+        return netns_new(ret, e) < 0 ? -1 : netns_move_up(ret, NETNS_FD_FIRST, e);
     }
     *ret = z.free_nets[--z.n_free];
     return netns_enter(ret, e);
@@ -138,8 +185,13 @@ static void work_idly(void)
     struct err ignored; /* who needs a namespace and has none tries again, and reports */
 
     if (z.n_free < NETNS_SPARE) {
-        if (netns_new(&z.free_nets[z.n_free], &ignored) == 0) {
-            z.n_free++;
+        struct netns *net = &z.free_nets[z.n_free];
+        if (netns_new(net, &ignored) == 0) {
+            if (netns_move_up(net, NETNS_FD_FIRST, &ignored) == 0) {
+                z.n_free++;
+            } else {
+                netns_release(net);
+            }
         }
         return;
     }
@@ -230,9 +282,14 @@ static bool spawn(const struct zygote_req *req, const struct fd_set_msg *fds)
         give_netns(&net);
         return false;
     }
-    pid_t pid =
-        rawfork(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS, &pidfd);
+    uint64_t flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
+    if (z.own_table != NULL) {
+        *z.own_table = 0;
+        flags |= CLONE_FILES;
+    }
+    pid_t pid = rawfork(flags, &pidfd);
     if (pid == 0) {
+        leave_table();
         fd_close(&go[1]);
         become_box(req, fds, go[0]);
         return true;
@@ -246,6 +303,7 @@ static bool spawn(const struct zygote_req *req, const struct fd_set_msg *fds)
         z.live[slot].box_id = req->box_id;
         z.live[slot].net = net;
         raise_box(req, pid, pidfd, go[1]);
+        wait_for_table(pidfd);
     }
     fd_close(&pidfd);
     fd_close(&go[0]);

@@ -18,7 +18,7 @@ const struct store_execution *execution_record(const struct execution *x)
 
 size_t execution_queue_position(const struct execution *x)
 {
-    return x->position;
+    return x->runner != NULL ? gate_position(&x->svc->gate, x->runner) : 0;
 }
 
 static void execution_free(struct execution *x)
@@ -227,9 +227,10 @@ static int check_session(struct session *s, const struct execution_ask *ask, str
     if (s->persistent && ask->context >= SESSION_CONTEXTS_MAX) {
         return err_set(e, ERR_NOT_FOUND, "session %s has no context %u", s->id, ask->context);
     }
-    if (svc->gate.waiting >= svc->gate.line_max && svc->gate.taken >= svc->gate.places) {
+    size_t waiting = svc->gate.waiting + svc->coming;
+    if (svc->gate.taken + waiting >= svc->gate.places + svc->gate.line_max) {
         return err_set(e, ERR_LIMIT, "%zu executions run and %zu wait: try again later",
-                       svc->gate.taken, svc->gate.waiting);
+                       svc->gate.taken, waiting);
     }
     return 0;
 }
@@ -241,7 +242,8 @@ int execution_start(struct session *s, const struct execution_ask *ask, struct e
     int r = 0;
 
     *ret_existed = false;
-    if (ask->idempotency_key == NULL && check_session(s, ask, e) < 0) {
+    /* A key that was used before does not help here: whoever asks again gets the record from the store. */
+    if (check_session(s, ask, e) < 0) {
         return -1;
     }
     struct execution *x = build(s, ask, e);
@@ -250,16 +252,15 @@ int execution_start(struct session *s, const struct execution_ask *ask, struct e
     }
     int64_t number = s->record.executions++; /* before anything waits: numbers are unique */
     session_touch(s);
+    s->svc->coming++;
     if (!ask->record_at_end || ask->idempotency_key != NULL) {
         r = record_new(x, ask, known, e);
     }
-    if (r == 0 && ask->idempotency_key != NULL) {
-        s->record.executions = number;
-        r = check_session(s, ask, e); /* only a first use needs a session that takes it */
-        s->record.executions = number + 1;
-    }
+    s->svc->coming--;
     if (r == 1) {
-        s->record.executions--;
+        if (s->record.executions == number + 1) { /* else another one has the next number */
+            s->record.executions--;
+        }
         execution_release(x);
         *ret = revive(s, known, e);
         *ret_existed = *ret != NULL;

@@ -352,9 +352,7 @@ static void live(void *user)
     struct err e = {0};
 
     x->runner = fiber_self();
-    x->position = svc->gate.waiting + 1;
     int r = gate_enter(&svc->gate, (int64_t)svc->config->queue_timeout_ms, &x->cancel, &e);
-    x->position = 0;
     if (r == 0) {
         r = x->cancel ? err_set(&e, ERR_CONFLICT, "cancelled before it began") : run(x, &e);
         gate_leave(&svc->gate);

@@ -1,49 +1,94 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Admission: so many at a time, so many in line, and nobody waits for ever. */
+/*
+ * Admission: so many at a time, so many in line, first come first served, and nobody waits for ever.
+ *
+ * Unlike a fiber_queue, a wait here also ends when its fiber is woken and *cancel has become true.
+ */
 #include <errno.h>
 
 #include "base/clock.h"
 #include "service/impl.h"
 
-int gate_enter(struct gate *g, int64_t timeout_ms, const bool *cancel, struct err *e)
+struct gate_waiter {
+    struct gate_waiter *next;
+    struct fiber *fiber;
+    bool called; /* a place was handed over; it is off the line */
+};
+
+static void leave_line(struct gate *g, const struct gate_waiter *w)
 {
+    for (struct gate_waiter **p = &g->first; *p != NULL; p = &(*p)->next) {
+        if (*p == w) {
+            *p = w->next;
+            g->waiting--;
+            return;
+        }
+    }
+}
+
+int gate_wait(struct gate *g, int64_t timeout_ms, const bool *cancel)
+{
+    struct gate_waiter w = {.fiber = fiber_self()};
+    struct gate_waiter **last = &g->first;
     uint64_t until = clock_ms() + (uint64_t)timeout_ms;
 
     if (g->taken < g->places && g->waiting == 0) {
         g->taken++;
         return 0;
     }
-    if (g->waiting >= g->line_max) {
-        return err_set(e, ERR_LIMIT, "%zu runs are under way and %zu wait: try again later",
-                       g->taken, g->waiting);
+    while (*last != NULL) {
+        last = &(*last)->next;
     }
+    *last = &w;
     g->waiting++;
-    int r = 0;
-    /* A place that is given up is handed to the first in line: `taken` stays as it is. */
-    while (r == 0) {
+    while (!w.called) {
         uint64_t now = clock_ms();
-        r = fiber_queue_wait(&g->line, now >= until ? 0 : (int64_t)(until - now));
-        if (r == 0 && (cancel == NULL || !*cancel)) {
-            break;
+        bool cancelled = cancel != NULL && *cancel;
+        if (cancelled || now >= until) {
+            leave_line(g, &w);
+            return cancelled ? -ECANCELED : -ETIMEDOUT;
         }
-        if (r == 0) { /* it is ours, but we want it no more */
-            gate_leave(g);
-            r = -ECANCELED;
-        }
-    }
-    g->waiting--;
-    if (r == -ETIMEDOUT) {
-        return err_set(e, ERR_LIMIT, "no place became free in time: try again later");
-    }
-    if (r < 0) {
-        return err_set(e, ERR_CONFLICT, "cancelled while it waited");
+        (void)fiber_poll(NULL, 0, (int64_t)(until - now));
     }
     return 0;
 }
 
+int gate_enter(struct gate *g, int64_t timeout_ms, const bool *cancel, struct err *e)
+{
+    if (g->taken >= g->places && g->waiting >= g->line_max) {
+        return err_set(e, ERR_LIMIT, "%zu runs are under way and %zu wait: try again later",
+                       g->taken, g->waiting);
+    }
+    int r = gate_wait(g, timeout_ms, cancel);
+    if (r == -ETIMEDOUT) {
+        return err_set(e, ERR_LIMIT, "no place became free in time: try again later");
+    }
+    return r < 0 ? err_set(e, ERR_CONFLICT, "cancelled while it waited") : 0;
+}
+
+/* The place is handed to the first in line: `taken` stays as it is. */
 void gate_leave(struct gate *g)
 {
-    if (!fiber_queue_wake(&g->line)) {
+    struct gate_waiter *w = g->first;
+
+    if (w == NULL) {
         g->taken--;
+        return;
     }
+    g->first = w->next;
+    g->waiting--;
+    w->called = true;
+    fiber_wake(w->fiber);
+}
+
+size_t gate_position(const struct gate *g, const struct fiber *f)
+{
+    size_t n = 1;
+
+    for (const struct gate_waiter *w = g->first; w != NULL; w = w->next, n++) {
+        if (w->fiber == f) {
+            return n;
+        }
+    }
+    return 0;
 }

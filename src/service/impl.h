@@ -17,7 +17,7 @@ struct gate {
     size_t taken;
     size_t line_max;
     size_t waiting;
-    struct fiber_queue line;
+    struct gate_waiter *first;
 };
 
 struct service {
@@ -27,6 +27,7 @@ struct service {
     struct session *sessions; /* live ones, by id */
     struct execution *executions;
     struct gate gate; /* runs at a time */
+    size_t coming;    /* executions that were let in and are being recorded: they count as waiting */
     struct service_figures figures;
     void (*on_launcher_lost)(void *user);
     void *user;
@@ -39,9 +40,8 @@ struct service {
 
 /* One context of a session runs one thing at a time. */
 struct turn {
-    bool busy;
+    struct gate gate;            /* with one place */
     struct execution *execution; /* that runs in it */
-    struct fiber_queue line;
 };
 
 struct session {
@@ -93,7 +93,6 @@ struct execution {
     bool rich;
     bool cancel;             /* somebody wants it to end */
     struct fiber *runner;    /* while it runs */
-    size_t position;         /* in the line; 0: not in it */
     struct kept_cell *kept;  /* an earlier daemon started it */
     struct husk_result *result;
     int spool[2];      /* files that its output goes to; 0: not yet */
@@ -106,7 +105,10 @@ struct execution {
 
 /* gate.c */
 int gate_enter(struct gate *g, int64_t timeout_ms, const bool *cancel, struct err *e);
+/* The same for a line of any length: 0, -ETIMEDOUT, -ECANCELED. Whoever sets *cancel wakes the fiber. */
+int gate_wait(struct gate *g, int64_t timeout_ms, const bool *cancel);
 void gate_leave(struct gate *g);
+size_t gate_position(const struct gate *g, const struct fiber *f); /* from 1; 0: not in line */
 
 /* session.c */
 struct session *session_new(struct service *svc, const struct store_session *record);

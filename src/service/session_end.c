@@ -23,9 +23,6 @@ static void cancel_executions(struct session *s)
             execution_cancel(x);
         }
     }
-    for (size_t i = 0; i < SESSION_CONTEXTS_MAX; i++) {
-        fiber_queue_wake_all(&s->turns[i].line);
-    }
 }
 
 /* Executions that see `cancel` end within a moment; the box is killed below anyway. */

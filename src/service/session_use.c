@@ -69,30 +69,27 @@ int session_box(struct session *s, struct err *e)
 int turn_take(struct session *s, uint32_t context, int64_t timeout_ms, const bool *cancel,
               struct err *e)
 {
-    struct turn *t = &s->turns[context % SESSION_CONTEXTS_MAX];
-    uint64_t until = clock_ms() + (uint64_t)timeout_ms;
+    struct gate *gate = &s->turns[context % SESSION_CONTEXTS_MAX].gate;
 
-    while (t->busy && !s->ending && (cancel == NULL || !*cancel)) {
-        uint64_t now = clock_ms();
-        if (now >= until || fiber_queue_wait(&t->line, (int64_t)(until - now)) < 0) {
-            return err_set(e, ERR_CONFLICT, "context %u of session %s is busy", context, s->id);
-        }
+    gate->places = 1;
+    int r = gate_wait(gate, timeout_ms, cancel);
+    if (r == -ETIMEDOUT) {
+        return err_set(e, ERR_CONFLICT, "context %u of session %s is busy", context, s->id);
     }
-    if (s->ending || (cancel != NULL && *cancel)) {
-        fiber_queue_wake(&t->line); /* the word was meant for whoever wants it */
-        return err_set(e, ERR_CONFLICT, "session %s has ended, or the wait was cancelled", s->id);
+    if (r == 0 && s->ending) {
+        gate_leave(gate);
+        r = -ECANCELED;
     }
-    t->busy = true;
-    return 0;
+    return r < 0 ? err_set(e, ERR_CONFLICT, "session %s has ended, or the wait was cancelled", s->id)
+                 : 0;
 }
 
 void turn_give(struct session *s, uint32_t context)
 {
     struct turn *t = &s->turns[context % SESSION_CONTEXTS_MAX];
 
-    t->busy = false;
     t->execution = NULL;
-    (void)fiber_queue_wake(&t->line);
+    gate_leave(&t->gate);
 }
 
 /* ---- contexts ---- */
@@ -114,7 +111,7 @@ size_t session_contexts(struct session *s, struct session_context ret[SESSION_CO
         if (s->box->contexts[i].used) {
             ret[n++] = (struct session_context){.id = i,
                                                 .is_checkpoint = s->box->contexts[i].is_checkpoint,
-                                                .is_busy = s->turns[i].busy};
+                                                .is_busy = s->turns[i].gate.taken > 0};
         }
     }
     return n;
@@ -129,7 +126,7 @@ int session_interrupt(struct session *s, uint32_t context, bool *ret_was_running
     if (c == NULL) {
         return -1;
     }
-    *ret_was_running = s->turns[context].busy;
+    *ret_was_running = s->turns[context].gate.taken > 0;
     return *ret_was_running
                ? context_send(&s->box->guest->control, FRAME_SIGNAL, NULL, c->pid, SIGINT, e)
                : 0;
