@@ -19,12 +19,26 @@ static const struct benchmark {
     const char *about;
     int (*run)(struct world *w, struct err *e);
 } benchmarks[] = {
-    {"P1", "warm exec", bench_warm},     {"P2", "cold exec", bench_cold},
-    {"P3", "data exec", bench_data},     {"P4", "size-flat fork", bench_size_flat},
-    {"P5", "throughput", bench_rate},    {"P6", "CPU per exec", bench_cpu},
-    {"P7", "fan-out", bench_fan_out},    {"P8", "density", bench_density},
-    {"P13", "isolation tax", bench_tax}, {"P14", "steady state", bench_steady},
+    {"P1", "warm exec", bench_warm},
+    {"P2", "cold exec", bench_cold},
+    {"P3", "data exec", bench_data},
+    {"P4", "size-flat fork", bench_size_flat},
+    {"P5", "throughput", bench_rate},
+    {"P6", "CPU per exec", bench_cpu},
+    {"P7", "fan-out", bench_fan_out},
+    {"P8", "density", bench_density},
+    {"P9", "tail beside bad neighbours", bench_tail},
+    {"P10", "session exec", bench_session_exec},
+    {"P11", "API tax", bench_api_tax},
+    {"P13", "isolation tax", bench_tax},
+    {"P14", "steady state", bench_steady},
     {"P15", "no debt", bench_debt},
+    {"H1", "POST /run", bench_http_run},
+    {"H2", "cells over HTTP", bench_http_cell},
+    {"H3", "requests per second", bench_http_rate},
+    {"H4", "memory of idle sessions", bench_session_memory},
+    {"H5", "burst of sessions", bench_session_burst},
+    {"H6", "no debt of the server", bench_http_debt},
 };
 
 struct options {

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "host.h"
 #include "peers.h"
+#include "stock.h"
 #include "subject.h"
 
 #define RUNS 20000
@@ -17,54 +17,6 @@
 #define SLICE 100
 #define PEER_SLICE 10
 #define PARKED 8
-
-/* What could grow. Bounds say what is noise: a leak grows with the runs and leaves any of them far behind. */
-enum kind { RSS_KB, SLAB_KB, DESCRIPTORS, CGROUPS, NETNS, MOUNTS, PROCESSES, KINDS };
-
-static const struct {
-    const char *name;
-    double slack;
-} kinds[KINDS] = {
-    [RSS_KB] = {"RSS of client, launcher and zygote, KB", 512},
-    [SLAB_KB] = {"kernel slab in use, KB", 4096}, /* the whole machine's: 0.2 KB per run */
-    [DESCRIPTORS] = {"descriptors", 0},
-    [CGROUPS] = {"cgroups", 0},
-    [NETNS] = {"network namespaces", 0},
-    [MOUNTS] = {"mounts", 0},
-    [PROCESSES] = {"processes", 0},
-};
-
-static int take_stock(double ret[KINDS], struct err *e)
-{
-    static struct host_family family;
-    struct host_memory memory;
-    size_t netns = 0;
-
-    if (host_memory(&memory, e) < 0 || host_family(getpid(), &family, e) < 0) {
-        return -1;
-    }
-    for (int i = 0; i < KINDS; i++) {
-        ret[i] = 0;
-    }
-    ret[RSS_KB] = host_rss(getpid());
-    ret[SLAB_KB] = memory.unreclaimable;
-    ret[DESCRIPTORS] = (double)host_descriptors(getpid(), NULL);
-    ret[MOUNTS] = (double)host_mounts(getpid());
-    ret[PROCESSES] = (double)family.n;
-    for (size_t i = 0; i < family.n; i++) {
-        pid_t pid = family.members[i].pid;
-        if (family.members[i].generation <= 2) { /* launcher, guard, zygote */
-            ret[RSS_KB] += host_rss(pid);
-            ret[DESCRIPTORS] += (double)host_descriptors(pid, &netns);
-            ret[MOUNTS] += (double)host_mounts(pid);
-        }
-        if (family.members[i].generation == 1) {
-            ret[CGROUPS] += (double)host_cgroups(pid);
-        }
-    }
-    ret[NETNS] = (double)netns;
-    return 0;
-}
 
 /* How many runs fit into the time of one exec of `true`, measured beside each other: other load hits both. */
 static int run_many(struct subject *s, int n, struct samples *rates, struct err *e)
@@ -123,33 +75,15 @@ static void report_rates(struct world *w, struct samples *first, struct samples 
             row.peer.p50, row.ours.p50);
 }
 
-static void report_leaks(struct world *w, const double before[KINDS], const double after[KINDS])
-{
-    struct row row = {.id = "P15",
-                      .what = "kinds of things left behind",
-                      .unit = "kinds",
-                      .ours = {.n = KINDS},
-                      .bar = {BAR_AT_MOST, true, 0, 0}};
-
-    for (int i = 0; i < KINDS; i++) {
-        bool leaked = after[i] - before[i] > kinds[i].slack;
-        row.ours.p50 += leaked;
-        fprintf(stderr, "    %-40s %9.0f -> %9.0f%s\n", kinds[i].name, before[i], after[i],
-                leaked ? "  LEAK" : "");
-    }
-    row.ours.min = row.ours.p99 = row.ours.p50;
-    report_add(&w->report, &row);
-}
-
 static int spend(struct world *w, struct subject *s, struct samples quarters[4], struct err *e)
 {
     AUTO_SAMPLES struct samples ignored = {0};
-    double before[KINDS];
-    double after[KINDS];
+    struct stock before;
+    struct stock after;
 
     if (subject_pool(s, CROWD, CROWD, e) < 0 || subject_wait(s, CROWD, e) < 0 ||
         subject_pool(s, PARKED, PARKED, e) < 0 || run_many(s, WARM_UP, &ignored, e) < 0 ||
-        come_to_rest(s, e) < 0 || take_stock(before, e) < 0) {
+        come_to_rest(s, e) < 0 || stock_take(getpid(), &before, e) < 0) {
         return -1;
     }
     for (int q = 0; q < 4; q++) {
@@ -157,11 +91,11 @@ static int spend(struct world *w, struct subject *s, struct samples quarters[4],
             return -1;
         }
     }
-    if (come_to_rest(s, e) < 0 || take_stock(after, e) < 0) {
+    if (come_to_rest(s, e) < 0 || stock_take(getpid(), &after, e) < 0) {
         return -1;
     }
     report_rates(w, &quarters[0], &quarters[3]);
-    report_leaks(w, before, after);
+    stock_report(w, "P15", &before, &after);
     return 0;
 }
 

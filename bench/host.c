@@ -63,6 +63,24 @@ double host_rss(pid_t pid)
     return read_kb(pid, "status", "\nVmRSS:");
 }
 
+/* Words 14 and 15 of stat are user and system time; the name in brackets is the second and may hold anything. */
+double host_cpu_ms(pid_t pid)
+{
+    char path[64];
+    char text[1024];
+    unsigned long user = 0;
+    unsigned long kernel = 0;
+
+    (void)str_format(path, sizeof(path), "/proc/%d/stat", pid);
+    const char *end =
+        fd_read_file(AT_FDCWD, path, text, sizeof(text)) < 0 ? NULL : strrchr(text, ')');
+    if (end == NULL ||
+        sscanf(end, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel) != 2) {
+        return 0;
+    }
+    return (double)(user + kernel) * 1000.0 / (double)sysconf(_SC_CLK_TCK);
+}
+
 /* The parent is the second word after the name in brackets. */
 static pid_t parent_of(pid_t pid)
 {

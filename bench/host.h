@@ -35,6 +35,8 @@ int host_family(pid_t root, struct host_family *ret, struct err *e);
 double host_private_dirty(pid_t pid);
 double host_rss(pid_t pid);
 
+double host_cpu_ms(pid_t pid); /* processor time that it has used, or 0 when it is gone */
+
 /* Open descriptors of a process; those that refer to network namespaces in ret_netns (may be NULL). */
 size_t host_descriptors(pid_t pid, size_t *ret_netns);
 

@@ -18,9 +18,8 @@
 
 int http_open(struct http_client *c, uint16_t port, struct err *e)
 {
-    const struct sockaddr_in address = {.sin_family = AF_INET,
-                                        .sin_port = htons(port),
-                                        .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     const struct timeval patience = {.tv_sec = PATIENCE_S};
     const int on = 1;
 
@@ -44,12 +43,13 @@ void http_close(struct http_client *c)
 
 size_t http_request(char *ret, size_t size, uint16_t port, const char *target, const char *body)
 {
-    int r = body == NULL
-                ? str_format(ret, size, "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n\r\n", target, port)
-                : str_format(ret, size,
-                             "POST %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n"
-                             "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
-                             target, port, strlen(body), body);
+    int r =
+        body == NULL
+            ? str_format(ret, size, "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n\r\n", target, port)
+            : str_format(ret, size,
+                         "POST %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n"
+                         "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+                         target, port, strlen(body), body);
 
     return r < 0 ? 0 : strlen(ret);
 }
@@ -64,7 +64,8 @@ int http_send(struct http_client *c, const char *target, const char *body, struc
         return err_set(e, ERR_INVALID, "the request is too long");
     }
     ssize_t sent = send(c->fd, text, n, MSG_NOSIGNAL);
-    return sent == (ssize_t)n ? 0 : err_sys(e, sent < 0 ? errno : EAGAIN, "send to port %u", c->port);
+    return sent == (ssize_t)n ? 0
+                              : err_sys(e, sent < 0 ? errno : EAGAIN, "send to port %u", c->port);
 }
 
 int http_parse(char *data, size_t len, struct http_answer *ret, struct err *e)

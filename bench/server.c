@@ -36,8 +36,7 @@ static void pause_slice(void)
 static int find_port(uint16_t *ret, struct err *e)
 {
     AUTO_CLOSE int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof(address);
 
     if (fd < 0 || bind(fd, (struct sockaddr *)&address, len) < 0 ||
@@ -183,8 +182,8 @@ int server_husk(const struct world *w, const char *const *flags, struct server *
     char program[PATH_MAX + 16];
     char listen_on[32];
     char data[PATH_MAX + 80];
-    const char *argv[SERVER_ARGS_MAX] = {program,     "up",          "--listen", listen_on,
-                                         "--data",    data,          "--log-level", "warn"};
+    const char *argv[SERVER_ARGS_MAX] = {program,  "up", "--listen",    listen_on,
+                                         "--data", data, "--log-level", "warn"};
     size_t n = 8;
 
     if (prepare(w, "husk", ret, e) < 0) {
@@ -202,8 +201,8 @@ int server_husk(const struct world *w, const char *const *flags, struct server *
 int server_fastapi(const struct world *w, struct server *ret, struct err *e)
 {
     char port[8];
-    const char *argv[] = {"/usr/bin/python3", "-m",     "uvicorn", "--app-dir", w->source, "--port",
-                          port,               "--host", "127.0.0.1", "--log-level", "warning",
+    const char *argv[] = {"/usr/bin/python3", "-B", "-m",     "uvicorn",   "--app-dir",   w->source,
+                          "--port",           port, "--host", "127.0.0.1", "--log-level", "warning",
                           "peer_fastapi:app", NULL};
 
     if (prepare(w, "fastapi", ret, e) < 0) {
@@ -221,18 +220,20 @@ static int write_nginx_files(const struct server *s, const char *conf, struct er
     (void)str_format(path, sizeof(path), "%s/health", s->folder);
     FILE *page = fopen(path, "we");
     FILE *f = fopen(conf, "we");
-    bool ok = page != NULL && f != NULL && fputs("{\"status\":\"healthy\"}", page) >= 0 &&
-              fprintf(f,
-                      "daemon off;\nworker_processes 1;\nuser root;\npid %s/pid;\nerror_log stderr warn;\n"
-                      "events { worker_connections 4096; }\n"
-                      "http {\n  access_log off;\n  sendfile on;\n  default_type application/json;\n"
-                      "  keepalive_requests 1000000000;\n  keepalive_timeout 600s;\n"
-                      "  client_body_temp_path %s/body;\n  proxy_temp_path %s/proxy;\n"
-                      "  fastcgi_temp_path %s/fastcgi;\n  uwsgi_temp_path %s/uwsgi;\n"
-                      "  scgi_temp_path %s/scgi;\n"
-                      "  server { listen 127.0.0.1:%u backlog=4096; root %s; }\n}\n",
-                      s->folder, s->folder, s->folder, s->folder, s->folder, s->folder, s->port,
-                      s->folder) > 0;
+    bool ok =
+        page != NULL && f != NULL && fputs("{\"status\":\"healthy\"}", page) >= 0 &&
+        fprintf(
+            f,
+            "daemon off;\nworker_processes 1;\nuser root;\npid %s/pid;\nerror_log stderr warn;\n"
+            "events { worker_connections 4096; }\n"
+            "http {\n  access_log off;\n  sendfile on;\n  default_type application/json;\n"
+            "  keepalive_requests 1000000000;\n  keepalive_timeout 600s;\n"
+            "  client_body_temp_path %s/body;\n  proxy_temp_path %s/proxy;\n"
+            "  fastcgi_temp_path %s/fastcgi;\n  uwsgi_temp_path %s/uwsgi;\n"
+            "  scgi_temp_path %s/scgi;\n"
+            "  server { listen 127.0.0.1:%u backlog=4096; root %s; }\n}\n",
+            s->folder, s->folder, s->folder, s->folder, s->folder, s->folder, s->port,
+            s->folder) > 0;
     ok = (page == NULL || fclose(page) == 0) && ok;
     ok = (f == NULL || fclose(f) == 0) && ok;
     return ok ? 0 : err_sys(e, errno, "write %s", conf);

@@ -347,7 +347,9 @@ static void stream(struct api_call *call, const struct store_execution *record, 
     };
 
     call_sse_begin(call);
-    if (x != NULL && !execution_state_is_final(record->status)) {
+    if (call_is_head(call)) {
+        call_end(call);
+    } else if (x != NULL && !execution_state_is_final(record->status)) {
         follow(&s);
     } else {
         replay(&s);

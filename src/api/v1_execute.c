@@ -14,8 +14,8 @@
 #include "api/v1_shape.h"
 #include "base/str.h"
 
-#define HANDLER_TIMEOUT_S 300      /* of an event without a usable __timeout */
-#define HANDLER_TIMEOUT_MAX_S 3600 /* and the most it may ask for */
+#define HANDLER_TIMEOUT_MS 300000UL      /* of an event without a usable __timeout */
+#define HANDLER_TIMEOUT_MAX_MS 3600000UL /* and the most it may ask for */
 
 /* In ms. `__timeout` of an event wins over `timeout`; both may be absent. */
 static uint64_t timeout_of(const struct service *svc, const json_t *body, bool is_handler)
@@ -24,17 +24,17 @@ static uint64_t timeout_of(const struct service *svc, const json_t *body, bool i
     const json_t *asked = json_object_get(body, "timeout");
 
     if (is_handler && json_is_number(own)) {
-        double seconds = json_number_value(own);
-        if (!(seconds > 0)) {
-            return HANDLER_TIMEOUT_S * 1000;
+        double ms = json_number_value(own) * 1000.0;
+        if (!(ms > 0)) {
+            return HANDLER_TIMEOUT_MS;
         }
-        return seconds > HANDLER_TIMEOUT_MAX_S ? HANDLER_TIMEOUT_MAX_S * 1000ULL
-                                               : MAX((uint64_t)(seconds * 1000.0), (uint64_t)1);
+        return ms > (double)HANDLER_TIMEOUT_MAX_MS ? HANDLER_TIMEOUT_MAX_MS
+                                                   : MAX((uint64_t)ms, (uint64_t)1);
     }
     if (asked != NULL) {
         return (uint64_t)json_integer_value(asked) * 1000;
     }
-    return is_handler ? HANDLER_TIMEOUT_S * 1000 : service_config(svc)->execution_timeout_ms;
+    return is_handler ? HANDLER_TIMEOUT_MS : service_config(svc)->execution_timeout_ms;
 }
 
 static void set_kind(const json_t *body, struct execution_ask *ask)
@@ -73,7 +73,7 @@ static const char **args_of(const json_t *array)
 /* The request as it is kept: with the time limit that applies, rounded up to seconds. */
 static json_t *request_of(const json_t *body, uint64_t timeout_ms)
 {
-    json_t *request = json_copy((json_t *)(uintptr_t)body); /* shares the values */
+    json_t *request = json_copy((json_t *)body); /* shares the values */
 
     json_object_set_new(request, "timeout", json_integer((json_int_t)((timeout_ms + 999) / 1000)));
     return request;

@@ -218,17 +218,16 @@ static void set_place(json_t *to, json_t *box)
     json_object_set_new(to, "queue_position", json_null());
 }
 
-json_t *v1_session_json(struct v1_sessions *view, const struct store_session *r)
+json_t *v1_session_json(struct v1_sessions *view, const struct store_session *record)
 {
     struct husk_receipt receipt;
     struct err e;
-    bool has_box = false;
-    bool is_over = session_state_is_final(r->status);
+    bool is_over = session_state_is_final(record->status);
 
-    if (!is_over) {
-        AUTO_SESSION struct session *s = session_hold(view->svc, r->id, &e);
-        has_box = s != NULL && session_receipt(s, &receipt, &e) == 0;
-    }
+    AUTO_SESSION struct session *live = is_over ? NULL : session_hold(view->svc, record->id, &e);
+    bool has_box = live != NULL && session_receipt(live, &receipt, &e) == 0;
+    /* Work is noted in the store a little later than here. */
+    const struct store_session *r = live != NULL ? session_record(live) : record;
     json_t *spec = json_loads(r->spec, 0, NULL);
     json_t *to =
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "id", r->id, "session_id", r->id, "template_id",
@@ -343,7 +342,7 @@ bool v1_key_used(struct api_call *call, const char *scope, char ret[static STORE
 
 char **v1_env(const json_t *vars, struct err *e)
 {
-    json_t *object = (json_t *)(uintptr_t)vars; /* iterating changes nothing */
+    json_t *object = (json_t *)vars; /* iterating changes nothing */
     size_t n = json_object_size(vars);
     size_t bytes = (n + 1) * sizeof(char *);
     const char *name;

@@ -37,11 +37,11 @@ static json_t *result_so_far(struct execution *x)
 
     (void)execution_news(x, &start, &news);
     struct husk_result r = {
-        .out = news.out != NULL ? (char *)(uintptr_t)news.out : nothing,
+        .out = news.out != NULL ? (char *)news.out : nothing,
         .out_len = news.out_len,
-        .err = news.err != NULL ? (char *)(uintptr_t)news.err : nothing,
+        .err = news.err != NULL ? (char *)news.err : nothing,
         .err_len = news.err_len,
-        .displays = (struct husk_display *)(uintptr_t)news.displays,
+        .displays = (struct husk_display *)news.displays,
         .n_displays = news.n_displays,
     };
     json_t *result = result_json(&r);
@@ -58,7 +58,7 @@ json_t *v1_output_json(const struct husk_display *display)
     struct husk_result r = {
         .out = nothing,
         .err = nothing,
-        .displays = (struct husk_display *)(uintptr_t)display,
+        .displays = (struct husk_display *)display,
         .n_displays = 1,
     };
     json_t *result = result_json(&r);

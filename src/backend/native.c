@@ -411,6 +411,12 @@ static void wait_for_launcher(pid_t pid)
     (void)waitpid(pid, NULL, 0);
 }
 
+void native_hang_up(struct native *n)
+{
+    fd_close(&n->socket);
+    wake_all(n);
+}
+
 void native_close(struct native *n)
 {
     if (n == NULL) {

@@ -31,6 +31,7 @@ int native_attach(int socket, enum launcher_isolation least, struct native **ret
 int native_adopt(struct native *n,
                  void (*fn)(void *user, const struct launcher_rep *rep, struct fd_set_msg *fds),
                  void *user, struct err *e);
+void native_hang_up(struct native *n); /* says nothing more: every later call fails */
 void native_close(struct native *n); /* ends the launcher and with it every box; NULL is fine */
 
 int native_fd(const struct native *n);         /* readable when native_next() may have something */

@@ -41,7 +41,7 @@ static int send_socket(struct channel *control, int theirs, struct err *e)
 
 static int start_worker(struct box_files *f, struct channel *control, struct err *e)
 {
-    struct files_head head;
+    struct files_head head = {0};
     const char *body;
     int pair[2];
 
@@ -57,9 +57,10 @@ static int start_worker(struct box_files *f, struct channel *control, struct err
     if (r < 0 && f->status == FILES_LOST) {
         return err_set(e, ERR_LIMIT, "the box has no room for a file worker, or has ended");
     }
-    return r < 0                      ? -1
-           : head.type == FILES_READY ? 0
-                                      : box_files_fail(f, FILES_PROTOCOL, 0, NULL, e);
+    if (r < 0) {
+        return -1;
+    }
+    return head.type == FILES_READY ? 0 : box_files_broke_rules(f, e);
 }
 
 struct box_files *box_files_open(struct channel *control, struct err *e)

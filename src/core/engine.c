@@ -270,6 +270,7 @@ int engine_attach(int socket, const struct husk_options *options, struct husk_en
         return err_sys(e, ENOMEM, "open the engine");
     }
     engine->epoll = -1;
+    engine->attached = socket >= 0;
     if (open_engine(options, socket, engine, e) < 0) {
         husk_close(engine);
         return -1;
@@ -372,6 +373,10 @@ void husk_close(struct husk_engine *engine)
     while (engine->pump != NULL) {
         fiber_wake(engine->pump);
         fiber_run();
+    }
+    /* A supervised launcher keeps what it was asked to keep: then nobody is told to stop anything. */
+    if (engine->native != NULL && engine->attached) {
+        native_hang_up(engine->native);
     }
     while (engine->templates != NULL) {
         live_close(engine, engine->templates);

@@ -110,6 +110,7 @@ struct husk_engine {
     struct fiber *pump; /* takes launcher events where fibers wait for them */
     bool lost;          /* the launcher is gone */
     bool closing;
+    bool attached; /* the launcher is not ours to end */
     struct fiber *pool_keeper; /* refills pools where fibers take from them */
     uint32_t adaptive_max;     /* > 0: a box that no pool has makes one of at most so many */
 };

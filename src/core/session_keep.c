@@ -22,6 +22,7 @@ struct context_note {
 struct cell_note {
     uint8_t token[FRAME_TOKEN_SIZE];
     uint64_t started_ms;
+    uint32_t timeout_ms;
     char tag[33];
 };
 
@@ -85,7 +86,8 @@ void session_drop_context(struct husk_session *s, const struct context *c)
 void session_keep_cell(const struct cell *c, const char *tag)
 {
     const int fds[] = {c->pipes[1], c->pipes[2]};
-    struct cell_note note = {.started_ms = clock_ms()};
+    struct cell_note note = {.started_ms = clock_ms(),
+                             .timeout_ms = (uint32_t)MIN(c->run.limits.timeout_ms, UINT32_MAX)};
 
     if (c->session->kept && c->pipes[1] >= 0 && c->pipes[2] >= 0) {
         memcpy(note.token, c->run.token, sizeof(note.token));
@@ -94,10 +96,10 @@ void session_keep_cell(const struct cell *c, const char *tag)
     }
 }
 
-void session_drop_cell(const struct cell *c)
+void session_drop_cell(struct husk_session *s, uint32_t context)
 {
-    if (c->session != NULL && c->session->kept) {
-        put(c->session, KEEP_CELLS + index_of(c->session, c->context), NULL, 0, NULL, 0);
+    if (s->kept) {
+        put(s, KEEP_CELLS + context, NULL, 0, NULL, 0);
     }
 }
 
@@ -154,6 +156,7 @@ bool session_adopt_slot(struct husk_session *s, const struct launcher_rep *rep,
         memcpy(&note, rep->kept.note, sizeof(note));
         *ret_cell = (struct kept_cell){.context = slot - KEEP_CELLS,
                                        .started_ms = note.started_ms,
+                                       .timeout_ms = note.timeout_ms,
                                        .out = take_fd(&fds->fds[0]),
                                        .err = take_fd(&fds->fds[1])};
         memcpy(ret_cell->token, note.token, sizeof(note.token));

@@ -108,7 +108,7 @@ static int receive_into(struct agent *a, int fd)
 
 static int serve_write(struct agent *a)
 {
-    struct agent_file file;
+    struct agent_file file = {.dir = -1, .fd = -1};
     const char *name;
     bool is_new;
     AUTO_CLOSE int dir =

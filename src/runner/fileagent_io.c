@@ -27,9 +27,10 @@ int agent_recv(struct agent *a, struct files_head *head)
     char raw[sizeof(*head)];
 
     int r = recv_all(a->sock, raw, sizeof(raw));
-    if (r == 0) {
-        r = files_msg_get_head(raw, false, head);
+    if (r < 0) {
+        return r;
     }
+    r = files_msg_get_head(raw, false, head);
     return r < 0 ? r : recv_all(a->sock, a->body, head->len);
 }
 

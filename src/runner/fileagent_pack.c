@@ -275,9 +275,8 @@ int agent_unpack(struct agent *a)
     }
     if (r == 0) {
         a->text[0] = '\0';
-    } else if (reader.problem != NULL && str_format(a->text, sizeof(a->text), "%.2000s: %s",
-                                                    reader.name, reader.problem) < 0) {
-        a->text[0] = '\0';
+    } else if (reader.problem != NULL) {
+        (void)str_format(a->text, sizeof(a->text), "%.2000s: %s", reader.name, reader.problem);
     }
     tar_reader_release(&reader);
     close(u.top);

@@ -4,7 +4,8 @@
  *
  * A session whose box the launcher kept goes on as if nothing had happened, and so does the cell that runs in it. A session whose
  * box is gone gets a new one when it is next used, with the files that were saved. An execution that was under way and
- * whose end nobody can know is `lost`; one that had not begun is as well, since it may have: nothing is repeated.
+ * whose end nobody can know is `lost`, with the output that was seen of it; one that had not begun is as well, since it may
+ * have: nothing is repeated.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "core/result_parts.h"
 #include "service/impl.h"
 
 /* One box that came back. */
@@ -21,7 +23,7 @@ struct found {
     struct guest *guest;
     struct husk_session *box;
     char tag[LAUNCHER_NOTE_MAX];
-    struct kept_cell cells[4];
+    struct kept_cell cells[CONTEXTS_MAX];
     size_t n_cells;
 };
 
@@ -110,8 +112,11 @@ static int adopt_session(void *user, const struct store_session *row, struct err
     read_spec(s);
     s->record.epoch = svc->figures.epoch;
     session_touch(s);
+    /* Its age goes on; unsigned numbers make a birth before the machine's start come out right. */
+    s->born_ms -= (uint64_t)MAX(clock_wall_ms() - row->created_ms, (int64_t)0);
     if (f != NULL) {
         s->box = TAKE_PTR(f->box);
+        s->dirty = s->persistent; /* the other daemon may have died before it saved the last change */
         if (engine_limits(&s->limits, &s->box->guest->live->def.info.limits, &s->box->limits, e) <
             0) {
             e->code = ERR_NONE; /* they were accepted once */
@@ -145,22 +150,34 @@ static bool resume_cell(struct adoption *a, struct session *s, const struct stor
             kept->tag[0] = '\0';
             x->stored = true;
             x->rich = true; /* whatever it was asked for is taken */
-            spool_load(x);
+            spool_read(a->svc, x->id, &x->out, &x->err);
+            x->variables = calloc(1, sizeof(*x->variables)); /* likewise */
+            x->kind = str_eq(row->kind, "command") ? EXECUTE_COMMAND : EXECUTE_CODE;
             x->context = x->kept->context;
             x->code = strdup("");
-            x->timeout_ms = a->svc->config->execution_timeout_ms;
-            json_t *request = json_loads(row->request, 0, NULL);
-            if (json_is_integer(json_object_get(request, "timeout"))) {
-                x->timeout_ms =
-                    (uint64_t)json_integer_value(json_object_get(request, "timeout")) * 1000;
-            }
-            json_decref(request);
+            x->timeout_ms = x->kept->timeout_ms;
             bool ok = execution_begin(x, &e) == 0;
             execution_release(x);
             return ok;
         }
     }
     return false;
+}
+
+/* What was seen of it stays: somebody may have read it. */
+static char *lost_result(struct service *svc, const char *id)
+{
+    AUTO_BUF struct buf out = BUF_INIT(svc->config->output_keep_bytes);
+    AUTO_BUF struct buf err = BUF_INIT(svc->config->output_keep_bytes);
+
+    spool_read(svc, id, &out, &err);
+    json_t *result = json_pack("{s:i, s:o, s:o, s:{s:s, s:s, s:n}}", "exit_code", 125, "stdout",
+                               result_text(out.data, out.len), "stderr",
+                               result_text(err.data, err.len), "error", "type", "lost", "message",
+                               "the server was restarted while it was under way", "traceback");
+    char *text = json_dumps(result, JSON_COMPACT);
+    json_decref(result);
+    return text;
 }
 
 static int settle_execution(void *user, const struct store_execution *row, struct err *e)
@@ -176,12 +193,12 @@ static int settle_execution(void *user, const struct store_execution *row, struc
     if (b == NULL) {
         return err_set(e, ERR_SYSTEM, "out of memory");
     }
+    AUTO_FREE char *result = lost_result(a->svc, row->id);
     struct store_execution next = *row;
     next.status = EXECUTION_LOST;
     next.epoch = a->svc->figures.epoch;
     next.ended_ms = clock_wall_ms();
-    next.result = "{\"exit_code\":125,\"error\":{\"type\":\"lost\",\"message\":\"the server was restarted while it "
-                  "was under way\",\"traceback\":null}}";
+    next.result = result != NULL ? result : "{}";
     store_move_execution(b, row->status, &next);
     a->svc->figures.executions_ended[EXECUTION_LOST]++;
     return store_commit(b, NULL, NULL, e);
@@ -234,6 +251,8 @@ int service_adopt(struct service *svc, struct err *e)
     free_rest(&a);
     if (r == 0) {
         settle_sessions(svc);
+        spool_sweep(svc);
+        workspace_sweep(svc);
         if (HASH_COUNT(svc->sessions) > 0) {
             log_info("sessions_found", "sessions=%u boxes=%llu", HASH_COUNT(svc->sessions),
                      (unsigned long long)svc->figures.readopted);

@@ -16,6 +16,11 @@ const struct store_execution *execution_record(const struct execution *x)
     return &x->record;
 }
 
+bool execution_is_durable(const struct execution *x)
+{
+    return x->durable;
+}
+
 size_t execution_queue_position(const struct execution *x)
 {
     return x->runner != NULL ? gate_position(&x->svc->gate, x->runner) : 0;
@@ -202,6 +207,7 @@ static struct execution *revive(struct session *s, const char *id, struct err *e
     x = execution_new(s, row);
     if (x != NULL) {
         x->stored = true;
+        x->durable = row->ended_ms != 0;
         x->record.result = row->result != NULL ? text_copy(row->result) : NULL;
     } else {
         err_sys(e, ENOMEM, "execution");

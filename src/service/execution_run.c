@@ -14,7 +14,8 @@
 #include "base/str.h"
 #include "service/impl.h"
 
-#define COMMAND_TURN 63 /* commands run in a context of their own; this turn keeps them apart from each other */
+#define RECORD_TRIES 6 /* a disk may be full for a moment */
+#define RECORD_PAUSE_MS 400
 
 static void on_output(void *user, enum husk_stream stream, const char *data, size_t n)
 {
@@ -47,11 +48,31 @@ static void note_running(struct execution *x)
     }
 }
 
+/* Until the disk takes it, or our patience ends. */
+static void store_end(struct execution *x, const struct store_execution *next)
+{
+    struct err e = {0};
+
+    for (int i = 0; i < RECORD_TRIES; i++) {
+        struct store_batch *b = store_batch_new(x->svc->store);
+        if (b != NULL) {
+            store_put_session(b, &x->session->record);
+            store_put_execution(b, next);
+            if (service_commit(x->svc, b, NULL, &e) == 0) {
+                x->stored = true;
+                x->durable = true;
+                return;
+            }
+        }
+        fiber_sleep(RECORD_PAUSE_MS);
+    }
+    log_error("result_not_recorded", "execution=%s: %s", x->id, e.msg);
+}
+
 /* The end, durable before anybody hears of it. */
 static void note_end(struct execution *x, int state, json_t *result)
 {
     struct store_execution next = x->record;
-    struct err e = {0};
     char *text = result != NULL ? json_dumps(result, JSON_COMPACT) : NULL;
 
     json_decref(result);
@@ -60,16 +81,7 @@ static void note_end(struct execution *x, int state, json_t *result)
     next.result = text != NULL ? text : strdup("{}");
     next.out_bytes = (int64_t)x->out.len;
     next.err_bytes = (int64_t)x->err.len;
-    struct store_batch *b = store_batch_new(x->svc->store);
-    if (b != NULL) {
-        store_put_session(b, &x->session->record);
-        store_put_execution(b, &next);
-        if (service_commit(x->svc, b, NULL, &e) < 0) {
-            log_error("result_not_recorded", "execution=%s: %s", x->id, e.msg);
-        } else {
-            x->stored = true;
-        }
-    }
+    store_end(x, &next);
     x->record = next;
     spool_remove(x);
     x->svc->figures.executions_ended[state]++;
@@ -172,6 +184,11 @@ static int run_alone(struct execution *x, const struct husk_spec *base, struct e
     return 0;
 }
 
+static bool is_command(const struct execution *x)
+{
+    return x->kind == EXECUTE_COMMAND || str_eq(x->record.language, "shell");
+}
+
 /* The command, as Python code that runs it and ends as it ends. */
 static char *command_code(const struct execution *x)
 {
@@ -222,9 +239,6 @@ static int run_cell(struct execution *x, uint32_t context, const struct husk_spe
     if (r == 0) {
         r = cell_finish(&cell, &x->result, e);
     }
-    if (r == 0) {
-        session_drop_cell(&cell);
-    }
     cell_release(&cell);
     return r;
 }
@@ -241,7 +255,9 @@ static int run_command(struct execution *x, const struct husk_spec *base, struct
     if (code == NULL) {
         return err_sys(e, ENOMEM, "command");
     }
-    if (session_fresh_context(box, &context, &h) < 0) {
+    if (x->kept != NULL) {
+        context = x->context; /* it runs there already */
+    } else if (session_fresh_context(box, &context, &h) < 0) {
         return err_set(e, err_find(h.type), "%s", h.message);
     }
     spec.kind = HUSK_SCRIPT;
@@ -254,24 +270,36 @@ static int run_command(struct execution *x, const struct husk_spec *base, struct
     return r;
 }
 
-static int run_in_session(struct execution *x, const struct husk_spec *spec, struct err *e)
+/* One at a time in each context, in the order in which they came. */
+static int run_in_context(struct execution *x, const struct husk_spec *spec, struct err *e)
 {
     struct session *s = x->session;
-    bool is_command = x->kind == EXECUTE_COMMAND || str_eq(x->record.language, "shell");
-    uint32_t turn = is_command && x->kept == NULL ? COMMAND_TURN : x->context;
     int64_t patience = (int64_t)x->svc->config->queue_timeout_ms;
 
-    if (turn_take(s, turn, patience, &x->cancel, e) < 0) {
+    if (turn_take(s, x->context, patience, &x->cancel, e) < 0) {
         return -1;
     }
-    s->turns[turn % SESSION_CONTEXTS_MAX].execution = x;
+    s->turns[x->context].execution = x;
     int r = session_box(s, e);
     if (r == 0) {
         note_running(x);
-        r = is_command && x->kept == NULL ? run_command(x, spec, e)
-                                          : run_cell(x, x->context, spec, e);
+        r = run_cell(x, x->context, spec, e);
     }
-    turn_give(s, turn);
+    x->has_turn = true; /* until its end is recorded: the next one may not push its last word aside */
+    return r;
+}
+
+static int run_in_session(struct execution *x, const struct husk_spec *spec, struct err *e)
+{
+    struct session *s = x->session;
+    int r;
+
+    if (!is_command(x)) {
+        r = run_in_context(x, spec, e);
+    } else if ((r = session_box(s, e)) == 0) {
+        note_running(x);
+        r = run_command(x, spec, e);
+    }
     s->dirty = true;
     return r;
 }
@@ -360,6 +388,12 @@ static void live(void *user)
     x->runner = NULL;
     session_touch(s);
     conclude(x, r, &e);
+    if (x->has_turn) {
+        if (s->box != NULL) {
+            session_drop_cell(s->box, x->context);
+        }
+        turn_give(s, x->context);
+    }
     end_ephemeral(s);
     s->working--;
     svc->fibers--;

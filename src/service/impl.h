@@ -57,6 +57,7 @@ struct session {
     uint64_t born_ms;    /* clock_ms() */
     uint64_t active_ms;
     struct husk_session *box; /* persistent: its interpreter; NULL: none now */
+    size_t box_users;         /* fibers that wait with it in their hands: it must not go away */
     bool opening;             /* a fiber is making the box */
     struct fiber_queue opened;
     bool restarted; /* the interpreter is not the first one: variables are gone */
@@ -64,10 +65,12 @@ struct session {
     struct fiber_queue ended;
     size_t working; /* executions that run or wait */
     struct turn turns[SESSION_CONTEXTS_MAX];
-    struct box_files *files;
+    struct box_files *files;       /* one that nobody has taken; NULL: none */
+    struct husk_session *files_box; /* whose files were taken last */
     bool files_busy;
     struct fiber_queue files_line;
-    bool dirty; /* the workspace changed since it was last saved */
+    bool dirty;       /* the workspace changed since it was last saved */
+    uint64_t save_at; /* a save that failed is not tried again before this */
 };
 
 struct execution {
@@ -78,6 +81,7 @@ struct execution {
     char id[ID_SIZE];
     struct store_execution record; /* its texts are ours */
     bool stored;                   /* the store has a row */
+    bool durable;                  /* and its end is in it */
     enum execution_kind kind;
     char *code;
     size_t code_len;
@@ -89,6 +93,7 @@ struct execution {
     char *context_json;
     char **variables;
     uint32_t context;
+    bool has_turn; /* of that context */
     uint64_t timeout_ms;
     bool rich;
     bool cancel;             /* somebody wants it to end */
@@ -134,10 +139,13 @@ int workspace_save(struct session *s, struct err *e); /* waits */
 bool workspace_save_next(struct service *svc, uint64_t quiet_ms);
 int workspace_restore(struct session *s, struct err *e);
 void workspace_remove(struct service *svc, const char *session_id);
+void workspace_sweep(struct service *svc); /* half-written copies */
 
 /* spool.c */
 void spool_add(struct execution *x, enum husk_stream stream, const char *data, size_t n);
-void spool_load(struct execution *x); /* what an earlier daemon wrote */
+/* What an earlier daemon wrote, as far as it fits. */
+void spool_read(struct service *svc, const char *id, struct buf *out, struct buf *err);
+void spool_sweep(struct service *svc); /* files of executions that are over */
 void spool_remove(struct execution *x);
 
 /* reaper.c */

@@ -20,10 +20,12 @@ json_t *limits_json(const struct husk_limits *l)
 /* Only JSON that parses is passed on: it is a claim of the box. */
 static json_t *parse(const char *text)
 {
-    json_t *v = text != NULL
-                    ? json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL)
-                    : NULL;
+    const size_t flags = JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
+    json_t *v = text != NULL ? json_loads(text, flags, NULL) : NULL;
 
+    if (v == NULL && text != NULL) { /* whole numbers beyond 64 bits are kept as far as they can be */
+        v = json_loads(text, flags | JSON_DECODE_INT_AS_REAL, NULL);
+    }
     return v != NULL ? v : json_null();
 }
 

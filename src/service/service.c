@@ -192,7 +192,13 @@ int service_open(const struct service_options *options, struct service **ret, st
 void service_save(struct service *svc)
 {
     uint64_t until = clock_ms() + SAVE_PATIENCE_MS;
+    struct session *s;
+    struct session *next;
 
+    HASH_ITER(hh, svc->sessions, s, next)
+    {
+        s->save_at = 0; /* the last chance */
+    }
     while (!svc->engine->lost && clock_ms() < until && workspace_save_next(svc, 0)) {
     }
 }

@@ -177,6 +177,8 @@ struct execution *execution_hold(struct service *svc, const char *id);
 void execution_release(struct execution *x);
 
 const struct store_execution *execution_record(const struct execution *x);
+/* False for one that is over: its end could not be written, so nothing about it may be promised. */
+bool execution_is_durable(const struct execution *x);
 size_t execution_queue_position(const struct execution *x); /* 0: it runs or is over */
 
 int execution_wait(struct execution *x, int64_t timeout_ms); /* waits for its end: 0, -ETIMEDOUT */

@@ -69,7 +69,7 @@ int session_box(struct session *s, struct err *e)
 int turn_take(struct session *s, uint32_t context, int64_t timeout_ms, const bool *cancel,
               struct err *e)
 {
-    struct gate *gate = &s->turns[context % SESSION_CONTEXTS_MAX].gate;
+    struct gate *gate = &s->turns[context].gate;
 
     gate->places = 1;
     int r = gate_wait(gate, timeout_ms, cancel);
@@ -86,7 +86,7 @@ int turn_take(struct session *s, uint32_t context, int64_t timeout_ms, const boo
 
 void turn_give(struct session *s, uint32_t context)
 {
-    struct turn *t = &s->turns[context % SESSION_CONTEXTS_MAX];
+    struct turn *t = &s->turns[context];
 
     t->execution = NULL;
     gate_leave(&t->gate);
@@ -216,22 +216,28 @@ struct box_files *session_files_take(struct session *s, struct err *e)
         return NULL;
     }
     s->files_busy = true;
-    if (s->files == NULL) {
-        s->files = box_files_open(session_control(s->box), e);
+    s->files_box = s->box;
+    struct box_files *files = TAKE_PTR(s->files); /* whoever has it owns it: the session may end meanwhile */
+    if (files == NULL) {
+        s->opening = true; /* the box must stay until it is open */
+        files = box_files_open(session_control(s->box), e);
+        s->opening = false;
+        fiber_queue_wake_all(&s->opened);
     }
-    if (s->files == NULL) {
+    if (files == NULL) {
         s->files_busy = false;
         (void)fiber_queue_wake(&s->files_line);
     }
     session_touch(s);
-    return s->files;
+    return files;
 }
 
 void session_files_give(struct session *s, struct box_files *files, bool changed)
 {
-    if (files != NULL && !box_files_is_usable(files)) {
+    if (s->ending || s->box == NULL || s->box != s->files_box || !box_files_is_usable(files)) {
         box_files_close(files);
-        s->files = NULL;
+    } else {
+        s->files = files;
     }
     s->dirty = s->dirty || changed;
     s->files_busy = false;

@@ -4,8 +4,10 @@
  *
  * Should this process be killed, its successor begins where this one stopped. The files go when the result is recorded.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -15,9 +17,9 @@
 
 static const char *const suffixes[] = {".out", ".err"};
 
-static int path_of(const struct execution *x, size_t which, char *ret, size_t size)
+static int path_of(const struct service *svc, const char *id, size_t which, char *ret, size_t size)
 {
-    return str_format(ret, size, "%s/spool/%s%s", x->svc->config->data, x->id, suffixes[which]);
+    return str_format(ret, size, "%s/spool/%s%s", svc->config->data, id, suffixes[which]);
 }
 
 void spool_add(struct execution *x, enum husk_stream stream, const char *data, size_t n)
@@ -29,7 +31,7 @@ void spool_add(struct execution *x, enum husk_stream stream, const char *data, s
         return;
     }
     if (x->spool[which] == 0) { /* descriptor 0 is taken, so 0 means none */
-        int fd = path_of(x, which, path, sizeof(path)) < 0
+        int fd = path_of(x->svc, x->id, which, path, sizeof(path)) < 0
                      ? -1
                      : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
         x->spool[which] = fd;
@@ -41,15 +43,15 @@ void spool_add(struct execution *x, enum husk_stream stream, const char *data, s
     }
 }
 
-void spool_load(struct execution *x)
+void spool_read(struct service *svc, const char *id, struct buf *out, struct buf *err)
 {
-    struct buf *to[] = {&x->out, &x->err};
+    struct buf *to[] = {out, err};
     char path[4400];
     char chunk[16384];
 
     for (size_t i = 0; i < ARRAY_LEN(to); i++) {
         AUTO_CLOSE int fd =
-            path_of(x, i, path, sizeof(path)) < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+            path_of(svc, id, i, path, sizeof(path)) < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
         ssize_t n;
         while (fd >= 0 && (n = read(fd, chunk, sizeof(chunk))) > 0) {
             (void)buf_add(to[i], chunk, MIN((size_t)n, to[i]->max - to[i]->len));
@@ -66,9 +68,30 @@ void spool_remove(struct execution *x)
             fd_close(&x->spool[i]);
             x->spool[i] = 0;
         }
-        if ((x->kept != NULL || x->spooled) && path_of(x, i, path, sizeof(path)) == 0 &&
-            unlink(path) < 0 && errno != ENOENT) {
+        if ((x->kept != NULL || x->spooled) &&
+            path_of(x->svc, x->id, i, path, sizeof(path)) == 0 && unlink(path) < 0 &&
+            errno != ENOENT) {
             log_warn("spool_not_removed", "execution=%s", x->id);
         }
     }
+}
+
+void spool_sweep(struct service *svc)
+{
+    char path[4400];
+
+    DIR *dir = str_format(path, sizeof(path), "%s/spool", svc->config->data) < 0 ? NULL : opendir(path);
+    if (dir == NULL) {
+        return;
+    }
+    for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        const char *dot = strrchr(entry->d_name, '.');
+        size_t n = dot != NULL ? (size_t)(dot - entry->d_name) : 0;
+        const struct execution *x;
+        HASH_FIND(hh, svc->executions, entry->d_name, n, x);
+        if (n > 1 && x == NULL && unlinkat(dirfd(dir), entry->d_name, 0) < 0) {
+            log_warn("spool_not_removed", "file=%s", entry->d_name);
+        }
+    }
+    closedir(dir);
 }

@@ -5,10 +5,12 @@
  * A workspace lives in its box, in memory, with a size limit. Its copy is written by our worker inside the box (core/box_files.h): nobody out
  * here walks what the box can rearrange. Written to a temporary name, synced, renamed, so that there is always one whole copy.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -17,6 +19,8 @@
 #include "base/str.h"
 #include "core/box_files.h"
 #include "service/impl.h"
+
+#define RETRY_MS 10000 /* a full disk must not keep us busy */
 
 static int path_of(struct service *svc, const char *id, const char *suffix, char *ret, size_t size,
                    struct err *e)
@@ -71,6 +75,7 @@ int workspace_save(struct session *s, struct err *e)
     }
     if (r < 0) {
         s->dirty = true;
+        s->save_at = clock_ms() + RETRY_MS;
         (void)unlink(temporary);
     }
     return r;
@@ -86,12 +91,12 @@ bool workspace_save_next(struct service *svc, uint64_t quiet_ms)
     HASH_ITER(hh, svc->sessions, s, next)
     {
         bool quiet = s->working == 0 && !s->files_busy && now - s->active_ms >= quiet_ms;
-        if (s->dirty && s->persistent && s->box != NULL && !s->ending && quiet) {
+        if (s->dirty && s->persistent && s->box != NULL && !s->ending && quiet &&
+            now >= s->save_at) {
             uint64_t active = s->active_ms;
             session_ref(s);
             if (workspace_save(s, &e) < 0) {
                 log_warn("workspace_not_saved", "session=%s: %s", s->id, e.msg);
-                s->dirty = false; /* until it changes again: a full disk must not keep us busy */
             }
             s->active_ms = active; /* our own work is none of the session's */
             session_release(s);
@@ -123,6 +128,24 @@ int workspace_restore(struct session *s, struct err *e)
     box_files_close(files);
     fd_close(&fd);
     return r;
+}
+
+void workspace_sweep(struct service *svc)
+{
+    char path[4400];
+
+    DIR *dir = str_format(path, sizeof(path), "%s/workspaces", svc->config->data) < 0 ? NULL
+                                                                                      : opendir(path);
+    if (dir == NULL) {
+        return;
+    }
+    for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        const char *dot = strrchr(entry->d_name, '.');
+        if (dot != NULL && str_eq(dot, ".new") && unlinkat(dirfd(dir), entry->d_name, 0) < 0) {
+            log_warn("workspace_not_removed", "file=%s", entry->d_name);
+        }
+    }
+    closedir(dir);
 }
 
 void workspace_remove(struct service *svc, const char *session_id)

@@ -214,6 +214,11 @@ static void expect_data(struct tar_reader *r, int state, uint64_t size)
     r->state = size > 0 ? state : HEADER;
 }
 
+static bool is_one_of(char type, const char *types)
+{
+    return type != '\0' && strchr(types, type) != NULL;
+}
+
 static int take_header(struct tar_reader *r)
 {
     uint64_t mode;
@@ -232,7 +237,7 @@ static int take_header(struct tar_reader *r)
     if (get_number(r, f_size, &size) < 0 || get_number(r, f_mode, &mode) < 0) {
         return tar_refuse(r, "a number in its header is malformed");
     }
-    if (memchr("xgLK", type, 4) != NULL) {
+    if (is_one_of(type, "xgLK")) {
         if (size == 0 || size > TAR_EXTENDED_MAX) {
             return tar_refuse(r, "an extended header of unusable size");
         }
@@ -242,7 +247,7 @@ static int take_header(struct tar_reader *r)
         return 0;
     }
     take_names(r, posix);
-    if (type != '\0' && memchr("0125", type, 4) == NULL) {
+    if (type != '\0' && !is_one_of(type, "0125")) {
         return tar_refuse(r, "neither file, directory nor link");
     }
     r->size = r->has_size ? r->size : size;

@@ -69,7 +69,7 @@ static int put_zeros(struct buf *b, size_t n)
 static int put_record(struct buf *records, const char *key, const char *value)
 {
     size_t rest = strlen(key) + strlen(value) + 3; /* space, '=', newline */
-    size_t len = rest + 1;
+    size_t len;
 
     for (size_t digits = 1;; digits++) {
         len = rest + digits;

@@ -240,3 +240,16 @@ def test_the_same_key_streams_the_same_execution(v1: Api) -> None:
     again = list(v1.events("POST", path, body, headers))
     assert text_of(first) == text_of(again) == "n is 1\n"
     assert first[-2].data["id"] == again[-2].data["id"]
+
+
+def test_head_does_not_wait_for_the_end(v1: Api) -> None:
+    s = v1.session()
+    x = v1.start(s, "print('on', flush=True)\nwhile True: pass", timeout=600)
+    v1.wait_output(x, "on")
+    connection = v1.connect()
+    for _ in range(2):
+        connection.request("HEAD", f"/api/v1/executions/{x}/events")
+        answer = connection.getresponse()
+        assert answer.status == 200 and answer.read() == b""
+    connection.close()
+    assert v1.post(f"/executions/{x}/cancel")["status"] == "cancelled"

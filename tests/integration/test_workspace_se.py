@@ -163,11 +163,13 @@ def test_python_keeps_its_state(se: Se, shared: str) -> None:
 
 
 def test_output_variables(se: Se, shared: str) -> None:
-    code = "n = 1.5\ns = 'ä'\nd = {'k': [1, None]}\nobj = object()\nbig = 10**30"
+    code = "n = 1.5; s = 'ä'; d = {'k': [1, None]}; obj = object(); big = 10**30"
     got = se.python(shared, code, output_params=["n", "s", "d", "obj", "missing"])
     values = got["output_variables"]
     assert values.pop("obj").startswith("<object object")
     assert values == {"n": 1.5, "s": "ä", "d": {"k": [1, None]}}
+    odd = se.python(shared, "z = chr(0); f = 0.1", output_params=["n", "big", "z", "f"])
+    assert odd["output_variables"] == {"n": 1.5, "big": 1e30, "z": "\0", "f": 0.1}
     assert "output_variables" not in se.python(shared, "x = 1")
     assert se.python(shared, "x = 1", output_params=[])["output_variables"] == {}
     assert se.python(shared, "raise ValueError", output_params=["n"])["returncode"] == 1
@@ -180,6 +182,13 @@ def test_python_that_fails(se: Se, shared: str) -> None:
     assert "SyntaxError" in se.python(shared, "def")["stderr"]
     got = se.python(shared, "import sys; print('e', file=sys.stderr); sys.exit(3)")
     assert (got["returncode"], got["stderr"]) == (3, "e\n")
+
+
+def test_output_of_any_bytes(se: Se, shared: str) -> None:
+    got = se.python(shared, "import os; n = os.write(1, b'a\\0b\\xff\\n')")
+    assert (got["stdout"], got["returncode"]) == ("a\0b\ufffd\n", 0)
+    body = se.handler("def handler(e):\n    print('a\\0b')\n    return chr(0)").body
+    assert (body["stdout"], body["result"]) == ("a\0b\n", "\0")
 
 
 def test_args_and_filename(se: Se, shared: str) -> None:

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* P10: one more cell in a session that lives, by the library, beside the round trip that it cannot do without. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "echo.h"
+#include "match.h"
+#include "subject.h"
+
+#define CHUNK 25
+
+static int from_husk(const struct husk_error *h, struct err *e)
+{
+    return err_set(e, ERR_SYSTEM, "%s: %s", h->type, h->message);
+}
+
+static int cell_once(void *user, double *ret, struct err *e)
+{
+    const struct husk_spec spec = {.kind = HUSK_CELL, .code = CODE, .code_len = sizeof(CODE) - 1};
+    struct husk_result *result;
+    struct husk_error h;
+
+    uint64_t begun = clock_ns();
+    if (husk_session_run(user, 0, &spec, &result, &h) < 0) {
+        return from_husk(&h, e);
+    }
+    *ret = (double)(clock_ns() - begun) / 1e6;
+    bool right = result->status == HUSK_COMPLETED && str_eq(result->out, CODE_OUTPUT) &&
+                 str_eq(result->receipt.isolation, "full");
+    if (!right) {
+        err_set(e, ERR_PROTOCOL, "the cell %s, it printed \"%.60s\"",
+                husk_status_name(result->status), result->out);
+    }
+    husk_result_free(result);
+    return right ? 0 : -1;
+}
+
+/* Nothing is left to clear away after a cell, so nobody pauses. */
+static int run(struct world *w, struct subject *s, struct echo *echo, struct err *e)
+{
+    const struct husk_spec spec = {.template_name = s->template_name};
+    static struct peer exec_true;
+    struct husk_session *session;
+    struct husk_error h;
+    double ignored;
+
+    if (husk_session_open(s->engine, &spec, &session, &h) < 0) {
+        return from_husk(&h, e);
+    }
+    peer_true(&exec_true);
+    struct match m = {
+        .id = "P10",
+        .what = "n-th exec in a session",
+        .ours = {.name = "husk, live session",
+                 .unit = "ms",
+                 .chunk = CHUNK,
+                 .once = cell_once,
+                 .user = session},
+        .opponents = {{.contender = {.name = "unix socket round trip",
+                                     .unit = "ms",
+                                     .chunk = CHUNK,
+                                     .once = echo_once,
+                                     .user = echo},
+                       .bar = AT_MOST(15, 8)},
+                      opponent_of(&exec_true, CHUNK, NO_BAR)},
+        .n = 2,
+    };
+    int r = cell_once(session, &ignored, e); /* the n-th, not the first */
+    if (r == 0) {
+        r = match_run(w, &m, e);
+    }
+    husk_session_close(session);
+    return r;
+}
+
+int bench_session_exec(struct world *w, struct err *e)
+{
+    struct subject s = {.world = w, .template_name = "python", .code = CODE, .expect = CODE_OUTPUT};
+    struct echo echo = {.socket = -1};
+
+    int r = echo_unix(&echo, e);
+    if (r == 0) {
+        r = subject_open(&s, 0, e);
+    }
+    if (r == 0) {
+        r = run(w, &s, &echo, e);
+    }
+    subject_close(&s);
+    echo_close(&echo);
+    return r;
+}

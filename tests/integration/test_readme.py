@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The README's curls against a real server: what it prints is what comes back.
+
+A command is a line `$ curl ...`; the line below it is the answer. `...` in an answer stands for anything.
+"""
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+from husk_server import PATIENCE, ROOT, Server, server  # noqa: F401
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^\$ (curl .*)\n(.*)$", README, re.MULTILINE)
+
+
+def matches(printed: str, answer: str) -> bool:
+    """True if the answer is the printed one, with something in place of each `...`."""
+    pattern = ".*".join(re.escape(part) for part in printed.split("..."))
+    return re.fullmatch(pattern, answer, re.DOTALL) is not None
+
+
+def test_there_is_one_for_each_dialect() -> None:
+    for path in ("localhost:8000/run", "localhost:8000/api/v1/", "localhost:8000/workspace/se/"):
+        assert any(path in command for command, _ in EXAMPLES), path
+
+
+def test_a_wrong_answer_is_noticed() -> None:
+    assert matches('{"a":1,"b":...,"c":2}', '{"a":1,"b":[5],"c":2}')
+    assert not matches('{"a":1,"b":...,"c":2}', '{"a":1,"b":[5],"c":3}')
+    assert not matches('{"a":1}', '{"a":1} ')
+    assert not matches("a.c", "abc")
+
+
+@pytest.mark.parametrize("command, printed", EXAMPLES)
+def test_curl(server: Server, command: str, printed: str) -> None:  # noqa: F811
+    """In the order of the README: later ones use what earlier ones made."""
+    assert command.count("localhost:8000") == 1
+    done = subprocess.run(
+        command.replace("localhost:8000", f"127.0.0.1:{server.port}"),
+        shell=True,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert matches(printed, done.stdout), done.stdout
+
+
+def test_the_greeting_is_a_curl_that_works(server: Server) -> None:  # noqa: F811
+    """husk up prints the first one to try."""
+    commands = [line.strip() for line in server.lines if line.strip().startswith("curl ")]
+    assert len(commands) == 1
+    done = subprocess.run(commands[0], shell=True, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0
+    assert '"stdout":"42\\n"' in done.stdout, done.stdout

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contexts of /api/v1 against a real huskd: branch, checkpoint, restore, reset, interrupt."""
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from v1_client import Api, check_error, v1, v1_server  # noqa: F401
+
+
+def contexts(v1: Api, session: str) -> list[int]:
+    return [c["context_id"] for c in v1.get(f"/sessions/{session}/contexts")["items"]]
+
+
+def test_a_branch_goes_its_own_way(v1: Api) -> None:
+    s = v1.session()
+    v1.run(s, "x = [1]")
+    assert contexts(v1, s) == [0]
+    branch = v1.post(f"/sessions/{s}/contexts/0/branch")
+    assert branch.status == 201 and branch["parent_id"] == 0 and branch["state"] == "idle"
+    other = branch["context_id"]
+    assert sorted(contexts(v1, s)) == [0, other]
+    v1.run(s, "x.append(2)", context_id=other)
+    assert v1.run(s, "x")["return_value"] == [1]
+    in_branch = v1.run(s, "x", context_id=other)
+    assert in_branch["return_value"] == [1, 2] and in_branch["context_id"] == other
+
+
+def test_a_checkpoint_is_restored_any_number_of_times(v1: Api) -> None:
+    s = v1.session()
+    v1.run(s, "x = 1")
+    made = v1.post(f"/sessions/{s}/contexts/0/checkpoint")
+    assert made.status == 201 and made["context_id"] == 0
+    listed = v1.get(f"/sessions/{s}/contexts")["checkpoints"]
+    assert [c["checkpoint_id"] for c in listed] == [made["checkpoint_id"]]
+    for _ in range(2):
+        v1.run(s, "x = 99")
+        body = {"checkpoint_id": made["checkpoint_id"]}
+        back = v1.post(f"/sessions/{s}/contexts/0/restore", body)
+        assert back.status == 200 and back["context_id"] == 0
+        assert v1.run(s, "x")["return_value"] == 1
+
+
+def test_reset_forgets_variables_and_keeps_files(v1: Api) -> None:
+    s = v1.session()
+    v1.run(s, "x = 1\nopen('kept', 'w').write('yes')")
+    answer = v1.post(f"/sessions/{s}/reset", {})
+    assert answer.status == 200 and answer["state"] == "idle"
+    assert v1.run(s, "'x' in globals()")["return_value"] is False
+    assert v1.run(s, "open('kept').read()")["return_value"] == "yes"
+
+
+def test_reset_ends_what_runs(v1: Api) -> None:
+    s = v1.session()
+    x = v1.start(s, "print('on', flush=True)\nwhile True: pass", timeout=600)
+    v1.wait_output(x, "on")
+    assert v1.post(f"/sessions/{s}/reset").status == 200
+    assert v1.wait_status(x, "cancelled")
+    assert v1.run(s, "1 + 1")["return_value"] == 2
+
+
+def test_interrupt_stops_what_runs_and_keeps_variables(v1: Api) -> None:
+    s = v1.session()
+    v1.run(s, "x = 5")
+    x = v1.start(s, "print('on', flush=True)\nwhile True: pass", timeout=600)
+    v1.wait_output(x, "on")
+    busy = v1.get(f"/sessions/{s}/contexts")["items"][0]
+    assert busy["state"] == "running" and busy["execution_id"] == x
+    answer = v1.post(f"/sessions/{s}/interrupt", {"context_id": 0})
+    assert answer.body == {
+        "session_id": s,
+        "context_id": 0,
+        "interrupted": True,
+        "execution_id": x,
+    }
+    assert v1.wait_status(x, "failed", "cancelled")
+    assert v1.get(f"/executions/{x}")["error"]["type"] == "KeyboardInterrupt"
+    assert v1.run(s, "x")["return_value"] == 5
+
+
+def test_interrupt_of_nothing_says_so(v1: Api) -> None:
+    answer = v1.post(f"/sessions/{v1.session()}/interrupt")
+    assert answer.status == 200
+    assert answer["interrupted"] is False and answer["execution_id"] is None
+
+
+@pytest.mark.parametrize("action", ["checkpoint", "branch"])
+def test_copies_of_a_busy_context_are_refused(v1: Api, action: str) -> None:
+    s = v1.session()
+    x = v1.start(s, "print('on', flush=True)\nwhile True: pass", timeout=600)
+    v1.wait_output(x, "on")
+    check_error(v1.post(f"/sessions/{s}/contexts/0/{action}"), 409, "Conflict", "busy")
+    assert v1.post(f"/executions/{x}/cancel").status == 200
+
+
+@pytest.mark.parametrize(
+    "path,body",
+    [
+        ("contexts/7/checkpoint", None),
+        ("contexts/7/branch", None),
+        ("contexts/7/restore", {"checkpoint_id": 0}),
+        ("contexts/0/restore", {"checkpoint_id": 9}),
+        ("contexts/0/restore", {"checkpoint_id": 4294967295}),
+        ("contexts/65535/branch", None),
+        ("reset", {"context_id": 7}),
+        ("interrupt", {"context_id": 7}),
+        ("interrupt", {"context_id": 65535}),
+    ],
+)
+def test_a_context_that_is_not_there(v1: Api, path: str, body: Any) -> None:
+    check_error(v1.post(f"/sessions/{v1.session()}/{path}", body), 404, "NotFound")
+
+
+@pytest.mark.parametrize(
+    "path,body",
+    [
+        ("contexts/x/branch", None),
+        ("contexts/-1/branch", None),
+        ("contexts/65536/checkpoint", None),
+        ("contexts/0/restore", {}),
+        ("contexts/0/restore", {"checkpoint_id": -1}),
+        ("reset", {"context_id": "0"}),
+        ("interrupt", {"context": 0}),
+    ],
+)
+def test_wrong_contexts_are_refused(v1: Api, path: str, body: Any) -> None:
+    check_error(v1.post(f"/sessions/{v1.session()}/{path}", body), 422, "InvalidParameter")
+
+
+@pytest.mark.parametrize("path", ["interrupt", "reset", "contexts/0/branch"])
+def test_ephemeral_sessions_have_no_contexts(v1: Api, path: str) -> None:
+    s = v1.session(mode="ephemeral")
+    check_error(v1.post(f"/sessions/{s}/{path}"), 409, "Conflict")

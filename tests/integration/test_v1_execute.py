@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What executions of /api/v1 do, against a real huskd: code, commands, handlers, refusals."""
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from v1_client import Api, check_error, v1, v1_server  # noqa: F401
+
+LOOP = "print('on', flush=True)\nwhile True: pass"
+
+
+# ---- one interpreter ----
+
+
+def test_ten_executes_share_one_interpreter(v1: Api) -> None:
+    s = v1.session()
+    v1.run(s, "import math\ntotal = 0\ndef add(n):\n    global total\n    total += n")
+    v1.run(s, "class Box:\n    size = 3\nbox = Box()")
+    for n in range(1, 9):
+        result = v1.run(s, f"add({n})\ntotal")
+        assert result["return_value"] == n * (n + 1) // 2
+        assert result["status"] == "completed" and result["exit_code"] == 0
+    assert v1.run(s, "math.floor(box.size + 0.5)")["return_value"] == 3
+    assert v1.get(f"/sessions/{s}/executions")["total"] == 11
+
+
+def test_result_has_every_field(v1: Api) -> None:
+    s = v1.session()
+    code = "import sys\nprint('out')\nprint('err', file=sys.stderr)\n{'a': [1, None, 'x']}"
+    r = v1.run(s, code, timeout=33)
+    assert r["kind"] == "code" and r["language"] == "python" and r["code"] == code
+    assert r["timeout"] == 33 and r["context_id"] == 0 and r["session_id"] == s
+    assert r["stdout"] == "out\n" and r["stderr"] == "err\n"
+    assert r["return_value"] == {"a": [1, None, "x"]} and r["value"] == str(r["return_value"])
+    assert r["error"] is None and r["termination"]["cause"] == "exit"
+    assert r["metrics"]["duration_ms"] > 0 and r["metrics"]["peak_memory_mb"] > 0
+    assert r["execution_time"] == pytest.approx(r["metrics"]["duration_ms"] / 1000)
+    assert r["created_at"] <= r["started_at"] <= r["completed_at"]
+    assert r["receipt"]["isolation"] == "full"
+    for path in (f"/executions/{r['id']}", f"/executions/{r['id']}/result"):
+        assert v1.get(path).body == r
+
+
+def test_exception_is_a_result_and_the_session_survives(v1: Api) -> None:
+    s = v1.session()
+    v1.run(s, "x = 1")
+    r = v1.run(s, "print('before')\n1 / 0")
+    assert r["status"] == "failed" and r["exit_code"] == 1 and r["stdout"] == "before\n"
+    assert r["error"]["type"] == "ZeroDivisionError"
+    assert "1 / 0" in r["error"]["traceback"]
+    assert v1.run(s, "x")["return_value"] == 1
+    assert v1.run(s, "raise SystemExit(7)")["exit_code"] == 7
+    assert v1.run(s, "x")["return_value"] == 1
+
+
+def test_timeout_interrupts_and_keeps_state(v1: Api) -> None:
+    s = v1.session()
+    v1.run(s, "x = 'kept'")
+    r = v1.run(s, LOOP, timeout=1)
+    assert r["status"] == "timeout" and r["exit_code"] == 124 and r["stdout"] == "on\n"
+    assert r["termination"]["cause"] == "timeout" and r["metrics"]["duration_ms"] >= 1000
+    assert v1.run(s, "x")["return_value"] == "kept"
+
+
+def test_memory_limit_is_named(v1: Api) -> None:
+    s = v1.session(mode="ephemeral", memory="64Mi")
+    r = v1.run(s, "x = bytearray(500 << 20)")
+    assert r["status"] == "memory_exceeded" and r["exit_code"] in (1, 137)
+    assert r["termination"]["cause"] == "oom" and "64 MiB" in r["termination"]["limit"]
+
+
+def test_a_crash_is_a_result(v1: Api) -> None:
+    s = v1.session(mode="ephemeral")
+    r = v1.run(s, "import ctypes; ctypes.string_at(0)")
+    assert r["status"] == "crashed" and r["exit_code"] == 128 + 11
+
+
+def test_values_that_json_cannot_say(v1: Api) -> None:
+    s = v1.session()
+    assert v1.run(s, "object")["return_value"] is None
+    big = v1.run(s, "10 ** 30")
+    assert big["value"] == str(10**30) and big["status"] == "completed"
+    assert v1.run(s, "float('nan')")["return_value"] is None
+    assert v1.run(s, "'\\x00é'")["return_value"] == "\x00é"
+    assert v1.run(s, "x = 3")["value"] is None
+
+
+def test_output_that_is_no_text(v1: Api) -> None:
+    s = v1.session()
+    r = v1.run(s, "import sys; _ = sys.stdout.buffer.write(b'a\\xff\\x00b'); sys.stdout.flush()")
+    assert r["stdout"] == "a�\x00b"
+
+
+def test_long_output_is_cut_and_says_so(v1: Api) -> None:
+    s = v1.session()
+    r = v1.run(s, "print('x' * (3 << 20))")
+    assert r["stdout_truncated"] is True and r["stderr_truncated"] is False
+    assert len(r["stdout"]) == 1 << 20 and r["status"] == "completed"
+
+
+def test_rich_outputs(v1: Api) -> None:
+    s = v1.session()
+    code = (
+        "class P:\n"
+        "    def __repr__(self): return 'plain'\n"
+        "    def _repr_html_(self): return '<b>x</b>'\n"
+        "    def _repr_png_(self): return b'\\x89PNG'\n"
+        "P()"
+    )
+    forms = {f["mime_type"]: f for f in v1.run(s, code)["outputs"][-1]["forms"]}
+    assert forms["text/plain"]["data"] == "plain" and forms["text/plain"]["encoding"] == "text"
+    assert forms["text/html"]["data"] == "<b>x</b>"
+    assert forms["image/png"] == {
+        "mime_type": "image/png",
+        "encoding": "base64",
+        "data": "iVBORw==",
+    }
+
+
+def test_args_stdin_and_environment(v1: Api) -> None:
+    s = v1.session(env_vars={"A": "session", "B": "session"})
+    code = "import os, sys\n(sys.argv[1:], sys.stdin.read(), os.environ['A'], os.environ['B'])"
+    r = v1.run(s, code, args=["one", "zwei ü"], stdin="in\nput", env_vars={"B": "call"})
+    assert r["return_value"] == [["one", "zwei ü"], "in\nput", "session", "call"]
+    again = v1.run(s, "import os, sys\n(sys.argv[1:], sys.stdin.read(), os.environ['B'])")
+    assert again["return_value"] == [[], "", "session"]
+
+
+# ---- commands ----
+
+
+def test_command_sees_the_files_of_the_session(v1: Api) -> None:
+    s = v1.session()
+    v1.run(s, "x = 1\nopen('made', 'w').write('by python')")
+    r = v1.run(s, command='cat made; pwd; echo "$1"; echo new > back', args=["arg"])
+    assert r["kind"] == "command" and r["exit_code"] == 0
+    assert r["stdout"] == "by python/workspace\narg\n"
+    assert v1.run(s, "(x, open('back').read())")["return_value"] == [1, "new\n"]
+
+
+def test_command_reports_its_exit_code(v1: Api) -> None:
+    s = v1.session()
+    r = v1.run(s, command="echo bad >&2; exit 3")
+    assert r["status"] == "failed" and r["exit_code"] == 3 and r["stderr"] == "bad\n"
+    slow = v1.run(s, command="sleep 100", timeout=1)
+    assert slow["status"] == "timeout" and slow["exit_code"] == 124
+    assert v1.run(s, command="cat", stdin="through")["stdout"] == "through"
+
+
+def test_command_in_an_ephemeral_session(v1: Api) -> None:
+    s = v1.session(mode="ephemeral")
+    assert v1.run(s, command="echo $((6 * 7))")["stdout"] == "42\n"
+
+
+# ---- handlers ----
+
+ADD = "def handler(event, context):\n    return {'sum': event['a'] + event['b']}"
+
+
+def test_handler_gets_event_and_context(v1: Api) -> None:
+    s = v1.session(mode="ephemeral")
+    r = v1.run(s, handler_code=ADD, event={"a": 1, "b": 2})
+    assert r["kind"] == "handler" and r["return_value"] == {"sum": 3} and r["code"] == ADD
+
+
+@pytest.mark.parametrize("mode", ["ephemeral", "persistent"])
+def test_handler_in_both_modes_and_arities(v1: Api, mode: str) -> None:
+    s = v1.session(mode=mode)
+    one = "def handler(event):\n    print('seen')\n    return event"
+    r = v1.run(s, handler_code=one, event={"deep": {"er": [1]}})
+    assert r["return_value"] == {"deep": {"er": [1]}} and r["stdout"] == "seen\n"
+
+
+def test_code_with_an_event_is_a_handler(v1: Api) -> None:
+    s = v1.session()
+    r = v1.run(s, ADD, event={"a": 4, "b": 5})
+    assert r["kind"] == "handler" and r["return_value"] == {"sum": 9}
+
+
+def test_handler_context_fields_and_remaining_time(v1: Api) -> None:
+    s = v1.session()
+    code = (
+        "def handler(event, context):\n"
+        "    return [context.function_name, context.get_remaining_time_in_millis() > 0]"
+    )
+    r = v1.run(s, handler_code=code, event={}, context={"function_name": "mine"})
+    assert r["return_value"] == ["mine", True]
+
+
+@pytest.mark.parametrize(
+    "event,timeout",
+    [
+        ({}, 300),
+        ({"__timeout": 7}, 7),
+        ({"__timeout": 0}, 300),
+        ({"__timeout": -5}, 300),
+        ({"__timeout": 99999}, 3600),
+        ({"__timeout": "soon"}, 300),
+    ],
+)
+def test_timeout_in_the_event(v1: Api, event: Any, timeout: int) -> None:
+    s = v1.session()
+    r = v1.run(s, handler_code="def handler(event): return 1", event=event)
+    assert r["timeout"] == timeout and r["return_value"] == 1
+
+
+def test_timeout_in_the_event_is_enforced_and_wins(v1: Api) -> None:
+    s = v1.session()
+    code = "import time\ndef handler(event):\n    time.sleep(60)"
+    r = v1.run(s, handler_code=code, event={"__timeout": 1}, timeout=50)
+    assert r["status"] == "timeout" and r["timeout"] == 1
+
+
+def test_handler_failures_are_results(v1: Api) -> None:
+    s = v1.session()
+    r = v1.run(s, handler_code="def handler(event): raise KeyError('k')", event={})
+    assert r["status"] == "failed" and r["error"]["type"] == "KeyError"
+    r = v1.run(v1.session(), handler_code="x = 1", event={})
+    assert r["status"] == "failed" and "handler" in r["error"]["message"]
+
+
+# ---- other languages ----
+
+
+def test_shell_template(v1: Api) -> None:
+    s = v1.session(template_id="shell", mode="ephemeral")
+    r = v1.run(s, "echo hello; exit 4")
+    assert r["stdout"] == "hello\n" and r["exit_code"] == 4 and r["language"] == "shell"
+
+
+def test_a_language_that_the_template_lacks_is_a_conflict(v1: Api) -> None:
+    s = v1.session()
+    answer = v1.post(f"/sessions/{s}/execute", {"code": "1", "language": "javascript"})
+    check_error(answer, 409, "Conflict")
+
+
+# ---- requests that are refused ----
+
+WRONG: list[Any] = [
+    {},
+    {"code": ""},
+    {"code": 1},
+    {"code": "1", "command": "ls"},
+    {"code": "1", "handler_code": "x"},
+    {"command": "ls", "event": {}},
+    {"command": "ls", "language": "shell"},
+    {"code": "1", "context": {}},
+    {"code": "1", "timeout": 0},
+    {"code": "1", "timeout": 3601},
+    {"code": "1", "language": "cobol"},
+    {"code": "1", "event": []},
+    {"code": "1", "args": "x"},
+    {"code": "1", "args": [1]},
+    {"code": "1", "context_id": -1},
+    {"code": "1", "context_id": 65536},
+    {"code": "1", "env_vars": {"A=B": "x"}},
+    {"code": "1", "colour": "red"},
+    {"code": "x" * (1048576 + 1)},
+]
+
+
+@pytest.mark.parametrize("route", ["execute", "execute-sync", "execute-stream"])
+def test_wrong_bodies(v1: Api, route: str) -> None:
+    s = v1.session()
+    for body in WRONG:
+        answer = v1.post(f"/sessions/{s}/{route}", body)
+        check_error(answer, 422, "InvalidParameter")
+    assert v1.get(f"/sessions/{s}/executions")["total"] == 0
+
+
+def test_too_large_bodies(v1: Api) -> None:
+    s = v1.session()
+    answer = v1.call("POST", f"/sessions/{s}/execute", raw=b" " * (8388608 + 1))
+    check_error(answer, 413, "TooLarge")
+
+
+def test_code_of_the_largest_size_runs(v1: Api) -> None:
+    s = v1.session()
+    code = "x = 1 #".ljust(1048576, "-")
+    assert v1.run(s, code)["status"] == "completed"
+
+
+def test_nul_in_code_is_refused(v1: Api) -> None:
+    s = v1.session()
+    raw = b'{"code": "print(1)\\u0000"}'
+    answer = v1.call("POST", f"/sessions/{s}/execute", raw=raw)
+    check_error(answer, 400, "InvalidParameter")
+
+
+def test_unknown_context(v1: Api) -> None:
+    s = v1.session()
+    for context in (5, 63, 64, 65535):
+        answer = v1.post(f"/sessions/{s}/execute-sync", {"code": "1", "context_id": context})
+        check_error(answer, 404, "NotFound")
