@@ -8,7 +8,8 @@
 #include "base/str.h"
 
 #define JSON_TYPE "application/json"
-#define JSON_FLAGS (JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15))
+#define JSON_FLAGS (JSON_COMPACT | JSON_ENCODE_ANY) /* numbers of users: every digit */
+#define JSON_FLAGS_RUN (JSON_FLAGS | JSON_REAL_PRECISION(15)) /* only our own, rounded ones */
 #define PIECE_MAX ((size_t)128 << 10)
 
 /* ---- the start of every answer ---- */
@@ -68,12 +69,21 @@ void call_add_header(struct api_call *call, const char *name, const char *value)
 
 /* ---- whole answers ---- */
 
-/* Too long for the buffer at hand: written once more, to memory of its own. */
-static void reply_long_json(struct http_request *req, int status, const json_t *value, size_t need)
+static size_t flags_of(const struct api_call *call)
 {
+    bool is_run = call->info != NULL && call->info->dialect == API_RUN;
+
+    return is_run ? JSON_FLAGS_RUN : JSON_FLAGS;
+}
+
+/* Too long for the buffer at hand: written once more, to memory of its own. */
+static void reply_long_json(const struct api_call *call, int status, const json_t *value,
+                            size_t need)
+{
+    struct http_request *req = call->req;
     char *text = malloc(need);
 
-    if (text == NULL || json_dumpb(value, text, need, JSON_FLAGS) != need) {
+    if (text == NULL || json_dumpb(value, text, need, flags_of(call)) != need) {
         free(text);
         http_reply_error(req, 500, "the answer could not be written");
         return;
@@ -87,13 +97,13 @@ void call_reply_json(struct api_call *call, int status, json_t *value)
 
     struct http_request *req = call_start_answer(call, status);
     if (req != NULL) {
-        size_t n = value != NULL ? json_dumpb(value, api->text, api->text_size, JSON_FLAGS) : 0;
+        size_t n = value != NULL ? json_dumpb(value, api->text, api->text_size, flags_of(call)) : 0;
         if (n == 0) {
             log_error("api_answer_lost", "operation=%s request_id=%s",
                       call->info != NULL ? call->info->id : "-", call->request_id);
             http_reply_error(req, 500, "the answer could not be written");
         } else if (n > api->text_size) {
-            reply_long_json(req, status, value, n);
+            reply_long_json(call, status, value, n);
         } else {
             http_reply(req, status, JSON_TYPE, api->text, n);
         }

@@ -14,9 +14,6 @@
 #include "base/str.h"
 #include "service/impl.h"
 
-#define RECORD_TRIES 6 /* a disk may be full for a moment */
-#define RECORD_PAUSE_MS 400
-
 static void on_output(void *user, enum husk_stream stream, const char *data, size_t n)
 {
     struct execution *x = user;
@@ -46,72 +43,6 @@ static void note_running(struct execution *x)
             log_warn("execution_not_recorded", "execution=%s: %s", x->id, e.msg);
         }
     }
-}
-
-/* Until the disk takes it, or our patience ends. */
-static void store_end(struct execution *x, const struct store_execution *next)
-{
-    struct err e = {0};
-
-    for (int i = 0; i < RECORD_TRIES; i++) {
-        struct store_batch *b = store_batch_new(x->svc->store);
-        if (b != NULL) {
-            store_put_session(b, &x->session->record);
-            store_put_execution(b, next);
-            if (service_commit(x->svc, b, NULL, &e) == 0) {
-                x->stored = true;
-                x->durable = true;
-                return;
-            }
-        }
-        fiber_sleep(RECORD_PAUSE_MS);
-    }
-    log_error("result_not_recorded", "execution=%s: %s", x->id, e.msg);
-}
-
-/* The end, durable before anybody hears of it. */
-static void note_end(struct execution *x, int state, json_t *result)
-{
-    struct store_execution next = x->record;
-    char *text = result != NULL ? json_dumps(result, JSON_COMPACT) : NULL;
-
-    json_decref(result);
-    next.status = state;
-    next.ended_ms = clock_wall_ms();
-    next.result = text != NULL ? text : strdup("{}");
-    next.out_bytes = (int64_t)x->out.len;
-    next.err_bytes = (int64_t)x->err.len;
-    store_end(x, &next);
-    x->record = next;
-    spool_remove(x);
-    x->svc->figures.executions_ended[state]++;
-    fiber_queue_wake_all(&x->news);
-}
-
-static json_t *failure_json(const struct err *e)
-{
-    static char nothing[1];
-    struct husk_result r = {.exit_code = 125,
-                            .out = nothing,
-                            .err = nothing,
-                            .error = {.type = (char *)(uintptr_t)err_type(e->code),
-                                      .message = (char *)(uintptr_t)e->msg},
-                            .termination = {.cause = HUSK_CAUSE_INTERNAL}};
-
-    (void)str_copy(r.termination.detail, sizeof(r.termination.detail), err_type(e->code));
-    return result_json(&r);
-}
-
-static int state_of(enum husk_status status)
-{
-    static const int states[] = {[HUSK_COMPLETED] = EXECUTION_COMPLETED,
-                                 [HUSK_FAILED] = EXECUTION_FAILED,
-                                 [HUSK_TIMEOUT] = EXECUTION_TIMEOUT,
-                                 [HUSK_MEMORY_EXCEEDED] = EXECUTION_MEMORY_EXCEEDED,
-                                 [HUSK_CANCELLED] = EXECUTION_CANCELLED,
-                                 [HUSK_CRASHED] = EXECUTION_CRASHED};
-
-    return states[status];
 }
 
 /* ---- the two ways to run ---- */
@@ -189,35 +120,35 @@ static bool is_command(const struct execution *x)
     return x->kind == EXECUTE_COMMAND || str_eq(x->record.language, "shell");
 }
 
-/* The command, as Python code that runs it and ends as it ends. */
-static char *command_code(const struct execution *x)
-{
-    json_t *words = json_array();
+/* Runs the command that is its first argument and ends as that ends. A long one would not fit into bash's arguments. */
+static const char command_code[] =
+    "import subprocess, sys, tempfile\n"
+    "text, rest = sys.argv[1], sys.argv[2:]\n"
+    "if len(text) < 30000:\n"
+    "    status = subprocess.call(['/bin/bash', '-c', text, 'bash', *rest])\n"
+    "else:\n"
+    "    with tempfile.NamedTemporaryFile('w', dir='/tmp', suffix='.sh') as script:\n"
+    "        script.write(text)\n"
+    "        script.flush()\n"
+    "        status = subprocess.call(['/bin/bash', script.name, *rest])\n"
+    "sys.exit(status if status >= 0 else 128 - status)\n";
 
-    json_array_append_new(words, json_string("/bin/bash"));
-    json_array_append_new(words, json_string("-c"));
-    json_array_append_new(words, json_stringn(x->code, x->code_len));
-    json_array_append_new(words, json_string("bash"));
-    for (size_t i = 0; x->args != NULL && x->args[i] != NULL; i++) {
-        json_array_append_new(words, json_string(x->args[i]));
+/* The command and its own arguments. Borrowed texts in an owned list. */
+static const char **command_args(const struct execution *x)
+{
+    size_t n = 0;
+
+    while (x->args != NULL && x->args[n] != NULL) {
+        n++;
     }
-    char *text = json_dumps(words, JSON_ENSURE_ASCII);
-    json_t *quoted = text != NULL ? json_string(text) : NULL;
-    char *literal = quoted != NULL ? json_dumps(quoted, JSON_ENCODE_ANY | JSON_ENSURE_ASCII) : NULL;
-    char *code = NULL;
-    if (literal != NULL &&
-        asprintf(&code,
-                 "import json, subprocess, sys\n"
-                 "status = subprocess.call(json.loads(%s))\n"
-                 "sys.exit(status if status >= 0 else 128 - status)\n",
-                 literal) < 0) {
-        code = NULL;
+    const char **args = calloc(n + 2, sizeof(*args));
+    if (args != NULL) {
+        args[0] = x->code;
+        for (size_t i = 0; i < n; i++) {
+            args[i + 1] = x->args[i];
+        }
     }
-    json_decref(words);
-    json_decref(quoted);
-    free(text);
-    free(literal);
-    return code;
+    return args;
 }
 
 /* One cell in a context of the session's box. */
@@ -236,6 +167,7 @@ static int run_cell(struct execution *x, uint32_t context, const struct husk_spe
             session_keep_cell(&cell, x->id);
         }
     }
+    x->has_cell = r == 0;
     if (r == 0) {
         r = cell_finish(&cell, &x->result, e);
     }
@@ -249,25 +181,53 @@ static int run_command(struct execution *x, const struct husk_spec *base, struct
     struct husk_session *box = x->session->box;
     struct husk_spec spec = *base;
     struct husk_error h;
-    uint32_t context;
 
-    AUTO_FREE char *code = command_code(x);
-    if (code == NULL) {
+    AUTO_FREE const char **args = command_args(x);
+    if (args == NULL) {
         return err_sys(e, ENOMEM, "command");
     }
-    if (x->kept != NULL) {
-        context = x->context; /* it runs there already */
-    } else if (session_fresh_context(box, &context, &h) < 0) {
+    /* One that was adopted runs there already. */
+    if (x->kept == NULL && session_fresh_context(box, &x->context, &h) < 0) {
         return err_set(e, err_find(h.type), "%s", h.message);
     }
+    x->has_context = true;
     spec.kind = HUSK_SCRIPT;
-    spec.code = code;
-    spec.code_len = strlen(code);
-    spec.args = NULL;
+    spec.code = command_code;
+    spec.code_len = sizeof(command_code) - 1;
+    spec.args = args;
     spec.rich = false;
-    int r = run_cell(x, context, &spec, e);
-    session_end_context(box, context);
-    return r;
+    return run_cell(x, x->context, &spec, e);
+}
+
+static int take_box(struct execution *x, struct err *e)
+{
+    if (session_box(x->session, e) < 0) {
+        return -1;
+    }
+    x->session->box_users++;
+    x->box = x->session->box;
+    return 0;
+}
+
+/*
+ * Only when its end is recorded: until then a successor of this process finds the cell and its last word where they
+ * are, and the next cell may not push them aside.
+ */
+static void let_go(struct execution *x)
+{
+    if (x->box != NULL) {
+        if (x->has_cell) {
+            session_drop_cell(x->box, x->context);
+        }
+        if (x->has_context) {
+            session_end_context(x->box, x->context);
+        }
+        x->session->box_users--;
+        x->box = NULL;
+    }
+    if (x->has_turn) {
+        turn_give(x->session, x->context);
+    }
 }
 
 /* One at a time in each context, in the order in which they came. */
@@ -280,12 +240,12 @@ static int run_in_context(struct execution *x, const struct husk_spec *spec, str
         return -1;
     }
     s->turns[x->context].execution = x;
-    int r = session_box(s, e);
+    x->has_turn = true;
+    int r = take_box(x, e);
     if (r == 0) {
         note_running(x);
         r = run_cell(x, x->context, spec, e);
     }
-    x->has_turn = true; /* until its end is recorded: the next one may not push its last word aside */
     return r;
 }
 
@@ -296,7 +256,7 @@ static int run_in_session(struct execution *x, const struct husk_spec *spec, str
 
     if (!is_command(x)) {
         r = run_in_context(x, spec, e);
-    } else if ((r = session_box(s, e)) == 0) {
+    } else if ((r = take_box(x, e)) == 0) {
         note_running(x);
         r = run_command(x, spec, e);
     }
@@ -322,43 +282,6 @@ static int run(struct execution *x, struct err *e)
     }
     free(env);
     return r;
-}
-
-static void replace(char **text, size_t *len, const struct buf *whole)
-{
-    char *copy = malloc(whole->len + 1);
-
-    if (copy != NULL) {
-        memcpy(copy, whole->data != NULL ? whole->data : "", whole->len);
-        copy[whole->len] = '\0';
-        free(*text);
-        *text = copy;
-        *len = whole->len;
-    }
-}
-
-/* The run saw only the rest of the output; we have what an earlier daemon had read before. */
-static void join_output(struct execution *x)
-{
-    replace(&x->result->out, &x->result->out_len, &x->out);
-    replace(&x->result->err, &x->result->err_len, &x->err);
-}
-
-static void conclude(struct execution *x, int r, const struct err *e)
-{
-    if (r == 0) {
-        if (x->kept != NULL) {
-            join_output(x);
-        }
-        note_end(x, state_of(x->result->status), result_json(x->result));
-    } else if (x->cancel) {
-        note_end(x, EXECUTION_CANCELLED, failure_json(e));
-    } else if (x->record.status == EXECUTION_RUNNING) {
-        note_end(x, e->code == ERR_LAUNCHER || x->kept != NULL ? EXECUTION_LOST : EXECUTION_FAILED,
-                 failure_json(e));
-    } else {
-        note_end(x, EXECUTION_FAILED, failure_json(e));
-    }
 }
 
 static void end_ephemeral(struct session *s)
@@ -387,13 +310,8 @@ static void live(void *user)
     }
     x->runner = NULL;
     session_touch(s);
-    conclude(x, r, &e);
-    if (x->has_turn) {
-        if (s->box != NULL) {
-            session_drop_cell(s->box, x->context);
-        }
-        turn_give(s, x->context);
-    }
+    execution_conclude(x, r, &e);
+    let_go(x);
     end_ephemeral(s);
     s->working--;
     svc->fibers--;

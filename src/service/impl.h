@@ -99,6 +99,9 @@ struct execution {
     bool cancel;             /* somebody wants it to end */
     struct fiber *runner;    /* while it runs */
     struct kept_cell *kept;  /* an earlier daemon started it */
+    struct husk_session *box; /* that it runs in; held by box_users */
+    bool has_cell;
+    bool has_context;        /* a context of its own, which ends with it */
     struct husk_result *result;
     int spool[2];      /* files that its output goes to; 0: not yet */
     bool spooled;      /* there may be such files */
@@ -122,6 +125,8 @@ int session_move(struct session *s, int state, const char *reason, struct err *e
 void session_touch(struct session *s); /* there was work */
 /* Its box, made or made again if there is none. Waits. */
 int session_box(struct session *s, struct err *e);
+/* Access to the workspace; `last`: also of a session that is ending. */
+struct box_files *files_take(struct session *s, bool last, struct err *e);
 int turn_take(struct session *s, uint32_t context, int64_t timeout_ms, const bool *cancel,
               struct err *e);
 void turn_give(struct session *s, uint32_t context);
@@ -129,6 +134,9 @@ void turn_give(struct session *s, uint32_t context);
 /* execution.c */
 struct execution *execution_new(struct session *s, const struct store_execution *record);
 int execution_begin(struct execution *x, struct err *e); /* its fiber */
+
+/* execution_end.c: r and e are how its run came out. Records it; waits. */
+void execution_conclude(struct execution *x, int r, const struct err *e);
 
 /* adopt.c */
 int service_adopt(struct service *svc, struct err *e);

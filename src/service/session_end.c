@@ -10,7 +10,7 @@
 #include "core/box_files.h"
 #include "service/impl.h"
 
-#define CANCEL_PATIENCE_MS 10000
+#define CANCEL_PATIENCE_MS 3000
 
 static void cancel_executions(struct session *s)
 {
@@ -25,12 +25,21 @@ static void cancel_executions(struct session *s)
     }
 }
 
-/* Executions that see `cancel` end within a moment; the box is killed below anyway. */
-static void wait_for_executions(struct session *s)
+/*
+ * Executions that see `cancel` end within a moment, unless the box takes its time: then it is killed, which ends every wait
+ * for it. Nobody may be using it when it is closed.
+ */
+static void wait_for_users(struct session *s)
 {
     uint64_t until = clock_ms() + CANCEL_PATIENCE_MS;
 
-    while (s->working > 0 && clock_ms() < until) {
+    while (s->working > 0 || s->box_users > 0 || s->files_busy) {
+        if (clock_ms() >= until && s->box != NULL && !s->box->guest->exited) {
+            struct launcher_req kill = {.op = LAUNCHER_KILL, .box_id = s->box->guest->box_id};
+            struct err ignored;
+            (void)native_send(s->svc->engine->native, &kill, NULL, 0, &ignored);
+            until = UINT64_MAX;
+        }
         fiber_sleep(2);
     }
 }
@@ -70,24 +79,30 @@ int session_end(struct service *svc, const char *id, int state, const char *reas
     session_ref(s);
     if (s->ending) { /* somebody else is at it */
         (void)fiber_queue_wait(&s->ended, -1);
+        int done = session_state_is_final(s->record.status)
+                       ? 0
+                       : err_set(e, ERR_STORAGE, "the end of session %s was not recorded", id);
         session_release(s);
-        return 0;
+        return done;
     }
     s->ending = true;
     cancel_executions(s);
-    wait_for_executions(s);
+    wait_for_users(s);
     while (s->opening) {
         (void)fiber_queue_wait(&s->opened, -1);
     }
     close_box(s);
     int to = session_step_exists(s->record.status, state) ? state : SESSION_TERMINATED;
     int r = session_move(s, to, reason, e);
-    if (r < 0) {
+    if (r < 0) { /* it has no box, but it is there, as its record says, until somebody ends it again */
         log_error("session_end_not_recorded", "session=%s: %s", s->id, e->msg);
+        s->restarted = true;
+        s->ending = false;
+    } else {
+        HASH_DEL(svc->sessions, s);
+        session_release(s); /* the table's */
     }
-    HASH_DEL(svc->sessions, s);
     fiber_queue_wake_all(&s->ended);
-    session_release(s); /* the table's */
     session_release(s);
     return r;
 }

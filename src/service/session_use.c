@@ -13,6 +13,8 @@
 #include "service/impl.h"
 
 #define MIB ((double)(1 << 20))
+#define FILES_PATIENCE_MS 60000
+#define LAST_PATIENCE_MS 5000 /* of a session that ends: an upload that stalls does not hold it up */
 
 static int from_husk(const struct husk_error *h, struct err *e)
 {
@@ -35,6 +37,9 @@ static int open_box(struct session *s, struct err *e)
 /* A box that ended behind our back: its files are gone back to what was last saved. */
 static void drop_dead_box(struct session *s)
 {
+    while (s->box != NULL && s->box->guest->exited && (s->box_users > 0 || s->files_busy)) {
+        fiber_sleep(2); /* they see it as well, and go */
+    }
     if (s->box != NULL && s->box->guest->exited) {
         log_info("session_box_ended", "session=%s", s->id);
         box_files_close(s->files);
@@ -145,7 +150,9 @@ int session_reset(struct session *s, uint32_t context, struct err *e)
     if (turn_take(s, context, 10000, NULL, e) < 0) {
         return -1;
     }
+    s->box_users++;
     int r = husk_session_reset(s->box, context, &h) < 0 ? from_husk(&h, e) : 0;
+    s->box_users--;
     turn_give(s, context);
     session_touch(s);
     return r;
@@ -163,7 +170,9 @@ static int copy(struct session *s, uint32_t context, uint32_t *ret,
         turn_take(s, context, 0, NULL, e) < 0) {
         return -1;
     }
+    s->box_users++;
     int r = how(s->box, context, ret, &h) < 0 ? from_husk(&h, e) : 0;
+    s->box_users--;
     turn_give(s, context);
     session_touch(s);
     return r;
@@ -188,7 +197,9 @@ int session_restore(struct session *s, uint32_t context, uint32_t checkpoint, st
         turn_take(s, context, 0, NULL, e) < 0) {
         return -1;
     }
+    s->box_users++;
     int r = husk_session_restore(s->box, context, checkpoint, &h) < 0 ? from_husk(&h, e) : 0;
+    s->box_users--;
     turn_give(s, context);
     session_touch(s);
     return r;
@@ -202,16 +213,18 @@ struct box_files *session_files_take(struct session *s, struct err *e)
         err_set(e, ERR_CONFLICT, "session %s is ephemeral: it has no workspace to keep", s->id);
         return NULL;
     }
-    if (session_box(s, e) < 0) {
-        return NULL;
-    }
+    return session_box(s, e) < 0 ? NULL : files_take(s, false, e);
+}
+
+struct box_files *files_take(struct session *s, bool last, struct err *e)
+{
     while (s->files_busy) {
-        if (fiber_queue_wait(&s->files_line, 60000) < 0) {
+        if (fiber_queue_wait(&s->files_line, last ? LAST_PATIENCE_MS : FILES_PATIENCE_MS) < 0) {
             err_set(e, ERR_TIMEOUT, "the workspace of session %s is busy", s->id);
             return NULL;
         }
     }
-    if (s->ending || s->box == NULL) {
+    if ((s->ending && !last) || s->box == NULL) {
         err_set(e, ERR_CONFLICT, "session %s has ended", s->id);
         return NULL;
     }

@@ -40,7 +40,7 @@ static int save_to(struct session *s, int fd, struct err *e)
 {
     struct box_files_sink sink = {.on_data = write_some, .user = &fd};
 
-    struct box_files *files = session_files_take(s, e);
+    struct box_files *files = files_take(s, s->ending, e);
     if (files == NULL) {
         return -1;
     }
@@ -56,8 +56,6 @@ int workspace_save(struct session *s, struct err *e)
 {
     char path[4400];
     char temporary[4400];
-    bool was_ending = s->ending;
-
     if (path_of(s->svc, s->id, ".tar", path, sizeof(path), e) < 0 ||
         path_of(s->svc, s->id, ".new", temporary, sizeof(temporary), e) < 0) {
         return -1;
@@ -67,9 +65,7 @@ int workspace_save(struct session *s, struct err *e)
         return err_sys(e, errno, "write the copy of a workspace");
     }
     s->dirty = false;
-    s->ending = false; /* the last save of a session that ends still needs its files */
     int r = save_to(s, fd, e);
-    s->ending = was_ending;
     if (r == 0 && rename(temporary, path) < 0) {
         r = err_sys(e, errno, "write the copy of a workspace");
     }

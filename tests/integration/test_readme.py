@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README's curls against a real server: what it prints is what comes back.
+"""Documents against what they describe: the README's curls run against a real server, and the tests that
+docs/threats.md names exist (those in tests/escape are checked there).
 
 A command is a line `$ curl ...`; the line below it is the answer. `...` in an answer stands for anything.
 """
@@ -13,6 +14,9 @@ from husk_server import PATIENCE, ROOT, Server, server  # noqa: F401
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^\$ (curl .*)\n(.*)$", README, re.MULTILINE)
+
+
+THREATS = (ROOT / "docs" / "threats.md").read_text(encoding="utf-8")
 
 
 def matches(printed: str, answer: str) -> bool:
@@ -55,3 +59,17 @@ def test_the_greeting_is_a_curl_that_works(server: Server) -> None:  # noqa: F81
     done = subprocess.run(commands[0], shell=True, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0
     assert '"stdout":"42\\n"' in done.stdout, done.stdout
+
+
+def test_the_tests_named_for_the_server_exist() -> None:
+    named = re.findall(r"`((?:integration|unit|box)/test_\w+\.(py|c))::(\w+)`", THREATS)
+    assert named
+    for file, kind, name in named:
+        text = (ROOT / "tests" / file).read_text(encoding="utf-8")
+        assert (f"def {name}(" if kind == "py" else f"TEST({name})") in text, f"{file}::{name}"
+
+
+def test_the_fuzz_targets_named_for_the_server_exist() -> None:
+    for targets in re.findall(r"; fuzz: ((?:`\w+`(?:, )?)+)", THREATS):
+        for name in re.findall(r"\w+", targets):
+            assert (ROOT / "tests" / "fuzz" / f"fuzz_{name}.c").exists(), name

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How an execution ends: its result is put together and recorded. See service.h for what is promised.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "service/impl.h"
+
+#define RECORD_TRIES 6 /* a disk may be full for a moment */
+#define RECORD_PAUSE_MS 400
+
+/* Until the disk takes it, so many times. */
+static void store_end(struct execution *x, const struct store_execution *next, unsigned tries)
+{
+    struct err e = {0};
+
+    for (unsigned i = 0; i < tries && !x->durable && !x->svc->closing; i++) {
+        if (i > 0) {
+            fiber_sleep(RECORD_PAUSE_MS);
+        }
+        struct store_batch *b = store_batch_new(x->svc->store);
+        if (b == NULL) {
+            continue;
+        }
+        store_put_session(b, &x->session->record);
+        store_put_execution(b, next);
+        if (service_commit(x->svc, b, NULL, &e) == 0) {
+            x->stored = true;
+            x->durable = true;
+        } else if (e.code != ERR_STORAGE && e.code != ERR_LIMIT) {
+            break; /* time does not help */
+        }
+    }
+    if (!x->durable) {
+        log_error("result_not_recorded", "execution=%s: %s", x->id, e.msg);
+    }
+}
+
+/* The end, durable before anybody hears of it. */
+static void note_end(struct execution *x, int state, json_t *result)
+{
+    struct store_execution next = x->record;
+    char *text = result != NULL ? json_dumps(result, JSON_COMPACT) : NULL;
+
+    json_decref(result);
+    next.status = state;
+    next.ended_ms = clock_wall_ms();
+    next.result = text != NULL ? text : strdup("{}");
+    next.out_bytes = (int64_t)x->out.len;
+    next.err_bytes = (int64_t)x->err.len;
+    store_end(x, &next, RECORD_TRIES);
+    x->record = next;
+    x->svc->figures.executions_ended[state]++;
+    fiber_queue_wake_all(&x->news);
+    if (!x->durable) { /* whoever waits knows so much; the record follows when the disk takes it again */
+        store_end(x, &x->record, UINT_MAX);
+    }
+    spool_remove(x);
+}
+
+static json_t *failure_json(const struct err *e)
+{
+    static char nothing[1];
+    struct husk_result r = {.exit_code = 125,
+                            .out = nothing,
+                            .err = nothing,
+                            .error = {.type = (char *)(uintptr_t)err_type(e->code),
+                                      .message = (char *)(uintptr_t)e->msg},
+                            .termination = {.cause = HUSK_CAUSE_INTERNAL}};
+
+    (void)str_copy(r.termination.detail, sizeof(r.termination.detail), err_type(e->code));
+    return result_json(&r);
+}
+
+static int state_of(enum husk_status status)
+{
+    static const int states[] = {[HUSK_COMPLETED] = EXECUTION_COMPLETED,
+                                 [HUSK_FAILED] = EXECUTION_FAILED,
+                                 [HUSK_TIMEOUT] = EXECUTION_TIMEOUT,
+                                 [HUSK_MEMORY_EXCEEDED] = EXECUTION_MEMORY_EXCEEDED,
+                                 [HUSK_CANCELLED] = EXECUTION_CANCELLED,
+                                 [HUSK_CRASHED] = EXECUTION_CRASHED};
+
+    return states[status];
+}
+
+static void replace(char **text, size_t *len, const struct buf *whole)
+{
+    char *copy = malloc(whole->len + 1);
+
+    if (copy != NULL) {
+        memcpy(copy, whole->data != NULL ? whole->data : "", whole->len);
+        copy[whole->len] = '\0';
+        free(*text);
+        *text = copy;
+        *len = whole->len;
+    }
+}
+
+/* The run saw only the rest of the output; we have what an earlier daemon had read before. */
+static void join_output(struct execution *x)
+{
+    replace(&x->result->out, &x->result->out_len, &x->out);
+    replace(&x->result->err, &x->result->err_len, &x->err);
+}
+
+void execution_conclude(struct execution *x, int r, const struct err *e)
+{
+    if (r == 0) {
+        if (x->kept != NULL) {
+            join_output(x);
+        }
+        note_end(x, state_of(x->result->status), result_json(x->result));
+    } else if (x->cancel) {
+        note_end(x, EXECUTION_CANCELLED, failure_json(e));
+    } else if (x->record.status == EXECUTION_RUNNING) {
+        note_end(x, e->code == ERR_LAUNCHER || x->kept != NULL ? EXECUTION_LOST : EXECUTION_FAILED,
+                 failure_json(e));
+    } else {
+        note_end(x, EXECUTION_FAILED, failure_json(e));
+    }
+}
