@@ -62,6 +62,7 @@ void usage_fill(const struct box_entry *box, bool want_disk, struct launcher_usa
     cgroup_usage(box->cgroup, &u);
     *ret = (struct launcher_usage){
         .cpu_ns = u.cpu_ns,
+        .memory_now = u.memory_now,
         .memory_peak = u.memory_peak,
         .io_read = u.io_read,
         .io_write = u.io_write,

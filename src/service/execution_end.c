@@ -64,12 +64,14 @@ static void note_end(struct execution *x, int state, json_t *result)
     spool_remove(x);
 }
 
-static json_t *failure_json(const struct err *e)
+/* What was seen of it stays: somebody may have read it. */
+static json_t *failure_json(const struct execution *x, const struct err *e)
 {
-    static char nothing[1];
     struct husk_result r = {.exit_code = 125,
-                            .out = nothing,
-                            .err = nothing,
+                            .out = x->out.data,
+                            .out_len = x->out.len,
+                            .err = x->err.data,
+                            .err_len = x->err.len,
                             .error = {.type = (char *)(uintptr_t)err_type(e->code),
                                       .message = (char *)(uintptr_t)e->msg},
                             .termination = {.cause = HUSK_CAUSE_INTERNAL}};
@@ -118,11 +120,11 @@ void execution_conclude(struct execution *x, int r, const struct err *e)
         }
         note_end(x, state_of(x->result->status), result_json(x->result));
     } else if (x->cancel) {
-        note_end(x, EXECUTION_CANCELLED, failure_json(e));
-    } else if (x->record.status == EXECUTION_RUNNING) {
-        note_end(x, e->code == ERR_LAUNCHER || x->kept != NULL ? EXECUTION_LOST : EXECUTION_FAILED,
-                 failure_json(e));
+        note_end(x, EXECUTION_CANCELLED, failure_json(x, e));
     } else {
-        note_end(x, EXECUTION_FAILED, failure_json(e));
+        /* What was handed over may have run, also if nobody can tell any more. */
+        bool may_have_run = x->record.status == EXECUTION_RUNNING &&
+                            (e->code == ERR_LAUNCHER || x->has_cell || x->kept != NULL);
+        note_end(x, may_have_run ? EXECUTION_LOST : EXECUTION_FAILED, failure_json(x, e));
     }
 }

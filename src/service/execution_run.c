@@ -31,7 +31,9 @@ static void note_running(struct execution *x)
     struct err e = {0};
 
     x->record.status = EXECUTION_RUNNING;
-    x->record.started_ms = clock_wall_ms();
+    if (x->record.started_ms == 0) { /* else an earlier daemon started it */
+        x->record.started_ms = clock_wall_ms();
+    }
     fiber_queue_wake_all(&x->news);
     if (!x->stored) {
         return;

@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "service/impl.h"
 
+#define STORE_PATIENCE_MS 10000
 #define SAVE_PATIENCE_MS 20000 /* for all of them, at the end */
 
 struct store *service_store(struct service *svc)
@@ -140,6 +141,19 @@ static int open_engine(struct service *svc, const struct service_options *o, str
     return engine_attach(o->launcher, &options, &svc->engine, e);
 }
 
+/* A daemon whose supervisor was killed writes its last records: it is waited for. */
+static struct store *open_store(const struct store_options *options, struct err *e)
+{
+    uint64_t until = clock_ms() + STORE_PATIENCE_MS;
+    struct store *store;
+
+    while ((store = store_open(options, e)) == NULL && e->code == ERR_CONFLICT &&
+           clock_ms() < until) {
+        fiber_sleep(20);
+    }
+    return store;
+}
+
 static int start(struct service *svc, const struct service_options *o, struct err *e)
 {
     struct store_options store = {.dir = o->config->data};
@@ -152,7 +166,7 @@ static int start(struct service *svc, const struct service_options *o, struct er
     if (open_engine(svc, o, e) < 0) {
         return -1;
     }
-    svc->store = store_open(&store, e);
+    svc->store = open_store(&store, e);
     if (svc->store == NULL) {
         return -1;
     }

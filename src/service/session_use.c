@@ -34,13 +34,19 @@ static int open_box(struct session *s, struct err *e)
     return s->restarted ? workspace_restore(s, e) : 0;
 }
 
+/* One whose first context could not be made again is no better than one that ended. */
+static bool is_dead(const struct husk_session *box)
+{
+    return box != NULL && (box->guest->exited || !box->contexts[0].used);
+}
+
 /* A box that ended behind our back: its files are gone back to what was last saved. */
 static void drop_dead_box(struct session *s)
 {
-    while (s->box != NULL && s->box->guest->exited && (s->box_users > 0 || s->files_busy)) {
+    while (is_dead(s->box) && (s->box_users > 0 || s->files_busy)) {
         fiber_sleep(2); /* they see it as well, and go */
     }
-    if (s->box != NULL && s->box->guest->exited) {
+    if (is_dead(s->box)) {
         log_info("session_box_ended", "session=%s", s->id);
         box_files_close(s->files);
         s->files = NULL;
@@ -278,6 +284,7 @@ int session_usage(struct session *s, struct session_usage *ret, struct err *e)
         return e->code == ERR_NOT_FOUND ? 0 : -1; /* it ended a moment ago */
     }
     ret->cpu_time_ms = (double)rep.box.usage.cpu_ns / 1e6;
+    ret->memory_mb = (double)rep.box.usage.memory_now / MIB;
     ret->peak_memory_mb = (double)rep.box.usage.memory_peak / MIB;
     ret->io_read_bytes = rep.box.usage.io_read;
     ret->io_write_bytes = rep.box.usage.io_write;

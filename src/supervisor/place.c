@@ -68,10 +68,11 @@ int place_prepare(const struct config *c, struct err *e)
     return make_folders(c->data, e);
 }
 
-int place_take(const struct config *c, uid_t owner, gid_t group, struct err *e)
+int place_take(const struct config *c, uid_t owner, gid_t group, bool *ret_was_left, struct err *e)
 {
     char path[4300];
     char text[16];
+    struct stat st;
 
     if (pid_path(c, path, sizeof(path), e) < 0 || make_folders(c->data, e) < 0 ||
         check_owner(c->data, owner, group, e) < 0) {
@@ -90,6 +91,7 @@ int place_take(const struct config *c, uid_t owner, gid_t group, struct err *e)
                        "husk is up already with %s (process %d): `husk down` ends it, or choose another --data",
                        c->data, (int)holder);
     }
+    *ret_was_left = fstat(fd, &st) == 0 && st.st_size > 0;
     (void)str_format(text, sizeof(text), "%d\n", (int)getpid());
     if (ftruncate(fd, 0) < 0 || pwrite(fd, text, strlen(text), 0) < 0) {
         err_sys(e, errno, "write %s", path);

@@ -40,8 +40,11 @@ void listeners_close(struct listeners *l, const struct config *c); /* removes th
 
 /* Makes the folder; whose it is comes later. */
 int place_prepare(const struct config *c, struct err *e);
-/* Makes it, gives it to the account, and holds DATA/husk.pid locked with our pid in it. The descriptor or -1. */
-int place_take(const struct config *c, uid_t owner, gid_t group, struct err *e);
+/*
+ * Makes it, gives it to the account, and holds DATA/husk.pid locked with our pid in it. The descriptor or -1. *ret_was_left:
+ * the one before us was killed, and its daemon may still be on its way out.
+ */
+int place_take(const struct config *c, uid_t owner, gid_t group, bool *ret_was_left, struct err *e);
 void place_leave(const struct config *c, int fd);
 /* The pid of the supervisor that holds the place. ERR_NOT_FOUND: nobody does. */
 int place_holder(const struct config *c, pid_t *ret, struct err *e);

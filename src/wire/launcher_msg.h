@@ -125,6 +125,7 @@ enum launcher_end {
 
 struct launcher_usage {
     uint64_t cpu_ns;
+    uint64_t memory_now;
     uint64_t memory_peak;
     uint64_t io_read;
     uint64_t io_write;

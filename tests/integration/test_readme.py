@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents against what they describe: the README's curls run against a real server, and the tests that
-docs/threats.md names exist (those in tests/escape are checked there).
+"""Documents against what they describe: the curls of README.md and docs/templates.md run against a real server, and the
+tests that docs/threats.md names exist (those in tests/escape are checked there).
 
 A command is a line `$ curl ...`; the line below it is the answer. `...` in an answer stands for anything.
 """
@@ -12,11 +12,11 @@ import subprocess
 import pytest
 from husk_server import PATIENCE, ROOT, Server, server  # noqa: F401
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"^\$ (curl .*)\n(.*)$", README, re.MULTILINE)
-
-
-THREATS = (ROOT / "docs" / "threats.md").read_text(encoding="utf-8")
+README, TEMPLATES, THREATS = (
+    (ROOT / name).read_text(encoding="utf-8")
+    for name in ("README.md", "docs/templates.md", "docs/threats.md")
+)
+EXAMPLES = re.findall(r"^\$ (curl .*)\n(.*)$", README + TEMPLATES, re.MULTILINE)
 
 
 def matches(printed: str, answer: str) -> bool:
@@ -27,7 +27,7 @@ def matches(printed: str, answer: str) -> bool:
 
 def test_there_is_one_for_each_dialect() -> None:
     for path in ("localhost:8000/run", "localhost:8000/api/v1/", "localhost:8000/workspace/se/"):
-        assert any(path in command for command, _ in EXAMPLES), path
+        assert re.search(rf"^\$ curl .*{path}", README, re.MULTILINE), path
 
 
 def test_a_wrong_answer_is_noticed() -> None:
@@ -39,7 +39,7 @@ def test_a_wrong_answer_is_noticed() -> None:
 
 @pytest.mark.parametrize("command, printed", EXAMPLES)
 def test_curl(server: Server, command: str, printed: str) -> None:  # noqa: F811
-    """In the order of the README: later ones use what earlier ones made."""
+    """In the order of the page: later ones use what earlier ones made."""
     assert command.count("localhost:8000") == 1
     done = subprocess.run(
         command.replace("localhost:8000", f"127.0.0.1:{server.port}"),

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What /api/v1 answers when the server is full: 429, places in the queue, and work again afterwards."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from husk_server import Server
+from v1_client import Answer, Api, check_error
+
+LOOP = "print('on', flush=True)\nwhile True: pass"
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[Api]:
+    flags = ["--max-sessions", "4", "--max-executions", "1", "--queue-length", "1"]
+    with Server.run(*flags) as running:
+        yield Api(running.port)
+
+
+@pytest.fixture
+def v1(small: Api) -> Iterator[Api]:
+    yield small
+    while small.made:
+        small.call("DELETE", f"/sessions/{small.made.pop()}")
+
+
+def check_full(answer: Answer) -> None:
+    check_error(answer, 429, "TooManyRequests")
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+def test_more_sessions_than_allowed(v1: Api) -> None:
+    sessions = [v1.session() for _ in range(4)]
+    check_full(v1.post("/sessions", {"mode": "persistent"}))
+    assert v1.get("/sessions?status=running")["total"] == 4
+    v1.post(f"/sessions/{sessions[0]}/terminate")
+    assert v1.run(v1.session(), "1 + 1")["return_value"] == 2
+
+
+def test_more_executions_than_allowed(v1: Api) -> None:
+    sessions = [v1.session() for _ in range(3)]
+    first = v1.start(sessions[0], LOOP, timeout=600)
+    v1.wait_output(first, "on")
+    second = v1.start(sessions[1], "'its turn came'", timeout=60)
+    waiting = v1.get(f"/executions/{second}/status")
+    assert waiting["status"] == "pending" and waiting["queue_position"] == 1
+    assert v1.get("/pool")["queue"] == 1
+    for route in ("execute", "execute-sync", "execute-stream"):
+        check_full(v1.post(f"/sessions/{sessions[2]}/{route}", {"code": "1"}))
+    assert v1.get(f"/sessions/{sessions[2]}/executions")["total"] == 0
+    assert v1.post(f"/executions/{first}/cancel")["status"] == "cancelled"
+    v1.wait_status(second, "completed")
+    assert v1.get(f"/executions/{second}")["return_value"] == "its turn came"
+    assert v1.run(sessions[2], "3")["return_value"] == 3
+
+
+def test_cancel_in_the_queue_frees_the_place(v1: Api) -> None:
+    a, b, c = (v1.session() for _ in range(3))
+    running = v1.start(a, LOOP, timeout=600)
+    v1.wait_output(running, "on")
+    waiting = v1.start(b, "1")
+    assert v1.post(f"/executions/{waiting}/cancel")["status"] == "cancelled"
+    third = v1.start(c, "'after'")
+    v1.post(f"/executions/{running}/cancel")
+    v1.wait_status(third, "completed")
