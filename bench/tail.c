@@ -7,8 +7,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -63,6 +65,7 @@ static int helper_start(struct helper *h, void (*be)(void *user, int down, int u
     }
     h->pid = fork();
     if (h->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* the boxes of a killed engine end with it */
         close(down[1]);
         close(up[0]);
         be(user, down[0], up[1]);
@@ -87,13 +90,17 @@ static int helper_hear(struct helper *h, struct word *ret, struct err *e)
     return 0;
 }
 
-static void helper_stop(struct helper *h)
+/* All ends are closed before anybody is waited for: each helper holds copies of those that were there before it. */
+static void helpers_stop(struct helper *helpers, size_t n)
 {
-    fd_close(&h->down);
-    fd_close(&h->up);
-    if (h->pid > 0) {
-        (void)waitpid(h->pid, NULL, 0);
-        h->pid = 0;
+    for (size_t i = 0; i < n; i++) {
+        fd_close(&helpers[i].down);
+        fd_close(&helpers[i].up);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (helpers[i].pid > 0) {
+            (void)waitpid(helpers[i].pid, NULL, 0);
+        }
     }
 }
 
@@ -219,9 +226,7 @@ static int with_neighbours(struct world *w, struct helper *clients, struct sampl
     for (int i = 0; i < CHUNKS && r == 0; i++) {
         r = run_chunk(clients, MIN(w->cores, CLIENTS_MAX), took, e);
     }
-    for (size_t i = 0; i < ARRAY_LEN(helpers); i++) {
-        helper_stop(&helpers[i]);
-    }
+    helpers_stop(helpers, ARRAY_LEN(helpers));
     return r;
 }
 
@@ -279,8 +284,6 @@ int bench_tail(struct world *w, struct err *e)
     if (r == 0) {
         r = measure(w, clients, e);
     }
-    for (int i = 0; i < n; i++) {
-        helper_stop(&clients[i]);
-    }
+    helpers_stop(clients, (size_t)n);
     return r;
 }

@@ -53,6 +53,7 @@ def _run_split(source: str, name: str, space: dict[str, Any]) -> Any:
 
 
 def _run_handler(source: str, name: str, space: dict[str, Any], fields: dict[int, bytes]) -> Fields:
+    space.pop("handler", None)  # of an earlier cell: this one must bring its own
     exec(compile(source, name, "exec", dont_inherit=True), space)
     function = space.get("handler")
     if not callable(function):

@@ -170,12 +170,11 @@ void api_v1_session_list(struct api_call *call)
         .limit = (size_t)call_int(call, "limit", 0),
         .offset = (size_t)call_int(call, "offset", 0),
     };
-    AUTO_V1_SESSIONS struct v1_sessions view = {0};
+    struct v1_sessions view = {.svc = svc};
     AUTO(store_session_list_release) struct store_session_list list = {0};
     struct err e = {0};
 
-    if (v1_sessions_init(&view, svc, &e) < 0 ||
-        store_list_sessions(service_store(svc), &filter, &list, &e) < 0) {
+    if (store_list_sessions(service_store(svc), &filter, &list, &e) < 0) {
         call_reply_err(call, &e);
         return;
     }

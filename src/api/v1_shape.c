@@ -128,34 +128,16 @@ const char *v1_language(struct service *svc, const char *template_name)
 
 /* ---- sessions ---- */
 
-int v1_sessions_init(struct v1_sessions *view, struct service *svc, struct err *e)
+static json_t *container_id(const struct session *live)
 {
-    *view = (struct v1_sessions){.svc = svc};
-    view->boxes = calloc(ENGINE_BOXES_MAX, sizeof(*view->boxes));
-    if (view->boxes == NULL) {
-        return err_sys(e, ENOMEM, "list the boxes");
-    }
-    view->n_boxes = service_boxes(svc, view->boxes, ENGINE_BOXES_MAX);
-    return 0;
-}
-
-void v1_sessions_release(struct v1_sessions *view)
-{
-    free(view->boxes);
-    view->boxes = NULL;
-}
-
-static json_t *container_id(const struct v1_sessions *view, const char *session_id)
-{
+    uint32_t id = live != NULL ? session_box_id(live) : 0;
     char name[V1_BOX_NAME_MAX];
 
-    for (size_t i = 0; i < view->n_boxes; i++) {
-        if (str_eq(view->boxes[i].session_id, session_id)) {
-            v1_box_name(view->boxes[i].id, name);
-            return json_string(name);
-        }
+    if (id == 0) {
+        return json_null();
     }
-    return json_null();
+    v1_box_name(id, name);
+    return json_string(name);
 }
 
 static json_t *language(struct v1_sessions *view, const char *template_name)
@@ -248,7 +230,7 @@ json_t *v1_session_json(struct v1_sessions *view, const struct store_session *re
     if (words != NULL) {
         json_object_set_new(to, "language_runtime", words);
     }
-    set_place(to, is_over ? json_null() : container_id(view, r->id));
+    set_place(to, container_id(live));
     json_object_set_new(to, "reason", text_or_null(r->end_reason));
     set_times(to, r);
     json_decref(spec);
@@ -258,15 +240,13 @@ json_t *v1_session_json(struct v1_sessions *view, const struct store_session *re
 void v1_reply_session(struct api_call *call, int status, const char *id)
 {
     struct service *svc = call_service(call);
-    AUTO_V1_SESSIONS struct v1_sessions view = {0};
+    struct v1_sessions view = {.svc = svc};
     struct store_session *row = NULL;
     struct err e = {0};
     json_t *body = NULL;
 
     AUTO_SESSION struct session *live = session_hold(svc, id, &e);
-    if ((live == NULL && store_get_session(service_store(svc), id, &row, &e) < 0) ||
-        v1_sessions_init(&view, svc, &e) < 0) {
-        store_session_free(row);
+    if (live == NULL && store_get_session(service_store(svc), id, &row, &e) < 0) {
         v1_reply_err(call, &e, V1_SESSION);
         return;
     }

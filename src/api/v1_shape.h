@@ -36,15 +36,9 @@ bool v1_member_int(const char *object, const char *name, int64_t *ret);
 /* What the sessions of one answer have in common; looked up once. */
 struct v1_sessions {
     struct service *svc;
-    struct service_box *boxes;
-    size_t n_boxes;
     char template_name[STORE_ID_MAX + 1]; /* of the last session, and */
     const char *language;                 /* its language, or NULL */
 };
-
-int v1_sessions_init(struct v1_sessions *view, struct service *svc, struct err *e);
-void v1_sessions_release(struct v1_sessions *view);
-#define AUTO_V1_SESSIONS AUTO(v1_sessions_release)
 
 json_t *v1_session_json(struct v1_sessions *view, const struct store_session *record);
 

@@ -58,22 +58,6 @@ static void close_all(struct cgroup *cg)
     fd_close(&cg->kill);
 }
 
-/* A file of ours in dir_fd. 0 with *ret open or, if it may be missing, -1; else -errno. */
-static int open_file(int dir_fd, const struct cg_file *file, int *ret)
-{
-    int fd = openat(dir_fd, file->name, (file->writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
-
-    if (fd < 0 && errno == EACCES && file->writable && file->optional) {
-        /* memory.peak before 6.12: for an ordinary user it can only be read. */
-        fd = openat(dir_fd, file->name, O_RDONLY | O_CLOEXEC);
-    }
-    if (fd < 0 && !(errno == ENOENT && file->optional)) {
-        return -errno;
-    }
-    *ret = fd;
-    return 0;
-}
-
 static int open_part(struct cgroup *cg, size_t tree, enum cg_resource r, struct err *e)
 {
     struct cg_part *p = &cg->parts[r];
@@ -82,7 +66,7 @@ static int open_part(struct cgroup *cg, size_t tree, enum cg_resource r, struct 
     p->ops = ops;
     p->dir_fd = cg->dirs[tree];
     for (size_t i = 0; i < CG_PART_FILES && ops->files[i].name != NULL; i++) {
-        int n = open_file(p->dir_fd, &ops->files[i], &p->fd[i]);
+        int n = cg_open_file(p->dir_fd, &ops->files[i], &p->fd[i]);
         if (n < 0) {
             return err_sys(e, -n, "open %s of box %s", ops->files[i].name, cg->name);
         }
@@ -100,7 +84,7 @@ static int open_twin(struct cgroup *cg, int dir_fd)
     if (cg->kill < 0 && errno != ENOENT) {
         return -errno;
     }
-    return open_file(dir_fd, &events, &cg->events);
+    return cg_open_file(dir_fd, &events, &cg->events);
 }
 
 static int open_dirs(struct cgroup *cg, size_t i, struct err *e)
@@ -116,9 +100,7 @@ static int open_dirs(struct cgroup *cg, size_t i, struct err *e)
     int r = cg_open_dir(t->dir_fd, cg->name);
     if (r >= 0) {
         cg->dirs[i] = r;
-        /* The thread that writes "0" is moved, alone and without a lock; v2 moves whole processes only. */
-        cg->procs[i] = openat(r, t->unified ? "cgroup.procs" : "tasks", O_WRONLY | O_CLOEXEC);
-        r = cg->procs[i] < 0 ? -errno : 0;
+        r = cg_open_procs(r, t->unified, &cg->procs[i]);
     }
     if (r == 0 && t->unified) {
         r = open_twin(cg, cg->dirs[i]);

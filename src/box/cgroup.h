@@ -88,6 +88,14 @@ size_t cgroup_view_export(const struct cgroup *cg, struct usage_view *ret, int f
 bool cgroup_view_check(const struct usage_view *v);
 void cgroup_view_usage(const struct usage_view *v, const int *fds, struct cgroup_usage *ret);
 
+/*
+ * For a box that lives long: gives back the descriptors that only its beginning and its end need. Those of the view stay, since
+ * a peak may be counted per descriptor; what they do not tell reads as 0 meanwhile. Unfolding returns
+ * 1 if it was folded, 0 if not, or -errno: it stays folded, and can only be freed.
+ */
+void cgroup_fold(struct cgroup *cg);
+int cgroup_unfold(struct cgroup *cg);
+
 /* Use since cgroup_new() or the last cgroup_recycle(). A counter that the kernel lacks stays 0. */
 void cgroup_usage(const struct cgroup *cg, struct cgroup_usage *ret);
 

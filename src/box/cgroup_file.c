@@ -142,6 +142,28 @@ int cg_each_dir(int dir_fd, int (*visit)(int dir_fd, const char *name, void *arg
     return r;
 }
 
+int cg_open_file(int dir_fd, const struct cg_file *file, int *ret)
+{
+    int fd = openat(dir_fd, file->name, (file->writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+
+    if (fd < 0 && errno == EACCES && file->writable && file->optional) {
+        /* memory.peak before 6.12: for an ordinary user it can only be read. */
+        fd = openat(dir_fd, file->name, O_RDONLY | O_CLOEXEC);
+    }
+    if (fd < 0 && !(errno == ENOENT && file->optional)) {
+        return -errno;
+    }
+    *ret = fd;
+    return 0;
+}
+
+int cg_open_procs(int dir_fd, bool unified, int *ret)
+{
+    /* The thread that writes "0" is moved, alone and without a lock; v2 moves whole processes only. */
+    *ret = openat(dir_fd, unified ? "cgroup.procs" : "tasks", O_WRONLY | O_CLOEXEC);
+    return *ret < 0 ? -errno : 0;
+}
+
 int cg_open_dir(int dir_fd, const char *name)
 {
     int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -83,6 +83,7 @@ struct cgroup {
     int events; /* the unified twin's cgroup.events; -1: there is no twin */
     int kill;   /* its cgroup.kill; -1: this kernel lacks it */
     struct cg_part parts[CG_RESOURCES];
+    bool folded;              /* only directories and counters are open */
     struct limits set;        /* what was written last; memory_bytes 0: nothing yet */
     struct cgroup_usage base; /* raw counters when this box began */
 };
@@ -112,6 +113,9 @@ bool cg_has_members(int dir_fd); /* in doubt, true */
 int cg_remove(const struct cg_trees *trees, const char *instance);
 void cg_wait(int events_fd); /* for a change in cgroup.events (-1: none), but not for long */
 
+/* cgroup_view.c: files that are given to others, and so stay open as long as the box lives. */
+bool cg_is_counter(const char *name);
+
 /* cgroup_file.c. Reading: 0 when the descriptor is -1 or the file does not hold that. */
 uint64_t cg_number_at(const char *text); /* ends at a space or newline; 0 if it is none */
 uint64_t cg_sum(const char *text, const char *key); /* of the numbers right behind each key */
@@ -122,5 +126,9 @@ ssize_t cg_read(int fd, char *buf, size_t size); /* from the start, NUL-terminat
 int cg_rewrite(int fd, const char *text);
 int cg_write_u64(int dir_fd, const char *name, uint64_t value);
 int cg_open_dir(int dir_fd, const char *name); /* a descriptor or -errno */
+/* A file of ours in dir_fd. 0 with *ret open or, if it may be missing, -1; else -errno. */
+int cg_open_file(int dir_fd, const struct cg_file *file, int *ret);
+/* The file that moves whoever writes "0" to it. Likewise. */
+int cg_open_procs(int dir_fd, bool unified, int *ret);
 /* Visits the directories in dir_fd until one returns other than 0, and returns that. */
 int cg_each_dir(int dir_fd, int (*visit)(int dir_fd, const char *name, void *arg), void *arg);

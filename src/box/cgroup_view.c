@@ -12,7 +12,7 @@
 _Static_assert(sizeof(struct cgroup_usage) == sizeof(((struct usage_view *)0)->base),
                "as many counters");
 
-static bool is_counter(const char *name)
+bool cg_is_counter(const char *name)
 {
     static const char *const names[] = {"memory.max_usage_in_bytes",
                                         "memory.peak",
@@ -39,7 +39,7 @@ size_t cgroup_view_export(const struct cgroup *cg, struct usage_view *ret, int f
         const struct cg_part *p = &cg->parts[r];
         for (size_t i = 0; p->ops != NULL && i < CG_PART_FILES; i++) {
             const char *name = p->ops->files[i].name;
-            if (name == NULL || p->fd[i] < 0 || !is_counter(name) || ret->n == USAGE_VIEW_FDS) {
+            if (name == NULL || p->fd[i] < 0 || !cg_is_counter(name) || ret->n == USAGE_VIEW_FDS) {
                 continue;
             }
             ret->items[ret->n].resource = (uint8_t)r;

@@ -51,6 +51,7 @@ struct live_template {
     bool preload; /* with its preloads; one-shot programs do without */
     bool one_off; /* has mounts of one run: closed after it */
     bool open;    /* the zygote runs */
+    bool retired; /* its definition has changed: goes with its last box */
     bool starting_up; /* somebody is starting it */
     struct fiber_queue start_queue; /* who waits for that */
     uint32_t id;  /* the launcher's number for it */

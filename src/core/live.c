@@ -385,7 +385,7 @@ struct live_template *live_get(struct husk_engine *engine, const char *name, boo
                                struct err *e)
 {
     for (struct live_template *t = engine->templates; t != NULL; t = t->next) {
-        if (!t->one_off && t->preload == preload && str_eq(t->name, name)) {
+        if (!t->one_off && !t->retired && t->preload == preload && str_eq(t->name, name)) {
             return t;
         }
     }

@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "http/conn.h"
 
-#define EVENT_MAX (16U << 20) /* bytes of one event as sent */
+#define EVENT_MAX (64U << 20) /* bytes of one event as sent */
 
 void http_sse_begin(struct http_request *req)
 {

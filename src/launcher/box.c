@@ -78,7 +78,8 @@ static struct cgroup *take_cgroup(struct launcher *l, uint32_t box_id, const str
 
 static void give_cgroup(struct launcher *l, struct cgroup *cg)
 {
-    if (cg != NULL && l->n_spare < CGROUPS_KEPT && cgroup_recycle(cg) == 0) {
+    if (cg != NULL && l->n_spare < CGROUPS_KEPT && cgroup_unfold(cg) >= 0 &&
+        cgroup_recycle(cg) == 0) {
         l->spare[l->n_spare++] = cg;
     } else {
         cgroup_free(cg);

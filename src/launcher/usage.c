@@ -59,7 +59,11 @@ void usage_fill(const struct box_entry *box, bool want_disk, struct launcher_usa
 {
     struct cgroup_usage u;
 
+    int was_folded = cgroup_unfold(box->cgroup);
     cgroup_usage(box->cgroup, &u);
+    if (was_folded == 1) {
+        cgroup_fold(box->cgroup);
+    }
     *ret = (struct launcher_usage){
         .cpu_ns = u.cpu_ns,
         .memory_now = u.memory_now,

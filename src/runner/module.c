@@ -64,6 +64,7 @@ static PyObject *husk_adopt(PyObject *self, PyObject *args)
         return module_errno(-errno);
     }
     close(fd);
+    setpgid(0, 0); /* a signal for the context that it came from is not meant for this one */
     Py_RETURN_NONE;
 }
 

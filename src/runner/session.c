@@ -56,7 +56,10 @@ static void pass_signal(const struct buf *body)
         }
     }
     if (pid > 1 && sig > 0 && sig < 32) {
-        (void)kill((pid_t)pid, (int)sig); /* gone already is fine */
+        /* A context leads a group: what it started is meant as well, as by Ctrl-C. Gone already is fine. */
+        if (kill(-(pid_t)pid, (int)sig) < 0) {
+            (void)kill((pid_t)pid, (int)sig);
+        }
     }
 }
 

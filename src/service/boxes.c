@@ -1,34 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every live box, as operators see it. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "service/impl.h"
 
-static struct session *session_of(struct service *svc, const struct guest *g)
-{
-    struct session *s;
-    struct session *next;
-
-    HASH_ITER(hh, svc->sessions, s, next)
-    {
-        if (s->box != NULL && s->box->guest == g) {
-            return s;
-        }
-    }
-    return NULL;
-}
-
 size_t service_boxes(struct service *svc, struct service_box *ret, size_t max)
 {
+    const struct session **owners = calloc(ENGINE_BOXES_MAX, sizeof(*owners));
+    struct session *s;
+    struct session *next;
     size_t n = 0;
 
+    if (owners == NULL) {
+        return 0;
+    }
+    HASH_ITER(hh, svc->sessions, s, next)
+    {
+        if (s->box != NULL) {
+            owners[s->box->guest->box_id % ENGINE_BOXES_MAX] = s;
+        }
+    }
     for (size_t i = 0; i < ENGINE_BOXES_MAX && n < max; i++) {
         const struct guest *g = svc->engine->guests[i];
         if (g == NULL) {
             continue;
         }
-        const struct session *s = session_of(svc, g);
         ret[n] = (struct service_box){
             .id = g->box_id,
             .state = g->state == GUEST_STARTING ? "starting" : g->in_pool ? "parked" : "running",
@@ -43,10 +41,16 @@ size_t service_boxes(struct service *svc, struct service_box *ret, size_t max)
                        .open_files = g->limits.open_files},
         };
         (void)str_copy(ret[n].template_name, sizeof(ret[n].template_name), g->live->name);
-        if (s != NULL) {
-            (void)str_copy(ret[n].session_id, sizeof(ret[n].session_id), s->id);
+        if (owners[i] != NULL) {
+            (void)str_copy(ret[n].session_id, sizeof(ret[n].session_id), owners[i]->id);
         }
         n++;
     }
+    free(owners);
     return n;
+}
+
+uint32_t session_box_id(const struct session *s)
+{
+    return s->box != NULL ? s->box->guest->box_id : 0;
 }

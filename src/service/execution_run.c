@@ -232,37 +232,15 @@ static void let_go(struct execution *x)
     }
 }
 
-/* One at a time in each context, in the order in which they came. */
-static int run_in_context(struct execution *x, const struct husk_spec *spec, struct err *e)
-{
-    struct session *s = x->session;
-    int64_t patience = (int64_t)x->svc->config->queue_timeout_ms;
-
-    if (turn_take(s, x->context, patience, &x->cancel, e) < 0) {
-        return -1;
-    }
-    s->turns[x->context].execution = x;
-    x->has_turn = true;
-    int r = take_box(x, e);
-    if (r == 0) {
-        note_running(x);
-        r = run_cell(x, x->context, spec, e);
-    }
-    return r;
-}
-
 static int run_in_session(struct execution *x, const struct husk_spec *spec, struct err *e)
 {
-    struct session *s = x->session;
-    int r;
+    int r = take_box(x, e);
 
-    if (!is_command(x)) {
-        r = run_in_context(x, spec, e);
-    } else if ((r = take_box(x, e)) == 0) {
+    if (r == 0) {
         note_running(x);
-        r = run_command(x, spec, e);
+        r = is_command(x) ? run_command(x, spec, e) : run_cell(x, x->context, spec, e);
+        x->session->dirty = true;
     }
-    s->dirty = true;
     return r;
 }
 
@@ -297,6 +275,23 @@ static void end_ephemeral(struct session *s)
     }
 }
 
+/* One at a time in each context, in the order in which they came; who has it is bounded by its own time limit. */
+static int take_turn(struct execution *x, struct err *e)
+{
+    struct session *s = x->session;
+    int64_t patience = (int64_t)x->svc->config->max_execution_timeout_ms;
+
+    if (!s->persistent || is_command(x)) {
+        return 0;
+    }
+    if (turn_take(s, x->context, patience, &x->cancel, e) < 0) {
+        return -1;
+    }
+    x->has_turn = true;
+    s->turns[x->context].execution = x;
+    return 0;
+}
+
 static void live(void *user)
 {
     struct execution *x = user;
@@ -305,7 +300,10 @@ static void live(void *user)
     struct err e = {0};
 
     x->runner = fiber_self();
-    int r = gate_enter(&svc->gate, (int64_t)svc->config->queue_timeout_ms, &x->cancel, &e);
+    int r = take_turn(x, &e); /* before a place in the gate: who waits for a neighbour takes none from others */
+    if (r == 0) {
+        r = gate_enter(&svc->gate, (int64_t)svc->config->queue_timeout_ms, &x->cancel, &e);
+    }
     if (r == 0) {
         r = x->cancel ? err_set(&e, ERR_CONFLICT, "cancelled before it began") : run(x, &e);
         gate_leave(&svc->gate);

@@ -163,6 +163,9 @@ int reaper_start(struct service *svc, struct err *e);
 int pools_start(struct service *svc, struct err *e);
 void pools_adjust(struct service *svc); /* by demand; called every second */
 
+/* template_put.c */
+void templates_sweep(struct service *svc); /* zygotes whose template changed and that nobody uses. Waits */
+
 /* text.c */
 char *text_copy(const char *s); /* "" for NULL; NULL without memory */
 char **text_list_copy(const char *const *list); /* NULL for NULL or without memory */

@@ -40,7 +40,8 @@ static void add_pool(const struct opening *o, enum launcher_mode mode, uint64_t 
     struct limits limits;
     struct err e = {0};
 
-    if (engine_limits(&o->limits, &o->live->def.info.limits, &limits, &e) < 0) {
+    struct husk_limits asked = service_limits(o->svc, o->live->name, &o->limits);
+    if (engine_limits(&asked, &o->live->def.info.limits, &limits, &e) < 0) {
         log_error("pool_failed", "template=%s: %s", o->live->name, e.msg);
         return;
     }
@@ -144,6 +145,10 @@ void pools_adjust(struct service *svc)
         struct pool *next;
         for (struct pool *pool = t->pools; pool != NULL; pool = next) {
             next = pool->next;
+            if (t->retired) {
+                pool->kept = false;
+                pool->min = 0;
+            }
             adjust(pool, least(c, pool), MAX(c->pool_idle_ms / 1000, (uint64_t)1));
             pool_trim(svc->engine, pool);
             if (!pool->kept && pool->min == 0 && pool->stats.starting == 0 && !pool->busy &&

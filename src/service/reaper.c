@@ -96,6 +96,7 @@ static void reap(void *user)
         }
         if (!svc->closing) {
             pools_adjust(svc);
+            templates_sweep(svc);
         }
         if (!svc->closing && ++rounds % PURGE_EVERY == 0) {
             purge(svc);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "core/result_parts.h"
 #include "core/run_frames.h"
 #include "service/service.h"
@@ -55,6 +56,19 @@ static json_t *outputs_json(const struct husk_result *r)
     return list;
 }
 
+/* Output that is no text: shown with U+FFFD, but events that are read later need the bytes. */
+static void add_bytes(json_t *to, const char *name, const char *data, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        size_t len = str_utf8_len(data + i, n - i);
+        if (len == 0) {
+            json_object_set_new(to, name, result_base64(data, n));
+            return;
+        }
+        i += len;
+    }
+}
+
 json_t *result_json(const struct husk_result *r)
 {
     json_t *value = r->value != NULL ? result_text(r->value, strlen(r->value)) : json_null();
@@ -69,6 +83,8 @@ json_t *result_json(const struct husk_result *r)
         (int)r->displays_dropped, "metrics", result_metrics(&r->metrics), "receipt",
         result_receipt(&r->receipt));
 
+    add_bytes(all, "stdout_base64", r->out, r->out_len);
+    add_bytes(all, "stderr_base64", r->err, r->err_len);
     if (all != NULL && r->variables_json != NULL) {
         json_object_set_new(all, "variables", parse(r->variables_json));
     }

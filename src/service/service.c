@@ -247,18 +247,46 @@ void service_close(struct service *svc)
     free(svc);
 }
 
+struct husk_limits service_limits(struct service *svc, const char *template_name,
+                                  const struct husk_limits *asked)
+{
+    static const struct husk_limits none;
+    const struct config *c = svc->config;
+    struct husk_limits l = *asked;
+    struct err ignored;
+
+    const struct live_template *live =
+        live_get(svc->engine, template_name != NULL ? template_name : "python", true, &ignored);
+    const struct husk_limits *preset = live != NULL ? &live->def.info.limits : &none;
+    if (l.memory_bytes == 0 && preset->memory_bytes == 0) {
+        l.memory_bytes = c->memory_bytes;
+        /* The default of the disk follows the memory that is in force. */
+        bool both = l.disk_bytes == 0 && preset->disk_bytes == 0;
+        l.disk_bytes = both ? c->disk_bytes : l.disk_bytes;
+    }
+    if (l.cpu_milli == 0 && preset->cpu_milli == 0) {
+        l.cpu_milli = (uint32_t)c->cpu_milli;
+    }
+    if (l.pids == 0 && preset->pids == 0) {
+        l.pids = (uint32_t)c->pids;
+    }
+    return l;
+}
+
 /* ---- one-shot runs ---- */
 
 int service_run(struct service *svc, const struct husk_spec *spec, struct husk_result **ret,
                 struct err *e)
 {
+    struct husk_spec full = *spec;
     struct husk_error error;
 
+    full.limits = service_limits(svc, spec->template_name, &spec->limits);
     if (gate_enter(&svc->gate, (int64_t)svc->config->queue_timeout_ms, spec->cancel, e) < 0) {
         return -1;
     }
     svc->figures.runs++;
-    int r = husk_run(svc->engine, spec, ret, &error);
+    int r = husk_run(svc->engine, &full, ret, &error);
     gate_leave(&svc->gate);
     if (r < 0) {
         return err_set(e, err_find(error.type), "%s", error.message);

@@ -60,6 +60,10 @@ int service_commit(struct service *svc, struct store_batch *batch, struct store_
 int service_run(struct service *svc, const struct husk_spec *spec, struct husk_result **ret,
                 struct err *e);
 
+/* What was asked for, completed: the template's limits come first, then the configuration's. */
+struct husk_limits service_limits(struct service *svc, const char *template_name,
+                                  const struct husk_limits *asked);
+
 /* Has boxes of that template with those limits ready from now on, in the background. */
 void service_warm(struct service *svc, const char *template_name, const struct husk_limits *limits);
 
@@ -238,6 +242,7 @@ struct service_box {
     int64_t created_ms;
     struct husk_limits limits;
 };
+uint32_t session_box_id(const struct session *s); /* 0: it has none now */
 size_t service_boxes(struct service *svc, struct service_box *ret, size_t max);
 
 struct service_figures {

@@ -264,7 +264,7 @@ static struct session *build(struct service *svc, const struct session_ask *ask,
         err_sys(e, ENOMEM, "session");
         return NULL;
     }
-    s->limits = ask->limits;
+    s->limits = service_limits(svc, ask->template_name, &ask->limits);
     s->timeout_ms = timeout_ms;
     session_touch(s);
     return s;

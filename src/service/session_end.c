@@ -10,6 +10,7 @@
 #include "core/box_files.h"
 #include "service/impl.h"
 
+#define FILES_PATIENCE_MS 500 /* for an upload or download; its connection is its own, it fails by itself */
 #define CANCEL_PATIENCE_MS 3000
 
 static void cancel_executions(struct session *s)
@@ -32,8 +33,9 @@ static void cancel_executions(struct session *s)
 static void wait_for_users(struct session *s)
 {
     uint64_t until = clock_ms() + CANCEL_PATIENCE_MS;
+    uint64_t files_until = clock_ms() + FILES_PATIENCE_MS;
 
-    while (s->working > 0 || s->box_users > 0 || s->files_busy) {
+    while (s->working > 0 || s->box_users > 0 || (s->files_busy && clock_ms() < files_until)) {
         if (clock_ms() >= until && s->box != NULL && !s->box->guest->exited) {
             struct launcher_req kill = {.op = LAUNCHER_KILL, .box_id = s->box->guest->box_id};
             struct err ignored;

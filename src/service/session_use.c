@@ -14,7 +14,7 @@
 
 #define MIB ((double)(1 << 20))
 #define FILES_PATIENCE_MS 60000
-#define LAST_PATIENCE_MS 5000 /* of a session that ends: an upload that stalls does not hold it up */
+#define LAST_PATIENCE_MS 500 /* of a session that ends: an upload that stalls does not hold it up */
 
 static int from_husk(const struct husk_error *h, struct err *e)
 {

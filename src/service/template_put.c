@@ -168,27 +168,46 @@ static int write_file(struct service *svc, const char *name, const struct buf *b
     return 0;
 }
 
-/* A zygote that was started from an older definition goes; boxes that still use it do not let it. */
-static int stop_live(struct service *svc, const char *name, struct err *e)
+/* Boxes that were made from an older definition live on; new ones come from another zygote. */
+static void retire(struct service *svc, const char *name)
 {
-    struct live_template *live = NULL;
-
     for (struct live_template *t = svc->engine->templates; t != NULL; t = t->next) {
-        live = str_eq(t->name, name) ? t : live;
+        t->retired = t->retired || str_eq(t->name, name);
     }
-    for (size_t i = 0; live != NULL && i < ENGINE_BOXES_MAX; i++) {
-        const struct guest *g = svc->engine->guests[i];
+}
+
+static bool has_boxes(const struct husk_engine *engine, const struct live_template *live)
+{
+    for (size_t i = 0; i < ENGINE_BOXES_MAX; i++) {
+        const struct guest *g = engine->guests[i];
         if (g != NULL && g->live == live && !g->in_pool) {
-            return err_set(e, ERR_CONFLICT, "template %s is in use", name);
+            return true;
         }
     }
-    if (live != NULL && live->starting_up) {
-        return err_set(e, ERR_CONFLICT, "template %s is just being started", name);
+    return false;
+}
+
+static bool is_busy(const struct live_template *live)
+{
+    bool busy = live->starting_up;
+
+    for (const struct pool *p = live->pools; p != NULL; p = p->next) {
+        busy = busy || p->busy || p->stats.starting > 0;
     }
-    if (live != NULL) {
-        live_close(svc->engine, live);
+    return busy;
+}
+
+void templates_sweep(struct service *svc)
+{
+    struct live_template *next;
+
+    for (struct live_template *t = svc->engine->templates; t != NULL; t = next) {
+        next = t->next;
+        if (t->retired && !is_busy(t) && !has_boxes(svc->engine, t)) {
+            live_close(svc->engine, t);
+            return; /* it waited for the launcher: the list may be another one now */
+        }
     }
-    return 0;
 }
 
 int service_template_put(struct service *svc, const char *name, const json_t *definition,
@@ -208,10 +227,10 @@ int service_template_put(struct service *svc, const char *name, const json_t *de
     if (exists && (must_be_new || !ours)) {
         return err_set(e, ERR_EXISTS, "there is a template %s already", name);
     }
-    if (compose(svc, definition, &b, e) < 0 || stop_live(svc, name, e) < 0 ||
-        write_file(svc, name, &b, e) < 0) {
+    if (compose(svc, definition, &b, e) < 0 || write_file(svc, name, &b, e) < 0) {
         return -1;
     }
+    retire(svc, name);
     char *text = json_dumps(definition, JSON_COMPACT);
     struct store_template record = {.name = name,
                                     .created_ms = clock_wall_ms(),
@@ -229,16 +248,24 @@ int service_template_put(struct service *svc, const char *name, const json_t *de
 int service_template_delete(struct service *svc, const char *name, struct err *e)
 {
     struct store_template *row = NULL;
+    struct session *s;
+    struct session *next;
     char path[4400];
 
     if (store_get_template(svc->store, name, &row, e) < 0) {
         return err_set(e, ERR_NOT_FOUND, "there is no template %s that a client made", name);
     }
     store_template_free(row);
-    if (stop_live(svc, name, e) < 0 ||
-        path_of(svc, name, ".template", path, sizeof(path), e) < 0) {
+    HASH_ITER(hh, svc->sessions, s, next)
+    {
+        if (str_eq(s->record.template, name)) {
+            return err_set(e, ERR_CONFLICT, "template %s is used by session %s", name, s->id);
+        }
+    }
+    if (path_of(svc, name, ".template", path, sizeof(path), e) < 0) {
         return -1;
     }
+    retire(svc, name);
     struct store_batch *batch = store_batch_new(svc->store);
     if (batch != NULL) {
         store_delete_template(batch, name);

@@ -2,6 +2,7 @@
 /* Listening sockets; see supervisor.h. */
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -9,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "supervisor/supervisor.h"
@@ -95,8 +97,8 @@ static int listen_unix(const struct config *c, uid_t owner, gid_t group, struct 
     return fd;
 }
 
-int listeners_open(const struct config *c, uid_t owner, gid_t group, struct listeners *ret,
-                   struct err *e)
+static int open_all(const struct config *c, uid_t owner, gid_t group, struct listeners *ret,
+                    struct err *e)
 {
     *ret = (struct listeners){.n = 0};
     if (c->listen.n + 1 > LISTENERS_MAX) {
@@ -117,6 +119,18 @@ int listeners_open(const struct config *c, uid_t owner, gid_t group, struct list
     }
     ret->fds[ret->n++] = fd;
     return 0;
+}
+
+int listeners_open(const struct config *c, uid_t owner, gid_t group, unsigned patience_ms,
+                   struct listeners *ret, struct err *e)
+{
+    uint64_t until = clock_ms() + patience_ms;
+    int r;
+
+    while ((r = open_all(c, owner, group, ret, e)) < 0 && clock_ms() < until) {
+        (void)poll(NULL, 0, 20);
+    }
+    return r;
 }
 
 void listeners_close(struct listeners *l, const struct config *c)

@@ -28,7 +28,7 @@
 #define QUICK_DEATH_MS 10000 /* one that dies sooner is started again more slowly each time */
 #define PAUSE_MAX_MS 5000
 #define END_EXTRA_MS 5000 /* beyond the drain time */
-#define LEFT_PATIENCE_MS 2000
+#define LEFT_PATIENCE_MS 2000 /* a daemon whose supervisor was killed closes its sockets within this */
 
 struct supervisor {
     const struct supervisor_options *o;
@@ -381,19 +381,6 @@ static void end_launcher(struct supervisor *s)
     }
 }
 
-/* A daemon whose supervisor was killed closes them in a moment. */
-static int open_listeners(struct supervisor *s, bool was_left, struct err *e)
-{
-    uint64_t until = clock_ms() + (was_left ? LEFT_PATIENCE_MS : 0);
-    int r;
-
-    while ((r = listeners_open(s->o->config, s->uid, s->gid, &s->listeners, e)) < 0 &&
-           clock_ms() < until) {
-        (void)poll(NULL, 0, 20);
-    }
-    return r;
-}
-
 int supervisor_run(const struct supervisor_options *options, struct err *e)
 {
     struct supervisor s = {
@@ -404,7 +391,8 @@ int supervisor_run(const struct supervisor_options *options, struct err *e)
 
     if (find_account(&s, e) == 0 &&
         (place = place_take(options->config, s.uid, s.gid, &was_left, e)) >= 0 &&
-        open_listeners(&s, was_left, e) == 0 &&
+        listeners_open(options->config, s.uid, s.gid, was_left ? LEFT_PATIENCE_MS : 0,
+                       &s.listeners, e) == 0 &&
         block_signals(&s, e) == 0 && start_launcher(&s, e) == 0 && start_daemon(&s, e) == 0) {
         loop(&s);
         r = s.failed ? err_set(e, ERR_SYSTEM, "the server could not start") : 0;

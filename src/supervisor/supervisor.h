@@ -31,9 +31,9 @@ struct listeners {
     size_t n;
 };
 
-/* Binds everything that the configuration names. The unix socket belongs to `owner`. */
-int listeners_open(const struct config *c, uid_t owner, gid_t group, struct listeners *ret,
-                   struct err *e);
+/* Binds everything that the configuration names; tries again for so long. The unix socket belongs to `owner`. */
+int listeners_open(const struct config *c, uid_t owner, gid_t group, unsigned patience_ms,
+                   struct listeners *ret, struct err *e);
 void listeners_close(struct listeners *l, const struct config *c); /* removes the unix socket */
 
 /* place.c: the data folder, and that only one of us uses it. */

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Documents against what they describe: the curls of README.md and docs/templates.md run against a real server, and the
-tests that docs/threats.md names exist (those in tests/escape are checked there).
+tests that docs/threats.md names exist (those in tests/escape are checked there). The last step of `make up` is here, too.
 
 A command is a line `$ curl ...`; the line below it is the answer. `...` in an answer stands for anything.
 """
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 
 import pytest
-from husk_server import PATIENCE, ROOT, Server, server  # noqa: F401
+from husk_server import BIN, PATIENCE, ROOT, Server, server  # noqa: F401
 
 README, TEMPLATES, THREATS = (
     (ROOT / name).read_text(encoding="utf-8")
@@ -73,3 +74,43 @@ def test_the_fuzz_targets_named_for_the_server_exist() -> None:
     for targets in re.findall(r"; fuzz: ((?:`\w+`(?:, )?)+)", THREATS):
         for name in re.findall(r"\w+", targets):
             assert (ROOT / "tests" / "fuzz" / f"fuzz_{name}.c").exists(), name
+
+
+# ---- make up ----
+
+
+def up(*settings: str) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("HUSK_", "SANDBOX_"))}
+    return subprocess.run(
+        [ROOT / "tools" / "up", BIN.parent, *settings],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=environment,
+    )
+
+
+def test_make_up_leaves_a_server_that_runs_alone(server: Server) -> None:  # noqa: F811
+    assert server.process is not None
+    for settings in (["--data", str(server.data)], ["--detach", "--data", str(server.data)]):
+        done = up(*settings)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert f"up already: process {server.process.pid} with {server.data}\n" in done.stdout
+        assert f"husk down --data {server.data}`" in done.stdout
+    assert server.get("/health").status == 200
+
+
+def test_make_up_in_the_background() -> None:
+    """Returns when the server serves, although there is no terminal; husk down ends it."""
+    place = Server()
+    settings = ["--data", str(place.data), "--listen", "none"]
+    try:
+        done = up("--detach", *settings)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert place.over_socket("GET", "/health").json == {"status": "healthy"}
+    finally:
+        down = subprocess.run([BIN / "husk", "down", *settings], timeout=PATIENCE)
+        left = sorted(path.name for path in place.data.glob("husk.[ps]*"))
+        place.remove()
+    assert (down.returncode, left) == (0, [])

@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of the server are killed or stopped, disks fill up, boxes lie: what was acknowledged stays, what runs goes on."""
+"""Programs of the server are killed or stopped, its disk fills up: what was acknowledged stays, what runs goes on."""
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
-from audit import Audit, Ledger, check_all_gone, wait_for, wait_tree
+from audit import Audit, Ledger, Tree, check_all_gone, wait_for, wait_tree
 from husk_server import Server
-from v1_client import Api, text_of
+from v1_client import Api, check_error, text_of
+
+BYTES = {"Content-Type": "application/octet-stream"}
 
 
 @pytest.fixture
@@ -34,10 +41,20 @@ def counted(n: int) -> str:
 # ---- huskd ----
 
 
-def kill_and_wait(server: Server) -> None:
-    old = server.kill_huskd()
-    wait_for(lambda: (t := wait_tree(server)) is not None and t.huskd != old, "another huskd")
+def wait_successor(server: Server, old: Tree) -> None:
+    """Another huskd serves, and if the launcher was killed, another launcher."""
+    wait_for(lambda: (t := Tree.of(server)) is not None and t.huskd != old.huskd, "another huskd")
     server.wait_ready()
+
+
+def kill_and_wait(server: Server) -> None:
+    old = wait_tree(server)
+    os.kill(old.huskd, signal.SIGKILL)
+    wait_successor(server, old)
+
+
+def put(api: Api, session: str, path: str, data: bytes) -> Any:
+    return api.call("PUT", f"/sessions/{session}/files/{path}", raw=data, headers=BYTES)
 
 
 def test_kill_idle(one: Server) -> None:
@@ -76,3 +93,321 @@ def test_kill_while_a_cell_runs(one: Server) -> None:
     assert state["status"] == "completed"
     assert api.run(session, "kept, during")["value"] == "('before', 'x')"
     audit.check(ledger)
+
+
+def test_kill_keeps_every_kind_of_cell(one: Server) -> None:
+    """Commands, branches, more of them than one; stdout and stderr; each goes on where it was."""
+    api = Api(one.port)
+    session = api.session()
+    api.run(session, "base = 7")
+    contexts = [0] + [
+        api.post(f"/sessions/{session}/contexts/0/branch")["context_id"] for _ in range(6)
+    ]
+    code = COUNT.format(n=20, pause=0.1) + "import sys; print(base, file=sys.stderr)"
+    cells = [api.start(session, code, context_id=c) for c in contexts]
+    command = api.start(session, command="for i in $(seq 0 19); do echo $i; sleep 0.1; done")
+    for execution in [*cells, command]:
+        api.wait_output(execution, "3\n")
+    started = [api.get(f"/executions/{x}")["started_at"] for x in [*cells, command]]
+    kill_and_wait(one)
+    for execution in [*cells, command]:
+        api.wait_status(execution, "completed")
+        assert api.get(f"/executions/{execution}")["stdout"] == counted(20)
+    assert [api.get(f"/executions/{x}")["stderr"] for x in cells] == ["7\n"] * 7
+    assert [api.get(f"/executions/{x}")["started_at"] for x in [*cells, command]] == started
+    assert len(api.get(f"/sessions/{session}/contexts")["items"]) == 7, "the command left its own"
+    Audit(one).check()
+
+
+def test_kill_does_not_extend_a_time_limit(one: Server) -> None:
+    api = Api(one.port)
+    session = api.session()
+    start = time.monotonic()
+    execution = api.start(session, "import time\nkept = 1\nprint('on', flush=True)\ntime.sleep(60)", timeout=3)
+    api.wait_output(execution, "on")
+    kill_and_wait(one)
+    api.wait_status(execution, "timeout")
+    assert 2.5 < time.monotonic() - start < 3 + 3, "its limit is 3 s, whoever watches"
+    assert api.run(session, "kept")["value"] == "1"
+
+
+def test_kill_while_ephemeral_runs_are_under_way(one: Server) -> None:
+    """A box of one run belongs to the daemon that started it: lost, with the output that was seen, and never run again."""
+    api = Api(one.port)
+    audit = Audit(one)
+    session = api.session(mode="ephemeral")
+    body = {"code": COUNT.format(n=600, pause=0.1)}
+    answer = api.post(f"/sessions/{session}/execute", body, key="only-once")
+    execution = answer["execution_id"]
+    api.wait_output(execution, "2\n")
+    seen = api.get(f"/executions/{execution}")["stdout"]
+    kill_and_wait(one)
+    now = api.get(f"/executions/{execution}").body
+    assert now["status"] == "lost" and now["stdout"].startswith(seen)
+    again = api.post(f"/sessions/{session}/execute", body, key="only-once")
+    assert (again.status, again["execution_id"]) == (201, execution)
+    assert again["status"] == "lost"
+    audit.check()
+    audit.check_level()
+
+
+def test_kill_during_upload(one: Server) -> None:
+    """The old file or the new one, never a part; what was acknowledged also outlives the box."""
+    audit = Audit(one)
+    api = Api(one.port)
+    session = api.session()
+    ledger = Ledger(sessions={session})
+    small = os.urandom(1000)
+    assert put(api, session, "kept.bin", small).status == 201
+    ledger.files[session, "kept.bin"] = small
+    connection = api.connect()
+    connection.putrequest("PUT", f"/api/v1/sessions/{session}/files/kept.bin")
+    connection.putheader("Content-Type", BYTES["Content-Type"])
+    connection.putheader("Content-Length", str(8 << 20))
+    connection.endheaders()
+    connection.send(os.urandom(4 << 20))
+    kill_and_wait(one)
+    with pytest.raises(OSError):
+        for _ in range(64):
+            connection.send(os.urandom(1 << 16))
+        connection.getresponse()
+    connection.close()
+    audit.check(ledger)
+    names = [item["name"] for item in api.get(f"/sessions/{session}/files")["files"]]
+    assert names == ["kept.bin"]
+    assert one.stop() == 0  # and the box goes
+    one.start()
+    Audit(one).check(ledger)
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="displays that came before the kill are not spooled; the next one breaks the count",
+)
+def test_kill_keeps_rich_output(one: Server) -> None:
+    api = Api(one.port)
+    session = api.session()
+    execution = api.start(
+        session,
+        "class H:\n"
+        "    def _repr_html_(self):\n"
+        "        return '<b>1</b>'\n"
+        "import time\n"
+        "display(H())\n"
+        "print('shown', flush=True)\n"
+        "time.sleep(1)\n"
+        "H()\n",
+    )
+    api.wait_output(execution, "shown")
+    kill_and_wait(one)
+    api.wait_status(execution, "completed")
+    assert len(api.get(f"/executions/{execution}")["outputs"]) == 2
+
+
+def test_killed_again_and_again_while_starting(one: Server) -> None:
+    """Killed before it serves, ten times: it converges, and nothing is added on the way."""
+    audit = Audit(one)
+    api = Api(one.port)
+    session = api.session()
+    api.run(session, "kept = 1")
+    execution = api.start(session, COUNT.format(n=60, pause=0.1))
+    ledger = Ledger(sessions={session}, accepted={execution})
+    api.wait_output(execution, "1\n")
+    old = wait_tree(one)
+    for i in range(6):
+        os.kill(old.huskd, signal.SIGKILL)
+        wait_for(lambda: (t := Tree.of(one)) is not None and t.huskd != old.huskd, "another huskd")
+        old = wait_tree(one)
+        time.sleep(0.004 * i)
+    one.wait_ready()
+    api.wait_status(execution, "completed")
+    assert api.get(f"/executions/{execution}")["stdout"] == counted(60)
+    assert api.run(session, "kept")["value"] == "1"
+    audit.check(ledger)
+
+
+# ---- launcher ----
+
+
+def test_killed_launcher(one: Server) -> None:
+    """Every box is gone: what ran is lost, sessions go on with the files that were saved, and nothing is left."""
+    audit = Audit(one)
+    api = Api(one.port)
+    session = api.session()
+    ledger = Ledger(sessions={session})
+    assert put(api, session, "a.txt", b"uploaded").status == 201
+    ledger.saw(api.run(session, "open('b.txt', 'w').write('written')"))
+    wait_for(lambda: (one.data / "workspaces" / f"{session}.tar").exists(), "the copy is there")
+    execution = api.start(session, COUNT.format(n=600, pause=0.1))
+    ledger.accepted.add(execution)
+    api.wait_output(execution, "2\n")
+    old = wait_tree(one)
+    os.kill(old.launcher, signal.SIGKILL)
+    start = time.monotonic()
+    wait_successor(one, old)
+    print(f"serves again {time.monotonic() - start:.2f} s after the launcher was killed")
+    lost = api.wait_status(execution, "lost")
+    assert lost["status"] == "lost"
+    assert api.get(f"/executions/{execution}")["stdout"].startswith("0\n1\n2\n")
+    check_all_gone(old.everyone, [old.launcher], "kill -9 of the launcher")
+    code = "open('a.txt').read() + open('b.txt').read()"
+    assert api.run(session, code)["value"] == "'uploadedwritten'"
+    assert one.post("/run", {"code": "print(2)"}).json["stdout"] == "2\n"
+    audit.check(ledger)
+    api.call("DELETE", f"/sessions/{session}")
+    audit.check_level()
+
+
+def test_launcher_killed_while_requests_wait(one: Server) -> None:
+    """Whoever waits is told so; nobody hangs."""
+    api = Api(one.port)
+    sessions = [api.session() for _ in range(4)]
+    answers: list[Any] = []
+
+    def ask(session: str) -> None:
+        answers.append(api.run(session, "import time; time.sleep(60)", timeout=60))
+
+    clients = [threading.Thread(target=ask, args=(s,)) for s in sessions]
+    for client in clients:
+        client.start()
+    wait_for(lambda: api.get("/containers?status=running").body["total"] >= 4, "all of them run")
+    time.sleep(0.3)
+    old = wait_tree(one)
+    os.kill(old.launcher, signal.SIGKILL)
+    for client in clients:
+        client.join(20)
+    assert [a["status"] for a in answers] == ["lost"] * 4
+    wait_successor(one, old)
+    assert [api.run(s, "1")["value"] for s in sessions] == ["1"] * 4
+    Audit(one).check()
+
+
+# ---- zygotes ----
+
+
+def test_killed_zygote(one: Server) -> None:
+    """Its boxes are gone with it. What comes next gets a new one."""
+    audit = Audit(one)
+    api = Api(one.port)
+    session = api.session()
+    execution = api.start(session, COUNT.format(n=600, pause=0.1))
+    api.wait_output(execution, "1\n")
+    old = wait_tree(one)
+    for zygote in old.zygotes:
+        os.kill(zygote, signal.SIGKILL)
+    start = time.monotonic()
+    assert one.post("/run", {"code": "print(1)"}).json["stdout"] == "1\n"
+    assert api.wait_status(execution, "lost", "crashed")
+    assert api.run(session, "6 * 7")["value"] == "42"
+    print(f"a session runs again {time.monotonic() - start:.2f} s after its zygote was killed")
+    audit.check()
+    assert wait_tree(one).huskd == old.huskd
+
+
+def test_stopped_zygote(one: Server) -> None:
+    """One that does not answer is replaced; until then answers are typed, and what runs is not held up."""
+    audit = Audit(one)
+    api = Api(one.port)
+    session = api.session()
+    api.run(session, "kept = 1")
+    audit.idle_level()
+    old = wait_tree(one)
+    for zygote in old.zygotes:
+        os.kill(zygote, signal.SIGSTOP)
+    assert api.run(session, "kept")["value"] == "1"
+    audit.check_health()
+    deadline = time.monotonic() + 40
+    answers: list[int] = []
+    while answers[-4:] != [200] * 4 or set(old.zygotes) & set(wait_tree(one).zygotes):
+        run = one.post("/run", {"code": "print(1)"})
+        made = api.call("POST", "/sessions", {"mode": "persistent"}, is_known=False)
+        answers.append(run.status)
+        assert run.status in (200, 422, 503), run.body
+        assert made.status in (201, 422, 503) and made.body, made
+        assert time.monotonic() < deadline, answers
+    print(f"answers while zygotes were stopped and replaced: {answers}")
+    assert api.run(session, "1")["value"] == "1"
+    audit.check()
+
+
+# ---- the disk ----
+
+
+@contextmanager
+def small_disk(size: str) -> Iterator[Server]:
+    """A server whose data folder is a file system of its own."""
+    server = Server()
+    server.data.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(server.data)]
+    subprocess.run(mount, check=True)
+    try:
+        server.start()
+        yield server
+    finally:
+        if server.process is not None and server.process.poll() is None:
+            server.stop()
+        subprocess.run(["umount", str(server.data)], check=True)
+        server.remove()
+
+
+def fill(folder: Path) -> Path:
+    """Takes every byte that is left."""
+    path = folder / "filler"
+    with path.open("wb", buffering=0) as file:
+        size = 1 << 20
+        while size > 0:
+            try:
+                while file.write(bytes(size)) == size:
+                    pass
+            except OSError:
+                pass
+            size //= 2
+    return path
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
+def test_full_disk() -> None:
+    with small_disk("24m") as server:
+        audit = Audit(server)
+        api = Api(server.port)
+        session = api.session()
+        ledger = Ledger(sessions={session})
+        ledger.saw(api.run(session, "kept = 'before'"))
+        under_way = api.start(session, COUNT.format(n=15, pause=0.1))
+        ledger.accepted.add(under_way)
+        api.wait_output(under_way, "1\n")
+        filler = fill(server.data)
+
+        for path, body in (
+            ("/sessions", {"mode": "persistent"}),
+            (f"/sessions/{session}/execute", {"code": "1"}),
+            (f"/sessions/{session}/execute-sync", {"code": "1"}),
+        ):
+            start = time.monotonic()
+            answer = api.call("POST", path, body, is_known=False)
+            assert answer.status in (503, 507), (path, answer)
+            assert answer["error_code"] in ("Sandbox.DiskFull", "Sandbox.Unavailable"), answer
+            assert time.monotonic() - start < 15, path
+        audit.check_health()
+        assert api.get(f"/sessions/{session}").status == 200
+        assert api.get(f"/sessions/{session}/executions").status == 200
+        assert server.post("/run", {"code": "print(1)"}).json["stdout"] == "1\n"  # no record
+        time.sleep(1.5)  # meanwhile the cell ends, and its result cannot be written
+
+        filler.unlink()
+        wait_for(
+            lambda: api.get(f"/executions/{under_way}")["status"] == "completed",
+            "the result is there once there is room",
+        )
+        assert api.get(f"/executions/{under_way}")["stdout"] == counted(15)
+        wait_for(
+            lambda: api.call("POST", f"/sessions/{session}/execute-sync", {"code": "kept"}).status
+            == 200,
+            "it takes work again, by itself",
+        )
+        assert api.run(session, "kept")["value"] == "'before'"
+        ledger.sessions.add(api.session())
+        ledger.saw(api.get(f"/executions/{under_way}").body)
+        audit.check(ledger)
+        kill_and_wait(server)  # and all of it was on the disk
+        Audit(server).check(ledger)

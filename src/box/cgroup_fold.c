@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Boxes that live long hold few descriptors; see cgroup.h. A thousand sessions at twenty descriptors each would not fit
+ * into what a process may open.
+ */
+#include "base/fd.h"
+#include "box/cgroup_impl.h"
+
+static bool stays(const struct cg_part *p, size_t i)
+{
+    return p->ops == NULL || p->ops->files[i].name == NULL || cg_is_counter(p->ops->files[i].name);
+}
+
+void cgroup_fold(struct cgroup *cg)
+{
+    for (size_t i = 0; i < CGROUP_PROCS_MAX; i++) {
+        fd_close(&cg->procs[i]);
+    }
+    for (size_t r = 0; r < CG_RESOURCES; r++) {
+        for (size_t i = 0; i < CG_PART_FILES; i++) {
+            if (!stays(&cg->parts[r], i)) {
+                fd_close(&cg->parts[r].fd[i]);
+            }
+        }
+    }
+    cg->folded = true;
+}
+
+static int unfold_part(struct cg_part *p)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < CG_PART_FILES && r == 0; i++) {
+        if (!stays(p, i)) {
+            r = cg_open_file(p->dir_fd, &p->ops->files[i], &p->fd[i]);
+        }
+    }
+    return r;
+}
+
+int cgroup_unfold(struct cgroup *cg)
+{
+    int r = 0;
+
+    if (!cg->folded) {
+        return 0;
+    }
+    for (size_t i = cg->first; i < cg->host->trees.n && r == 0; i++) {
+        r = cg_open_procs(cg->dirs[i], cg->host->trees.tree[i].unified, &cg->procs[i]);
+    }
+    for (size_t i = 0; i < CG_RESOURCES && r == 0; i++) {
+        r = unfold_part(&cg->parts[i]);
+    }
+    if (r < 0) {
+        cgroup_fold(cg);
+        return r;
+    }
+    cg->folded = false;
+    return 1;
+}

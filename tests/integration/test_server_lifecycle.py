@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""husk up and husk down: starting, refusing to start, living side by side, ending."""
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from audit import Audit, check_all_gone, wait_for, wait_tree
+from husk_server import BIN, Server
+from v1_client import Api
+
+PATIENCE = 60  # seconds; a guard, never a measurement
+EXIT_HUSK = 125
+COUNT = "import time\nfor i in range({n}):\n    print(i, flush=True)\n    time.sleep({pause})\n"
+
+
+@pytest.fixture
+def one() -> Iterator[Server]:
+    with Server.run() as running:
+        yield running
+
+
+def husk(*args: str | Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """A husk that is expected to end by itself."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("HUSK_", "SANDBOX_"))}
+    return subprocess.run(
+        [BIN / "husk", *args],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        env={**clean, **(env or {})},
+    )
+
+
+def up_args(server: Server) -> list[str | Path]:
+    address = f"127.0.0.1:{server.port}"
+    return ["up", "--data", server.data, "--listen", address, "--socket", server.socket]
+
+
+# ---- refusals ----
+
+
+def test_second_server_on_the_same_data_is_refused(one: Server) -> None:
+    other = Server()
+    api = Api(one.port)
+    session = api.session()
+    api.run(session, "kept = 1")
+    try:
+        done = husk("up", "--data", one.data, "--listen", f"127.0.0.1:{other.port}")
+        assert done.returncode == EXIT_HUSK
+        assert one.process is not None
+        assert f"husk is up already with {one.data} (process {one.process.pid})" in done.stderr
+        assert "husk down" in done.stderr and len(done.stderr.splitlines()) == 1
+        assert api.run(session, "kept")["value"] == "1"  # the first one is unharmed
+    finally:
+        other.remove()
+
+
+def test_taken_port_is_refused() -> None:
+    server = Server()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", server.port))
+        taken.listen()
+        start = time.monotonic()
+        done = husk(*up_args(server))
+        assert time.monotonic() - start < 5
+    try:
+        assert done.returncode == EXIT_HUSK
+        assert f"listen on 127.0.0.1:{server.port}" in done.stderr
+        assert "Address already in use" in done.stderr
+        assert not server.socket.exists() and not (server.data / "husk.pid").exists()
+        server.start()  # nothing is in the way any more
+    finally:
+        server.remove()
+
+
+def test_taken_socket_is_refused(one: Server) -> None:
+    other = Server()
+    other.socket = one.socket
+    try:
+        done = husk(*up_args(other))
+        assert done.returncode == EXIT_HUSK
+        assert f"another server listens on {one.socket}" in done.stderr
+        assert one.over_socket("GET", "/health").status == 200
+        one.socket.with_name("plain").write_text("mine")
+        other.socket = one.socket.with_name("plain")
+        done = husk(*up_args(other))
+        assert done.returncode == EXIT_HUSK and "is no socket" in done.stderr
+        assert other.socket.read_text() == "mine"
+    finally:
+        other.socket = other.data / "husk.sock"
+        other.remove()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another account")
+def test_data_of_another_account_is_refused() -> None:
+    server = Server()
+    try:
+        server.data.mkdir()
+        os.chown(server.data, pwd.getpwnam("daemon").pw_uid, -1)
+        done = husk(*up_args(server))
+        assert done.returncode == EXIT_HUSK
+        assert f"{server.data} belongs to another account" in done.stderr
+        assert list(server.data.iterdir()) == []
+    finally:
+        server.remove()
+
+
+@pytest.mark.parametrize(
+    "flags, env, words",
+    [
+        (["--max-sessions", "many"], {}, ["max-sessions", "many"]),
+        (["--memory", "1"], {}, ["memory"]),
+        (["--listen", "nowhere"], {}, ["listen", "nowhere"]),
+        (["--no-such-setting", "1"], {}, ["no-such-setting"]),
+        ([], {"HUSK_MAX_SESSIONS": "-1"}, ["HUSK_MAX_SESSIONS", "-1"]),
+        (["--user", "no-such-account"], {}, ["no-such-account"]),
+    ],
+)
+def test_bad_settings_are_named_and_nothing_starts(
+    flags: list[str], env: dict[str, str], words: list[str]
+) -> None:
+    server = Server()
+    try:
+        done = husk(*up_args(server), *flags, env=env)
+        assert done.returncode != 0
+        for word in words:
+            assert word in done.stderr, done.stderr
+        assert not server.data.exists() or list(server.data.iterdir()) == []
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", server.port))  # nobody listens there
+    finally:
+        server.remove()
+
+
+# ---- side by side ----
+
+
+def test_two_servers_do_not_know_each_other(one: Server) -> None:
+    with Server.run() as two:
+        apis = [Api(one.port), Api(two.port)]
+        sessions = [api.session() for api in apis]
+        for i, api in enumerate(apis):
+            api.run(sessions[i], f"who = {i}")
+        for i, api in enumerate(apis):
+            assert api.run(sessions[i], "who")["value"] == str(i)
+            assert api.get(f"/sessions/{sessions[1 - i]}").status == 404
+        tree = wait_tree(two)
+        assert two.stop() == 0
+        check_all_gone(tree.everyone, [tree.launcher], "the end of one of two servers")
+        assert apis[0].run(sessions[0], "who")["value"] == "0"
+        Audit(one).check()
+
+
+# ---- in the background ----
+
+
+def test_detach_and_down() -> None:
+    server = Server()
+    try:
+        done = husk(*up_args(server), "--detach")
+        assert done.returncode == 0, done.stderr
+        assert f"http://127.0.0.1:{server.port}" in done.stdout and "husk down" in done.stdout
+        assert server.get("/health").status == 200  # it serves when the command returns
+        again = husk(*up_args(server), "--detach")
+        assert again.returncode == EXIT_HUSK
+        assert server.get("/health").status == 200
+        down = husk("down", "--data", server.data)
+        assert (down.returncode, down.stdout) == (0, "husk is down\n")
+        with pytest.raises(OSError):
+            server.get("/health")
+        assert not server.socket.exists() and not (server.data / "husk.pid").exists()
+        down = husk("down", "--data", server.data)
+        assert down.returncode == EXIT_HUSK and "husk is not up" in down.stderr
+    finally:
+        husk("down", "--data", server.data)
+        shutil.rmtree(server.folder, ignore_errors=True)
+
+
+# ---- the end ----
+
+
+def test_requests_in_flight_are_finished(one: Server) -> None:
+    """SIGTERM: a running request gets its answer, files are saved, nothing is left, all is there the next time."""
+    api = Api(one.port)
+    session = api.session()
+    answers: list[object] = []
+    code = COUNT.format(n=10, pause=0.1) + "open('left.txt', 'w').write('here')"
+    client = threading.Thread(target=lambda: answers.append(api.run(session, code)))
+    client.start()
+    wait_for(lambda: bool(executions(api, session)), "the execution is known")
+    api.wait_output(executions(api, session)[0]["execution_id"], "1\n")
+    tree = wait_tree(one)
+    assert one.stop() == 0
+    client.join(PATIENCE)
+    check_all_gone(tree.everyone, [tree.launcher], "SIGTERM")
+    assert not one.socket.exists()
+    assert len(answers) == 1, one.output
+    answer = answers[0]
+    assert isinstance(answer, dict) and answer["status"] == "completed"
+    assert answer["stdout"] == "".join(f"{i}\n" for i in range(10))
+    one.start()
+    stored = api.get(f"/executions/{answer['execution_id']}").body
+    assert (stored["status"], stored["stdout"]) == ("completed", answer["stdout"])
+    assert api.run(session, "open('left.txt').read()")["value"] == "'here'"
+    Audit(one).check()
+
+
+def executions(api: Api, session: str) -> list[dict[str, str]]:
+    items = api.get(f"/sessions/{session}/executions").body["items"]
+    assert isinstance(items, list)
+    return items
+
+
+def test_an_execution_that_nobody_waits_for_is_told_as_lost(one: Server) -> None:
+    """It cannot outlive the end of everything; what it wrote stays."""
+    api = Api(one.port)
+    session = api.session()
+    execution = api.start(session, COUNT.format(n=600, pause=0.1))
+    api.wait_output(execution, "2\n")
+    assert one.stop() == 0
+    one.start()
+    state = api.get(f"/executions/{execution}").body
+    assert state["status"] == "lost" and state["stdout"].startswith("0\n1\n2\n")
+    assert state["error"]["type"] == "lost"
+    assert api.run(session, "1 + 1")["value"] == "2"
+    Audit(one).check()
+
+
+def test_killed_supervisor_leaves_nothing(one: Server) -> None:
+    """kill -9 of husk up: everything ends by itself, and the next one starts at once."""
+    api = Api(one.port)
+    session = api.session()
+    api.run(session, "open('f.txt', 'w').write('saved')")
+    tree = wait_tree(one)
+    assert one.process is not None
+    one.process.kill()
+    one.process.wait()
+    one.start()
+    check_all_gone(tree.everyone, [tree.launcher], "kill -9 of the supervisor")
+    assert api.run(session, "open('f.txt').read()")["value"] == "'saved'"
+    Audit(one).check()
+
+
+def test_stopping_twice_is_at_once(one: Server) -> None:
+    """A second signal does not wait for a request that takes its time."""
+    api = Api(one.port)
+    session = api.session()
+    ended: list[object] = []
+
+    def ask() -> None:
+        try:
+            ended.append(api.run(session, "import time; time.sleep(60)", timeout=60))
+        except (OSError, AssertionError) as error:
+            ended.append(error)
+
+    client = threading.Thread(target=ask)
+    client.start()
+    wait_for(lambda: bool(executions(api, session)), "the execution is known")
+    tree = wait_tree(one)
+    assert one.process is not None
+    start = time.monotonic()
+    one.process.send_signal(signal.SIGTERM)
+    time.sleep(0.3)
+    assert one.process.poll() is None  # it waits for the request
+    one.process.send_signal(signal.SIGTERM)
+    assert one.process.wait(PATIENCE) == 0
+    assert time.monotonic() - start < 9, "it waited for the drain time"
+    client.join(PATIENCE)
+    check_all_gone(tree.everyone, [tree.launcher], "two signals")
