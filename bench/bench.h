@@ -6,6 +6,7 @@
 #pragma once
 
 #include <limits.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "race.h"
@@ -26,23 +27,24 @@ struct world {
     struct report report;
 };
 
-int bench_warm(struct world *w, struct err *e);           /* P1: latency.c */
-int bench_cold(struct world *w, struct err *e);           /* P2 */
-int bench_data(struct world *w, struct err *e);           /* P3 */
-int bench_size_flat(struct world *w, struct err *e);      /* P4 */
-int bench_rate(struct world *w, struct err *e);           /* P5: load.c */
-int bench_cpu(struct world *w, struct err *e);            /* P6 */
-int bench_fan_out(struct world *w, struct err *e);        /* P7: density.c */
-int bench_density(struct world *w, struct err *e);        /* P8 */
-int bench_tail(struct world *w, struct err *e);           /* P9: tail.c */
-int bench_session_exec(struct world *w, struct err *e);   /* P10: session_exec.c */
-int bench_api_tax(struct world *w, struct err *e);        /* P11: http_latency.c */
-int bench_tax(struct world *w, struct err *e);            /* P13: tax.c */
-int bench_steady(struct world *w, struct err *e);         /* P14: steady.c */
-int bench_debt(struct world *w, struct err *e);           /* P15: debt.c */
-int bench_http_run(struct world *w, struct err *e);       /* H1: http_latency.c */
-int bench_http_cell(struct world *w, struct err *e);      /* H2 */
-int bench_http_rate(struct world *w, struct err *e);      /* H3: http_rate.c */
-int bench_session_memory(struct world *w, struct err *e); /* H4: sessions.c */
-int bench_session_burst(struct world *w, struct err *e);  /* H5 */
-int bench_http_debt(struct world *w, struct err *e);      /* H6: http_debt.c */
+int bench_warm(struct world *w, struct err *e);                /* P1: latency.c */
+int bench_cold(struct world *w, struct err *e);                /* P2 */
+int bench_data(struct world *w, struct err *e);                /* P3 */
+int bench_size_flat(struct world *w, struct err *e);           /* P4 */
+int bench_rate(struct world *w, struct err *e);                /* P5: load.c */
+int bench_cpu(struct world *w, struct err *e);                 /* P6 */
+int bench_fan_out(struct world *w, struct err *e);             /* P7: density.c */
+int bench_density(struct world *w, struct err *e);             /* P8 */
+int bench_tail(struct world *w, struct err *e);                /* P9: tail.c */
+int bench_session_exec(struct world *w, struct err *e);        /* P10: session_exec.c */
+int bench_api_tax(struct world *w, struct err *e);             /* P11: http_latency.c */
+int bench_tax(struct world *w, struct err *e);                 /* P13: tax.c */
+int bench_steady(struct world *w, struct err *e);              /* P14: steady.c */
+int bench_debt(struct world *w, struct err *e);                /* P15: debt.c */
+int bench_http_run(struct world *w, struct err *e);            /* H1: http_latency.c */
+int bench_http_cell(struct world *w, struct err *e);           /* H2 */
+int bench_http_rate(struct world *w, struct err *e);           /* H3: http_rate.c */
+int bench_session_memory(struct world *w, struct err *e);      /* H4: sessions.c */
+int bench_session_burst(struct world *w, struct err *e);       /* H5 */
+int sessions_come_and_go(uint16_t port, int n, struct err *e); /* so many at a time, then none */
+int bench_http_debt(struct world *w, struct err *e);           /* H6: http_debt.c */

@@ -68,6 +68,25 @@ int http_send(struct http_client *c, const char *target, const char *body, struc
                               : err_sys(e, sent < 0 ? errno : EAGAIN, "send to port %u", c->port);
 }
 
+int http_delete(struct http_client *c, const char *target, struct err *e)
+{
+    struct http_answer answer;
+    char text[HTTP_REQUEST_MAX];
+
+    c->len = 0;
+    (void)str_format(text, sizeof(text), "DELETE %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n\r\n", target,
+                     c->port);
+    if (send(c->fd, text, strlen(text), MSG_NOSIGNAL) < 0) {
+        return err_sys(e, errno, "send to port %u", c->port);
+    }
+    if (http_receive(c, &answer, e) < 0) {
+        return -1;
+    }
+    return answer.status / 100 == 2 ? 0
+                                    : err_set(e, ERR_PROTOCOL, "DELETE %s: %d %.200s", target,
+                                              answer.status, answer.body);
+}
+
 int http_parse(char *data, size_t len, struct http_answer *ret, struct err *e)
 {
     data[len] = '\0';

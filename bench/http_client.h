@@ -33,6 +33,9 @@ void http_close(struct http_client *c); /* fine if it was never opened and fd is
 /* Writes a request's text; with a JSON body if there is one (NULL: none). Its length, or 0: it does not fit. */
 size_t http_request(char *ret, size_t size, uint16_t port, const char *target, const char *body);
 
+/* DELETE; any status but 2xx is an error. */
+int http_delete(struct http_client *c, const char *target, struct err *e);
+
 /* POST with a body, GET without. */
 int http_send(struct http_client *c, const char *target, const char *body, struct err *e);
 int http_receive(struct http_client *c, struct http_answer *ret, struct err *e);

@@ -11,7 +11,7 @@
 #include "server.h"
 #include "stock.h"
 
-#define RUNS 20000
+#define RUNS 2000
 #define WARM_UP 2000
 #define CROWD                                                                                      \
     64 /* clients of the warm-up: fills what launcher and zygote keep for later, so that it cannot grow */
@@ -21,7 +21,7 @@
 
 struct crowd {
     struct http_client *clients;
-    struct pollfd polls[CROWD];
+    struct pollfd polls[CLIENTS_MAX];
     int n;
 };
 
@@ -89,10 +89,9 @@ static int spend(struct world *w, struct crowd *c, const struct server *server, 
     struct stock before;
     struct stock after;
 
-    if (run_many(c, WARM_UP, e) < 0) {
+    if (sessions_come_and_go(server->port, CROWD, e) < 0 || run_many(c, WARM_UP, e) < 0) {
         return -1;
     }
-    c->n = MIN(w->cores, CROWD);
     rest();
     if (stock_take(server->pid, &before, e) < 0) {
         return -1;
@@ -114,7 +113,7 @@ static int spend(struct world *w, struct crowd *c, const struct server *server, 
 /* The pool has one size from the start, so that what it keeps cannot grow. */
 int bench_http_debt(struct world *w, struct err *e)
 {
-    struct crowd c = {.n = CROWD};
+    struct crowd c = {.n = MIN(w->cores, CLIENTS_MAX)};
     struct server server;
 
     c.clients = calloc((size_t)c.n, sizeof(*c.clients));
@@ -133,7 +132,7 @@ int bench_http_debt(struct world *w, struct err *e)
     if (r == 0) {
         r = spend(w, &c, &server, e);
     }
-    for (int i = 0; i < CROWD; i++) {
+    for (int i = 0; i < c.n; i++) {
         http_close(&c.clients[i]);
     }
     free(c.clients);

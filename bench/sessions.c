@@ -145,6 +145,23 @@ static void idle(void)
     nanosleep(&pause, NULL);
 }
 
+int sessions_come_and_go(uint16_t port, int n, struct err *e)
+{
+    struct burst b;
+    char target[64];
+
+    int r = burst_open(&b, n, port, e);
+    if (r == 0) {
+        r = burst_run(&b, 0, e);
+    }
+    for (int i = 0; i < n && r == 0; i++) {
+        (void)str_format(target, sizeof(target), "/api/v1/sessions/bench-%d", i);
+        r = http_delete(&b.guests[i].client, target, e);
+    }
+    burst_release(&b);
+    return r;
+}
+
 /* ---- H5 ---- */
 
 int bench_session_burst(struct world *w, struct err *e)

@@ -11,7 +11,7 @@ static bool stays(const struct cg_part *p, size_t i)
     return p->ops == NULL || p->ops->files[i].name == NULL || cg_is_counter(p->ops->files[i].name);
 }
 
-void cgroup_fold(struct cgroup *cg)
+static void close_rest(struct cgroup *cg)
 {
     for (size_t i = 0; i < CGROUP_PROCS_MAX; i++) {
         fd_close(&cg->procs[i]);
@@ -23,7 +23,14 @@ void cgroup_fold(struct cgroup *cg)
             }
         }
     }
-    cg->folded = true;
+}
+
+void cgroup_fold(struct cgroup *cg)
+{
+    if (!cg->folded) {
+        close_rest(cg);
+        cg->folded = true;
+    }
 }
 
 static int unfold_part(struct cg_part *p)
@@ -52,7 +59,7 @@ int cgroup_unfold(struct cgroup *cg)
         r = unfold_part(&cg->parts[i]);
     }
     if (r < 0) {
-        cgroup_fold(cg);
+        close_rest(cg);
         return r;
     }
     cg->folded = false;

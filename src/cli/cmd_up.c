@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
@@ -192,6 +193,31 @@ static int parse(const struct option_table *table, const char *name, int argc, c
     return 0;
 }
 
+static bool is_loopback(const struct sockaddr_storage *a)
+{
+    if (a->ss_family == AF_INET) {
+        return (ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24) == 127;
+    }
+    return a->ss_family == AF_INET6 &&
+           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
+}
+
+static void warn_about_addresses(const struct config *c)
+{
+    struct sockaddr_storage address;
+    struct err ignored;
+    socklen_t len;
+
+    for (size_t i = 0; i < c->listen.n; i++) {
+        if (config_address(c->listen.items[i], &address, &len, &ignored) == 0 &&
+            !is_loopback(&address)) {
+            term_say(PROGRAM, "warning: %s can be reached from other machines, and there is no "
+                              "authentication: put a proxy that has some in front of it",
+                     c->listen.items[i]);
+        }
+    }
+}
+
 int cmd_up(int argc, char **argv)
 {
     struct up_options o = {0};
@@ -205,6 +231,8 @@ int cmd_up(int argc, char **argv)
     } else if (r == 0) {
         struct starting s = {.config = &c, .report = -1};
         log_set_level((enum log_level)c.log_level);
+        log_set_json(c.log_format == CONFIG_LOG_JSON);
+        warn_about_addresses(&c);
         r = o.detach ? detach(&s) : supervise(&s);
     }
     config_options_release(&o.settings);

@@ -30,7 +30,8 @@ struct pool {
     struct pool *next;
     enum launcher_mode mode;
     bool adaptive;
-    bool kept; /* stays although nobody takes from it */
+    bool kept;      /* stays although nobody takes from it, */
+    uint32_t floor; /* and does not get smaller than this */
     struct limits limits;
     uint32_t min; /* refilled up to here */
     uint32_t max;

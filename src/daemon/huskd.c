@@ -60,6 +60,12 @@ static int load(struct config *ret, struct config_report *report, struct err *e)
     return config_args(d.argc, d.argv, &in, &flags, e) < 0 ? -1 : config_load(&in, ret, report, e);
 }
 
+static void set_log(void)
+{
+    log_set_level((enum log_level)d.config.log_level);
+    log_set_json(d.config.log_format == CONFIG_LOG_JSON);
+}
+
 static int configure(void)
 {
     AUTO(config_report_release) struct config_report report = {0};
@@ -69,7 +75,7 @@ static int configure(void)
         fprintf(stderr, "%s", report.errors.data != NULL ? report.errors.data : e.msg);
         return EXIT_NO_START;
     }
-    log_set_level((enum log_level)d.config.log_level);
+    set_log();
     return 0;
 }
 
@@ -227,7 +233,7 @@ static void on_hangup(uv_signal_t *h, int signum)
         return;
     }
     config_reload(&d.config, &fresh, &report);
-    log_set_level((enum log_level)d.config.log_level);
+    set_log();
     if (http_settings(&http, &e) == 0) {
         http_server_reconfigure(d.http, &http);
     }
@@ -259,6 +265,10 @@ static int serve(int launcher, struct fd_set_msg *listeners, struct err *e)
 {
     /* What POST /run asks for when its body does not say. */
     static const struct husk_limits run_default = {.memory_bytes = (uint64_t)512 << 20};
+    /* What /workspace/se/v2/execute_code runs its handlers with. */
+    const struct husk_limits se_default = {.memory_bytes = d.config.se_memory_bytes,
+                                           .cpu_milli = (uint32_t)d.config.se_cpu_milli,
+                                           .pids = (uint32_t)d.config.se_max_processes};
     struct service_options options = {
         .config = &d.config, .launcher = launcher, .on_launcher_lost = on_launcher_lost};
 
@@ -273,7 +283,8 @@ static int serve(int launcher, struct fd_set_msg *listeners, struct err *e)
     if (d.api == NULL) {
         return err_sys(e, ENOMEM, "open the API");
     }
-    service_warm(d.service, "pyrunner", &run_default);
+    service_warm(d.service, "pyrunner", &run_default, d.config.pool_min);
+    service_warm(d.service, "python", &se_default, d.config.se_pool);
     if (open_http(listeners, e) < 0 || loop_serve_fibers(&d.loop, e) < 0 || watch(e) < 0) {
         return -1;
     }
@@ -301,7 +312,7 @@ int main(int argc, char **argv)
         fail(&e);
         _exit(EXIT_NO_START);
     }
-    service_close(d.service);
+    service_leave(d.service);
     /* What is left belongs to connections that are being dropped; the system takes it back faster. */
     _exit(d.exit_code);
 }

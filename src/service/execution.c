@@ -223,6 +223,10 @@ static int check_session(struct session *s, const struct execution_ask *ask, str
     if (s->ending || session_state_is_final(s->record.status)) {
         return err_set(e, ERR_CONFLICT, "session %s has ended", s->id);
     }
+    if (ask->timeout_ms > svc->config->max_execution_timeout_ms) {
+        return err_set(e, ERR_INVALID, "timeout must be at most %llu s on this server",
+                       (unsigned long long)svc->config->max_execution_timeout_ms / 1000);
+    }
     if (!s->persistent && s->record.executions > 0) {
         return err_set(e, ERR_CONFLICT, "session %s is ephemeral and has had its execution", s->id);
     }

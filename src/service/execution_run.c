@@ -258,7 +258,9 @@ static int run(struct execution *x, struct err *e)
         r = run_in_session(x, &spec, e);
     } else {
         note_running(x);
+        x->svc->alone++;
         r = run_alone(x, &spec, e);
+        x->svc->alone--;
     }
     free(env);
     return r;

@@ -34,6 +34,7 @@ struct service {
     struct fiber *store_pump;
     struct fiber *reaper;
     size_t fibers; /* of executions */
+    size_t alone;  /* executions that run in boxes of their own */
     bool closing;
     bool ready;
 };
@@ -144,7 +145,7 @@ int service_adopt(struct service *svc, struct err *e);
 /* workspace.c: durable copies of workspaces in DATA/workspaces. */
 int workspace_save(struct session *s, struct err *e); /* waits */
 /* Saves one that changed and had no work for so long. False: there is none. Waits. */
-bool workspace_save_next(struct service *svc, uint64_t quiet_ms);
+bool workspace_save_next(struct service *svc, uint64_t quiet_ms, bool even_at_work);
 int workspace_restore(struct session *s, struct err *e);
 void workspace_remove(struct service *svc, const char *session_id);
 void workspace_sweep(struct service *svc); /* half-written copies */

@@ -20,18 +20,11 @@ static uint32_t most_boxes(const struct config *c)
     return (uint32_t)MIN(all, (uint64_t)LAUNCHER_BOXES_MAX / 2);
 }
 
-static uint64_t least(const struct config *c, const struct pool *pool)
-{
-    if (!pool->kept) {
-        return 0;
-    }
-    return pool->mode == LAUNCHER_ONCE ? c->pool_min : c->session_pool_min;
-}
-
 struct opening {
     struct service *svc;
     struct live_template *live;
     struct husk_limits limits; /* of a pool for one-shot runs */
+    uint64_t min;              /* of that pool */
     bool sessions;             /* and one for sessions */
 };
 
@@ -49,6 +42,7 @@ static void add_pool(const struct opening *o, enum launcher_mode mode, uint64_t 
         pool_adaptive(o->live, mode, &limits, (uint32_t)min, (uint32_t)MAX(min, max));
     if (pool != NULL) {
         pool->kept = true;
+        pool->floor = (uint32_t)min;
         pool->min = MAX(pool->min, (uint32_t)min);
         pool->max = (uint32_t)MAX(min, max);
     }
@@ -65,7 +59,7 @@ static void open_template(void *user)
     if (live_start(o.svc->engine, o.live, NULL, 0, &e) < 0) {
         log_error("template_broken", "template=%s: %s", o.live->name, e.msg);
     } else {
-        add_pool(&o, LAUNCHER_ONCE, c->pool_min, c->pool_max);
+        add_pool(&o, LAUNCHER_ONCE, o.min, c->pool_max);
         if (o.sessions && o.live->def.info.language == HUSK_PYTHON) {
             add_pool(&o, LAUNCHER_SESSION, c->session_pool_min, c->session_pool_max);
         }
@@ -75,7 +69,7 @@ static void open_template(void *user)
 }
 
 static int open_in_fiber(struct service *svc, const char *name, const struct husk_limits *limits,
-                         bool sessions, struct err *e)
+                         uint64_t min, bool sessions, struct err *e)
 {
     struct live_template *live = live_get(svc->engine, name, true, e);
     struct opening *o = live != NULL ? calloc(1, sizeof(*o)) : NULL;
@@ -83,7 +77,7 @@ static int open_in_fiber(struct service *svc, const char *name, const struct hus
     if (o == NULL) {
         return live != NULL ? err_set(e, ERR_SYSTEM, "out of memory") : -1;
     }
-    *o = (struct opening){.svc = svc, .live = live, .sessions = sessions};
+    *o = (struct opening){.svc = svc, .live = live, .min = min, .sessions = sessions};
     if (limits != NULL) {
         o->limits = *limits;
     }
@@ -105,18 +99,19 @@ int pools_start(struct service *svc, struct err *e)
     svc->ready = c->templates_preload.n == 0;
     svc->engine->adaptive_max = (uint32_t)c->pool_max;
     for (size_t i = 0; i < c->templates_preload.n; i++) {
-        if (open_in_fiber(svc, c->templates_preload.items[i], NULL, true, e) < 0) {
+        if (open_in_fiber(svc, c->templates_preload.items[i], NULL, c->pool_min, true, e) < 0) {
             return -1;
         }
     }
     return 0;
 }
 
-void service_warm(struct service *svc, const char *template_name, const struct husk_limits *limits)
+void service_warm(struct service *svc, const char *template_name, const struct husk_limits *limits,
+                  uint64_t min)
 {
     struct err e = {0};
 
-    if (svc->config->pool_min > 0 && open_in_fiber(svc, template_name, limits, false, &e) < 0) {
+    if (min > 0 && open_in_fiber(svc, template_name, limits, min, false, &e) < 0) {
         log_warn("pool_failed", "template=%s: %s", template_name, e.msg);
     }
 }
@@ -147,9 +142,10 @@ void pools_adjust(struct service *svc)
             next = pool->next;
             if (t->retired) {
                 pool->kept = false;
+                pool->floor = 0;
                 pool->min = 0;
             }
-            adjust(pool, least(c, pool), MAX(c->pool_idle_ms / 1000, (uint64_t)1));
+            adjust(pool, pool->floor, MAX(c->pool_idle_ms / 1000, (uint64_t)1));
             pool_trim(svc->engine, pool);
             if (!pool->kept && pool->min == 0 && pool->stats.starting == 0 && !pool->busy &&
                 ++pool->quiet > c->pool_idle_ms / 1000) {
@@ -162,14 +158,13 @@ void pools_adjust(struct service *svc)
 
 size_t service_pools(struct service *svc, struct service_pool *ret, size_t max)
 {
-    const struct config *c = svc->config;
     size_t n = 0;
 
     for (struct live_template *t = svc->engine->templates; t != NULL; t = t->next) {
         for (const struct pool *pool = t->pools; pool != NULL && n < max; pool = pool->next) {
             ret[n] = (struct service_pool){
                 .persistent = pool->mode == LAUNCHER_SESSION,
-                .min = (uint32_t)least(c, pool),
+                .min = pool->floor,
                 .max = pool->max,
                 .target = pool->min,
                 .parked = pool->stats.parked,

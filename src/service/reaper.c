@@ -22,7 +22,8 @@ static const char *why_over(const struct session *s, uint64_t now)
     if (now - s->active_ms > s->timeout_ms) {
         return "idle for too long";
     }
-    if (now - s->born_ms > c->session_lifetime_ms) {
+    bool is_se = str_eq(s->record.dialect, "workspace_se");
+    if (now - s->born_ms > (is_se ? c->se_expiration_ms : c->session_lifetime_ms)) {
         return "past its lifetime";
     }
     return NULL;
@@ -56,12 +57,21 @@ static bool end_one(struct service *svc)
 static void purge(struct service *svc)
 {
     int64_t before = clock_wall_ms() - (int64_t)svc->config->session_retention_ms;
-    struct store_filter filter = {.limit = STORE_PAGE_MAX};
+    struct store_filter filter = {.limit = 1};
     struct store_session_list list = {0};
     struct err e = {0};
 
+    /* Newest rows come first: the oldest page is the last one. */
     struct store_batch *b = store_batch_new(svc->store);
     if (b == NULL || store_list_sessions(svc->store, &filter, &list, &e) < 0) {
+        store_batch_free(b);
+        return;
+    }
+    int64_t total = list.total;
+    store_session_list_release(&list);
+    filter.limit = STORE_PAGE_MAX;
+    filter.offset = total > STORE_PAGE_MAX ? (size_t)total - STORE_PAGE_MAX : 0;
+    if (store_list_sessions(svc->store, &filter, &list, &e) < 0) {
         store_batch_free(b);
         return;
     }
@@ -92,7 +102,7 @@ static void reap(void *user)
         }
         while (!svc->closing && !svc->engine->lost && end_one(svc)) {
         }
-        while (!svc->closing && !svc->engine->lost && workspace_save_next(svc, SAVE_AFTER_MS)) {
+        while (!svc->closing && !svc->engine->lost && workspace_save_next(svc, SAVE_AFTER_MS, false)) {
         }
         if (!svc->closing) {
             pools_adjust(svc);

@@ -205,16 +205,27 @@ int service_open(const struct service_options *options, struct service **ret, st
 
 void service_save(struct service *svc)
 {
-    uint64_t until = clock_ms() + SAVE_PATIENCE_MS;
+    uint64_t ends_by = clock_ms() + svc->config->drain_timeout_ms;
     struct session *s;
     struct session *next;
 
+    /* Those in boxes of their own cannot be handed on. */
+    while (svc->alone > 0 && !svc->engine->lost && clock_ms() < ends_by) {
+        fiber_sleep(5);
+    }
+    uint64_t until = clock_ms() + SAVE_PATIENCE_MS;
     HASH_ITER(hh, svc->sessions, s, next)
     {
         s->save_at = 0; /* the last chance */
     }
-    while (!svc->engine->lost && clock_ms() < until && workspace_save_next(svc, 0)) {
+    while (!svc->engine->lost && clock_ms() < until && workspace_save_next(svc, 0, true)) {
     }
+}
+
+void service_leave(struct service *svc)
+{
+    /* No fiber runs any more: what is under way is found by the next daemon as after a crash. */
+    store_close(TAKE_PTR(svc->store));
 }
 
 /* Fibers that belong to executions see `closing` and end; nobody new starts. */

@@ -38,9 +38,11 @@ struct service_options {
 
 /* Opens the store, takes over what an earlier daemon left, starts zygotes and pools. Not in a fiber. */
 int service_open(const struct service_options *options, struct service **ret, struct err *e);
-/* Writes what is only in memory: copies of changed workspaces. Waits; before service_close(). */
+/* Lets executions end that no other daemon can go on with, and copies changed workspaces. Waits. */
 void service_save(struct service *svc);
-/* Live sessions are left to the next daemon. Not in a fiber. */
+/* The last thing before the process ends: records are flushed, sessions and what runs in them are left to the next daemon. */
+void service_leave(struct service *svc);
+/* After a start that failed. Not in a fiber. */
 void service_close(struct service *svc);
 
 struct store *service_store(struct service *svc); /* for reads */
@@ -65,7 +67,8 @@ struct husk_limits service_limits(struct service *svc, const char *template_name
                                   const struct husk_limits *asked);
 
 /* Has boxes of that template with those limits ready from now on, in the background. */
-void service_warm(struct service *svc, const char *template_name, const struct husk_limits *limits);
+void service_warm(struct service *svc, const char *template_name, const struct husk_limits *limits,
+                  uint64_t min);
 
 /* ---- sessions ---- */
 

@@ -175,6 +175,11 @@ static int check_ask(struct service *svc, const struct session_ask *ask, struct 
     struct store_session *row = NULL;
     struct session *s = NULL;
 
+    bool is_se = str_eq(ask->dialect, "workspace_se"); /* has a limit of its own */
+    if (!is_se && ask->timeout_ms > svc->config->max_session_timeout_ms) {
+        return err_set(e, ERR_INVALID, "timeout must be at most %llu s on this server",
+                       (unsigned long long)svc->config->max_session_timeout_ms / 1000);
+    }
     if (HASH_COUNT(svc->sessions) >= svc->config->max_sessions) {
         return err_set(e, ERR_LIMIT, "there are %u sessions, the most that this server takes",
                        HASH_COUNT(svc->sessions));

@@ -77,7 +77,7 @@ int workspace_save(struct session *s, struct err *e)
     return r;
 }
 
-bool workspace_save_next(struct service *svc, uint64_t quiet_ms)
+bool workspace_save_next(struct service *svc, uint64_t quiet_ms, bool even_at_work)
 {
     uint64_t now = clock_ms();
     struct session *s;
@@ -86,7 +86,8 @@ bool workspace_save_next(struct service *svc, uint64_t quiet_ms)
 
     HASH_ITER(hh, svc->sessions, s, next)
     {
-        bool quiet = s->working == 0 && !s->files_busy && now - s->active_ms >= quiet_ms;
+        bool quiet = even_at_work ||
+                     (s->working == 0 && !s->files_busy && now - s->active_ms >= quiet_ms);
         if (s->dirty && s->persistent && s->box != NULL && !s->ending && quiet &&
             now >= s->save_at) {
             uint64_t active = s->active_ms;

@@ -117,6 +117,47 @@ TEST(fork_bomb_is_killed)
     cgroup_host_close(host);
 }
 
+/* Few descriptors while it is folded, every one of them again afterwards, and nothing is counted anew. */
+TEST(folded_cgroup_counts_on_and_can_be_used_again)
+{
+    struct cgroup_host *host = open_host();
+    struct limits l = small_limits();
+    struct cgroup_usage before;
+    struct cgroup_usage folded;
+    struct cgroup_usage u;
+
+    l.pids = 8;
+    struct cgroup *cg = make_cgroup(host, "folded", &l);
+    CHECK_INT(cgroup_unfold(cg), 0);
+    wait_for(spawn_in(cg, fork_until_refused));
+    CHECK_INT(cgroup_kill(cg), 0);
+    wait_empty(cg);
+    wait_for(spawn_in(cg, spin_30_ms_of_cpu));
+    cgroup_usage(cg, &before);
+
+    int open_before = dup(STDOUT_FILENO); /* the lowest number that is free */
+    close(open_before);
+    cgroup_fold(cg);
+    cgroup_fold(cg);
+    int open_folded = dup(STDOUT_FILENO);
+    close(open_folded);
+    CHECK(open_folded < open_before);
+    cgroup_usage(cg, &folded);
+    CHECK_INT(folded.cpu_ns, before.cpu_ns);
+    CHECK_INT(folded.memory_peak, before.memory_peak);
+
+    CHECK_INT(cgroup_unfold(cg), 1);
+    cgroup_usage(cg, &u);
+    CHECK_INT(u.pids_refused, 1);
+    CHECK_INT(u.memory_peak, before.memory_peak);
+    CHECK_INT(cgroup_recycle(cg), can_recycle(host) ? 0 : -EBUSY);
+    CHECK_INT(WEXITSTATUS(wait_for(spawn_in(cg, fork_until_refused))), 7);
+    CHECK_INT(cgroup_kill(cg), 0);
+    wait_empty(cg);
+    cgroup_free(cg);
+    cgroup_host_close(host);
+}
+
 TEST(recycled_cgroup_starts_from_zero)
 {
     struct cgroup_host *host = open_host();

@@ -18,7 +18,7 @@ TEST(all_errors_of_a_file_are_found_with_their_lines)
          "x = 1\n"
          "y = 2\n"
          "[session]\n"
-         "idle_timeout = 5s\r\n"
+         "lifetime = 5s\r\n"
          "timeout = 3\n"
          "session_timeout = 4\n"
          "garbage\n"
@@ -56,7 +56,7 @@ TEST(sections_stand_for_prefixes)
          "\xEF\xBB\xBF# a mark of the encoding comes first\n"
          "[server]\nlisten: 127.0.0.1:9\n"
          "[pool]\nmin = 3\npool_max = 9\nsession_pool_max = 7\n"
-         "[session]\nidle_timeout = 5m ; not that of [http]\nmax_sessions = 3\n"
+         "[session]\nlifetime = 5m ; with the prefix it is session_lifetime\nmax_sessions = 3\n"
          "[http]\nidle_timeout = 6m\n"
          "[workspace_se]\ncpu = 0.5\nse_pool = 1\n"
          "[limits]\ncpu = 3",
@@ -66,7 +66,7 @@ TEST(sections_stand_for_prefixes)
     CHECK_INT(l.c.pool_min, 3);
     CHECK_INT(l.c.pool_max, 9);
     CHECK_INT(l.c.session_pool_max, 7);
-    CHECK_INT(l.c.session_idle_timeout_ms, 300000);
+    CHECK_INT(l.c.session_lifetime_ms, 300000);
     CHECK_INT(l.c.max_sessions, 3);
     CHECK_INT(l.c.idle_timeout_ms, 360000);
     CHECK_INT(l.c.se_cpu_milli, 500);
