@@ -8,7 +8,7 @@
 #include "base/str.h"
 
 #define JSON_TYPE "application/json"
-#define JSON_FLAGS (JSON_COMPACT | JSON_ENCODE_ANY) /* numbers of users: every digit */
+#define JSON_FLAGS (JSON_COMPACT | JSON_ENCODE_ANY)           /* numbers of users: every digit */
 #define JSON_FLAGS_RUN (JSON_FLAGS | JSON_REAL_PRECISION(15)) /* only our own, rounded ones */
 #define PIECE_MAX ((size_t)128 << 10)
 

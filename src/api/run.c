@@ -63,7 +63,8 @@ static int run_somewhere(struct api_call *call, struct husk_spec *spec, struct h
             return r;
         }
         api->no_datascience = true;
-        log_warn("run_template", "template=python-datascience used=pyrunner message=\"%s\"", e->msg);
+        log_warn("run_template", "template=python-datascience used=pyrunner message=\"%s\"",
+                 e->msg);
         *e = (struct err){0};
     }
     spec->template_name = "pyrunner";

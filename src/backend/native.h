@@ -32,7 +32,7 @@ int native_adopt(struct native *n,
                  void (*fn)(void *user, const struct launcher_rep *rep, struct fd_set_msg *fds),
                  void *user, struct err *e);
 void native_hang_up(struct native *n); /* says nothing more: every later call fails */
-void native_close(struct native *n); /* ends the launcher and with it every box; NULL is fine */
+void native_close(struct native *n);   /* ends the launcher and with it every box; NULL is fine */
 
 int native_fd(const struct native *n);         /* readable when native_next() may have something */
 bool native_has_event(const struct native *n); /* something was kept aside: no need to poll */

@@ -56,7 +56,8 @@ static void write_json(const char *stamp, const char *level, const char *event, 
     char line[2048];
     const size_t size = sizeof(line) - 2;
 
-    int n = snprintf(line, size, "{\"time\":\"%s\",\"level\":\"%s\",\"event\":\"%s\",\"message\":", stamp,
+    int n = snprintf(line, size,
+                     "{\"time\":\"%s\",\"level\":\"%s\",\"event\":\"%s\",\"message\":", stamp,
                      level, event);
     size_t len = add_quoted(line, size, MIN((size_t)MAX(n, 0), size), text);
     line[len++] = '}';

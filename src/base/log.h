@@ -12,7 +12,7 @@
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
 void log_set_level(enum log_level level); /* LOG_WARN until set */
-void log_set_json(bool on); /* lines of JSON instead of text */
+void log_set_json(bool on);               /* lines of JSON instead of text */
 void log_event(enum log_level level, const char *event, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 #define log_debug(event, ...) log_event(LOG_DEBUG, event, __VA_ARGS__)

@@ -3,9 +3,9 @@
 #include "box/sys.h"
 
 #include <errno.h>
+#include <linux/close_range.h>
 #include <linux/landlock.h>
 #include <signal.h>
-#include <linux/close_range.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

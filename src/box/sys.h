@@ -15,7 +15,8 @@
 int sys_openat2(int dirfd, const char *path, const struct open_how *how);
 int sys_pidfd_signal(int pidfd, int sig);
 int sys_close_range(unsigned first, unsigned last);
-int sys_leave_above(unsigned first); /* out of a shared table of descriptors, taking those below first along */
+int sys_leave_above(
+    unsigned first); /* out of a shared table of descriptors, taking those below first along */
 
 /* Landlock, with the access bits of newer kernels (ABI 3: truncate, 5: device ioctls, 6: scopes). */
 #define LANDLOCK_FS_TRUNCATE (1ULL << 14)

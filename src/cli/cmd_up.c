@@ -43,7 +43,8 @@ static const struct option_row rows[] = {
 
 const struct option_table up_table = {
     .usage = "husk up [--detach] [settings]",
-    .about = "Starts the server: HTTP on loopback and on a unix socket. Ctrl-C stops it. A daemon that dies is "
+    .about = "Starts the server: HTTP on loopback and on a unix socket. Ctrl-C stops it. A daemon "
+             "that dies is "
              "started again, and what runs in sandboxes goes on.",
     .rows = rows,
     .n_rows = ARRAY_LEN(rows),
@@ -74,11 +75,12 @@ static void greet(const struct config *c)
     const char *address = c->listen.n > 0 ? c->listen.items[0] : NULL;
 
     if (address == NULL) {
-        printf("husk is ready on %s\n\n  curl -s --unix-socket %s http://localhost/health\n", c->socket,
-               c->socket);
+        printf("husk is ready on %s\n\n  curl -s --unix-socket %s http://localhost/health\n",
+               c->socket, c->socket);
     } else {
         printf("husk is ready on http://%s and %s\n\n"
-               "  curl -s http://%s/run -H 'Content-Type: application/json' -d '{\"code\": \"print(6 * 7)\"}'\n",
+               "  curl -s http://%s/run -H 'Content-Type: application/json' -d '{\"code\": "
+               "\"print(6 * 7)\"}'\n",
                address, c->socket, address);
         if (c->docs) {
             printf("\nDocumentation: http://%s/docs\n", address);
@@ -211,8 +213,9 @@ static void warn_about_addresses(const struct config *c)
     for (size_t i = 0; i < c->listen.n; i++) {
         if (config_address(c->listen.items[i], &address, &len, &ignored) == 0 &&
             !is_loopback(&address)) {
-            term_say(PROGRAM, "warning: %s can be reached from other machines, and there is no "
-                              "authentication: put a proxy that has some in front of it",
+            term_say(PROGRAM,
+                     "warning: %s can be reached from other machines, and there is no "
+                     "authentication: put a proxy that has some in front of it",
                      c->listen.items[i]);
         }
     }

@@ -9,7 +9,8 @@
 #include "base/fiber.h"
 
 #define READ_CHUNK 65536
-#define SEND_PATIENCE_MS 30000 /* for a box that takes nothing; one that runs has its own deadline */
+#define SEND_PATIENCE_MS                                                                           \
+    30000 /* for a box that takes nothing; one that runs has its own deadline */
 
 void channel_init(struct channel *c, int fd)
 {
@@ -130,8 +131,8 @@ int channel_send(struct channel *c, const struct buf *frame, const int *fds, siz
 
     while (done < frame->len) {
         /* The runner reads a request whole before it runs anything. Ended boxes give EPIPE. */
-        ssize_t n = fd_send(c->fd, frame->data + done, frame->len - done, fds,
-                            done == 0 ? nfds : 0, MSG_DONTWAIT);
+        ssize_t n = fd_send(c->fd, frame->data + done, frame->len - done, fds, done == 0 ? nfds : 0,
+                            MSG_DONTWAIT);
         if (n == -EAGAIN) {
             struct pollfd p = {.fd = c->fd, .events = POLLOUT};
             if (fiber_poll(&p, 1, SEND_PATIENCE_MS) == 0) {

@@ -365,7 +365,8 @@ void husk_close(struct husk_engine *engine)
         return;
     }
     engine->closing = true;
-    while (engine->pool_keeper != NULL) { /* it may be waiting for the launcher, whom the pump hears */
+    while (engine->pool_keeper !=
+           NULL) { /* it may be waiting for the launcher, whom the pump hears */
         fiber_wake(engine->pool_keeper);
         fiber_run();
         (void)poll(NULL, 0, 1);

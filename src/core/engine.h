@@ -49,13 +49,13 @@ struct pool {
 struct live_template {
     struct live_template *next;
     char name[64];
-    bool preload; /* with its preloads; one-shot programs do without */
-    bool one_off; /* has mounts of one run: closed after it */
-    bool open;    /* the zygote runs */
-    bool retired; /* its definition has changed: goes with its last box */
-    bool starting_up; /* somebody is starting it */
+    bool preload;                   /* with its preloads; one-shot programs do without */
+    bool one_off;                   /* has mounts of one run: closed after it */
+    bool open;                      /* the zygote runs */
+    bool retired;                   /* its definition has changed: goes with its last box */
+    bool starting_up;               /* somebody is starting it */
     struct fiber_queue start_queue; /* who waits for that */
-    uint32_t id;  /* the launcher's number for it */
+    uint32_t id;                    /* the launcher's number for it */
     struct template_def def;
 
     struct pool *pools;
@@ -112,7 +112,7 @@ struct husk_engine {
     struct fiber *pump; /* takes launcher events where fibers wait for them */
     bool lost;          /* the launcher is gone */
     bool closing;
-    bool attached; /* the launcher is not ours to end */
+    bool attached;             /* the launcher is not ours to end */
     struct fiber *pool_keeper; /* refills pools where fibers take from them */
     uint32_t adaptive_max;     /* > 0: a box that no pool has makes one of at most so many */
 };
@@ -154,7 +154,8 @@ struct live_template *live_get(struct husk_engine *engine, const char *name, boo
 struct live_template *live_one_off(struct husk_engine *engine, const char *name, bool preload,
                                    const struct husk_mount *mounts, size_t n, struct err *e);
 int live_start(struct husk_engine *engine, struct live_template *live,
-               const struct husk_mount *mounts, size_t n, struct err *e); /* does nothing if it runs */
+               const struct husk_mount *mounts, size_t n,
+               struct err *e); /* does nothing if it runs */
 int live_stop(struct husk_engine *engine, struct live_template *live,
               struct err *e); /* can be started again */
 void live_close(struct husk_engine *engine, struct live_template *live);

@@ -285,8 +285,9 @@ static int begin(struct husk_engine *engine, struct live_template *live, struct 
     req.template.seccomp = (uint32_t)(profile - seccomp_programs);
     /* Boxes that run and boxes parked behind them. */
     req.template.boxes =
-        live->one_off ? 1
-                      : MIN(LAUNCHER_BOXES_MAX, MAX(BOXES_WITHOUT_POOL, live->boxes_asked) + pool_most(live));
+        live->one_off
+            ? 1
+            : MIN(LAUNCHER_BOXES_MAX, MAX(BOXES_WITHOUT_POOL, live->boxes_asked) + pool_most(live));
     (void)str_copy(req.template.name, sizeof(req.template.name), live->name);
     if (native_call(engine->native, &req, NULL, 0, &rep, e) < 0) {
         return -1;

@@ -192,7 +192,8 @@ int pool_refill(struct husk_engine *engine, struct live_template *live, struct p
         list_push(&pool->starting, g);
         g->in_pool = true;
         if (g->state != GUEST_STARTING) {
-            pool_serve(engine); /* it was ready before we heard of its birth: no event will follow */
+            pool_serve(
+                engine); /* it was ready before we heard of its birth: no event will follow */
         }
     }
     return 0;

@@ -158,7 +158,8 @@ static json_t *displays_json(const struct husk_result *r)
             const struct husk_mime *m = &r->displays[i].forms[j];
             bool is_text = run_mime_is_text(m->type, strlen(m->type));
             json_object_set_new(forms, m->type,
-                                is_text ? result_text(m->data, m->len) : result_base64(m->data, m->len));
+                                is_text ? result_text(m->data, m->len)
+                                        : result_base64(m->data, m->len));
         }
         json_array_append_new(list, forms);
     }
@@ -199,9 +200,9 @@ char *husk_result_json(const struct husk_result *r)
     json_t *all = json_pack(
         "{s:s, s:i, s:o, s:o, s:b, s:b, s:o, s:o, s:{s:s, s:s, s:s}, s:o, s:o, s:o, s:o, s:b, s:b}",
         "status", husk_status_name(r->status), "exit_code", r->exit_code, "stdout",
-        result_text(r->out, r->out_len), "stderr", result_text(r->err, r->err_len), "stdout_truncated",
-        (int)r->out_truncated, "stderr_truncated", (int)r->err_truncated, "value",
-        text_or_null(r->value), "error", result_error(r), "termination", "cause",
+        result_text(r->out, r->out_len), "stderr", result_text(r->err, r->err_len),
+        "stdout_truncated", (int)r->out_truncated, "stderr_truncated", (int)r->err_truncated,
+        "value", text_or_null(r->value), "error", result_error(r), "termination", "cause",
         husk_cause_name(r->termination.cause), "detail", r->termination.detail, "limit",
         r->termination.limit, "metrics", result_metrics(&r->metrics), "receipt",
         result_receipt(&r->receipt), "files", files_json(r), "displays", displays_json(r),

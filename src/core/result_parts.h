@@ -6,7 +6,8 @@
 
 #include "husk/husk.h"
 
-json_t *result_text(const char *s, size_t n); /* bytes from a box: what is not UTF-8 becomes U+FFFD */
+json_t *result_text(const char *s,
+                    size_t n); /* bytes from a box: what is not UTF-8 becomes U+FFFD */
 json_t *result_base64(const char *data, size_t n);
 json_t *result_error(const struct husk_result *r);
 json_t *result_metrics(const struct husk_metrics *m);

@@ -22,8 +22,7 @@
 
 #define START_PATIENCE_MS 15000
 
-struct context *session_context(struct husk_session *s, uint32_t id, bool checkpoint,
-                                struct err *e)
+struct context *session_context(struct husk_session *s, uint32_t id, bool checkpoint, struct err *e)
 {
     if (id >= CONTEXTS_MAX || !s->contexts[id].used ||
         s->contexts[id].is_checkpoint != checkpoint) {
@@ -114,7 +113,8 @@ void husk_session_close(struct husk_session *s)
             channel_release(&s->contexts[i].channel);
         }
     }
-    if (s->guest != NULL && s->kept) { /* also one that has ended: the launcher remembers it for us */
+    if (s->guest != NULL &&
+        s->kept) { /* also one that has ended: the launcher remembers it for us */
         struct launcher_req release = {.op = LAUNCHER_RELEASE, .box_id = s->guest->box_id};
         struct err ignored;
         (void)native_send(s->engine->native, &release, NULL, 0, &ignored);

@@ -40,9 +40,9 @@ int cell_finish(struct cell *c, struct husk_result **ret, struct err *e);
 void cell_release(struct cell *c);
 
 /* session_keep.c: what the launcher holds for us, and how it is taken back. */
-#define KEEP_BOX 0       /* slot of the box's own ends */
-#define KEEP_CONTEXTS 1  /* and then one for each context */
-#define KEEP_CELLS 65    /* and for the cell that runs in it */
+#define KEEP_BOX 0      /* slot of the box's own ends */
+#define KEEP_CONTEXTS 1 /* and then one for each context */
+#define KEEP_CELLS 65   /* and for the cell that runs in it */
 
 void session_keep(struct husk_session *s, const char *tag);
 void session_keep_context(struct husk_session *s, const struct context *c);

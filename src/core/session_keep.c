@@ -133,8 +133,8 @@ static void adopt_context(struct husk_session *s, uint32_t id, const uint8_t *by
     struct context_note note;
 
     memcpy(&note, bytes, sizeof(note));
-    s->contexts[id] = (struct context){
-        .used = true, .is_checkpoint = note.is_checkpoint != 0, .pid = note.pid};
+    s->contexts[id] =
+        (struct context){.used = true, .is_checkpoint = note.is_checkpoint != 0, .pid = note.pid};
     channel_init(&s->contexts[id].channel, take_fd(&fds->fds[0]));
     s->contexts[id].channel.leave_unread = true;
     s->contexts[id].channel.adopted = true;

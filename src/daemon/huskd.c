@@ -278,8 +278,8 @@ static int serve(int launcher, struct fd_set_msg *listeners, struct err *e)
     if (service_open(&options, &d.service, e) < 0) {
         return -1;
     }
-    d.api = api_open(&(struct api_options){
-        .service = d.service, .config = &d.config, .loop = &d.loop});
+    d.api =
+        api_open(&(struct api_options){.service = d.service, .config = &d.config, .loop = &d.loop});
     if (d.api == NULL) {
         return err_sys(e, ENOMEM, "open the API");
     }

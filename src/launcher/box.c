@@ -321,7 +321,8 @@ void box_zygote_event(struct launcher *l, uint32_t template_id, const struct zyg
 {
     struct box_entry *box = &l->boxes[rep->box_id % BOXES_MAX];
 
-    if (box->state == BOX_FREE || box->state == BOX_DEAD || box->id != rep->box_id || box->template_id != template_id) {
+    if (box->state == BOX_FREE || box->state == BOX_DEAD || box->id != rep->box_id ||
+        box->template_id != template_id) {
         return; /* a zygote may speak of its own boxes only */
     }
     switch (rep->event) {

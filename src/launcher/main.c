@@ -25,7 +25,7 @@
 #include "box/landlock.h"
 #include "launcher/launcher.h"
 
-#define FIRST_FD 3 /* the client's socket, or the supervisor's */
+#define FIRST_FD 3        /* the client's socket, or the supervisor's */
 #define SEND_TIMEOUT_S 10 /* a client that does not read for so long is as good as gone */
 
 static struct launcher the_launcher; /* static: it is large, and there is one */

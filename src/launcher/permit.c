@@ -190,7 +190,8 @@ static int handle_keep(struct launcher *l, struct launcher_req *req, struct fd_s
     if (box != NULL && req->op == LAUNCHER_DROP) {
         keep_drop(box, req->keep.slot);
     } else if (box != NULL) {
-        struct err lost; /* no answer: without memory the successor will miss this box, and says so */
+        struct err
+            lost; /* no answer: without memory the successor will miss this box, and says so */
         (void)keep_put(box, req, fds, &lost);
     }
     return 0;

@@ -43,7 +43,8 @@
 #define NETNS_SPARE 4  /* as many are made ahead, when there is nothing else to do */
 #define TRIM_MS 5000   /* nothing to do for so long: half of what a burst left is given back */
 #define IDLE_MS 1      /* nothing to do for so long */
-#define NETNS_FD_FIRST 256 /* descriptors of network namespaces: a box leaves them all behind at once */
+#define NETNS_FD_FIRST                                                                             \
+    256 /* descriptors of network namespaces: a box leaves them all behind at once */
 #define TABLE_TICK_NS 10000000
 
 static struct {
@@ -59,7 +60,8 @@ static struct {
     const char *writable[BOX_WRITABLE_MAX];
     size_t n_writable;
     char writable_text[1024];
-    uint32_t *own_table; /* shared with the child: it has its own table of descriptors; NULL: it is copied */
+    uint32_t *
+        own_table; /* shared with the child: it has its own table of descriptors; NULL: it is copied */
 } z;
 
 static void report(const struct zygote_rep *rep, int fd)
@@ -114,8 +116,8 @@ static void prepare_table(void)
     if (sys_leave_above(~0U) < 0) {
         return; /* before Linux 5.9 */
     }
-    void *page = mmap(NULL, sizeof(*z.own_table), PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *page =
+        mmap(NULL, sizeof(*z.own_table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     z.own_table = page != MAP_FAILED ? page : NULL;
 }
 

@@ -116,7 +116,8 @@ static int adopt_session(void *user, const struct store_session *row, struct err
     s->born_ms -= (uint64_t)MAX(clock_wall_ms() - row->created_ms, (int64_t)0);
     if (f != NULL) {
         s->box = TAKE_PTR(f->box);
-        s->dirty = s->persistent; /* the other daemon may have died before it saved the last change */
+        s->dirty =
+            s->persistent; /* the other daemon may have died before it saved the last change */
         if (engine_limits(&s->limits, &s->box->guest->live->def.info.limits, &s->box->limits, e) <
             0) {
             e->code = ERR_NONE; /* they were accepted once */

@@ -29,7 +29,9 @@ size_t service_boxes(struct service *svc, struct service_box *ret, size_t max)
         }
         ret[n] = (struct service_box){
             .id = g->box_id,
-            .state = g->state == GUEST_STARTING ? "starting" : g->in_pool ? "parked" : "running",
+            .state = g->state == GUEST_STARTING ? "starting"
+                     : g->in_pool               ? "parked"
+                                                : "running",
             .created_ms = g->created_ms,
             .limits = {.memory_bytes = g->limits.memory_bytes,
                        .disk_bytes = g->limits.disk_bytes,

@@ -231,8 +231,9 @@ static int check_session(struct session *s, const struct execution_ask *ask, str
         return err_set(e, ERR_CONFLICT, "session %s is ephemeral and has had its execution", s->id);
     }
     if (s->persistent && ask->language != NULL && str_eq(ask->language, "javascript")) {
-        return err_set(e, ERR_CONFLICT,
-                       "a persistent session runs python and shell: use an ephemeral one of template node");
+        return err_set(
+            e, ERR_CONFLICT,
+            "a persistent session runs python and shell: use an ephemeral one of template node");
     }
     if (s->persistent && ask->context >= SESSION_CONTEXTS_MAX) {
         return err_set(e, ERR_NOT_FOUND, "session %s has no context %u", s->id, ask->context);

@@ -82,12 +82,10 @@ static json_t *failure_json(const struct execution *x, const struct err *e)
 
 static int state_of(enum husk_status status)
 {
-    static const int states[] = {[HUSK_COMPLETED] = EXECUTION_COMPLETED,
-                                 [HUSK_FAILED] = EXECUTION_FAILED,
-                                 [HUSK_TIMEOUT] = EXECUTION_TIMEOUT,
-                                 [HUSK_MEMORY_EXCEEDED] = EXECUTION_MEMORY_EXCEEDED,
-                                 [HUSK_CANCELLED] = EXECUTION_CANCELLED,
-                                 [HUSK_CRASHED] = EXECUTION_CRASHED};
+    static const int states[] = {
+        [HUSK_COMPLETED] = EXECUTION_COMPLETED, [HUSK_FAILED] = EXECUTION_FAILED,
+        [HUSK_TIMEOUT] = EXECUTION_TIMEOUT,     [HUSK_MEMORY_EXCEEDED] = EXECUTION_MEMORY_EXCEEDED,
+        [HUSK_CANCELLED] = EXECUTION_CANCELLED, [HUSK_CRASHED] = EXECUTION_CRASHED};
 
     return states[status];
 }

@@ -27,7 +27,7 @@ struct service {
     struct session *sessions; /* live ones, by id */
     struct execution *executions;
     struct gate gate; /* runs at a time */
-    size_t coming;    /* executions that were let in and are being recorded: they count as waiting */
+    size_t coming; /* executions that were let in and are being recorded: they count as waiting */
     struct service_figures figures;
     void (*on_launcher_lost)(void *user);
     void *user;
@@ -66,7 +66,7 @@ struct session {
     struct fiber_queue ended;
     size_t working; /* executions that run or wait */
     struct turn turns[SESSION_CONTEXTS_MAX];
-    struct box_files *files;       /* one that nobody has taken; NULL: none */
+    struct box_files *files;        /* one that nobody has taken; NULL: none */
     struct husk_session *files_box; /* whose files were taken last */
     bool files_busy;
     struct fiber_queue files_line;
@@ -97,15 +97,15 @@ struct execution {
     bool has_turn; /* of that context */
     uint64_t timeout_ms;
     bool rich;
-    bool cancel;             /* somebody wants it to end */
-    struct fiber *runner;    /* while it runs */
-    struct kept_cell *kept;  /* an earlier daemon started it */
+    bool cancel;              /* somebody wants it to end */
+    struct fiber *runner;     /* while it runs */
+    struct kept_cell *kept;   /* an earlier daemon started it */
     struct husk_session *box; /* that it runs in; held by box_users */
     bool has_cell;
-    bool has_context;        /* a context of its own, which ends with it */
+    bool has_context; /* a context of its own, which ends with it */
     struct husk_result *result;
-    int spool[2];      /* files that its output goes to; 0: not yet */
-    bool spooled;      /* there may be such files */
+    int spool[2]; /* files that its output goes to; 0: not yet */
+    bool spooled; /* there may be such files */
     bool spool_failed;
     struct buf out; /* what readers of its events get, bounded */
     struct buf err;
@@ -122,7 +122,8 @@ size_t gate_position(const struct gate *g, const struct fiber *f); /* from 1; 0:
 /* session.c */
 struct session *session_new(struct service *svc, const struct store_session *record);
 void session_ref(struct session *s);
-int session_move(struct session *s, int state, const char *reason, struct err *e); /* durable; waits */
+int session_move(struct session *s, int state, const char *reason,
+                 struct err *e);       /* durable; waits */
 void session_touch(struct session *s); /* there was work */
 /* Its box, made or made again if there is none. Waits. */
 int session_box(struct session *s, struct err *e);
@@ -165,10 +166,11 @@ int pools_start(struct service *svc, struct err *e);
 void pools_adjust(struct service *svc); /* by demand; called every second */
 
 /* template_put.c */
-void templates_sweep(struct service *svc); /* zygotes whose template changed and that nobody uses. Waits */
+void templates_sweep(
+    struct service *svc); /* zygotes whose template changed and that nobody uses. Waits */
 
 /* text.c */
-char *text_copy(const char *s); /* "" for NULL; NULL without memory */
+char *text_copy(const char *s);                 /* "" for NULL; NULL without memory */
 char **text_list_copy(const char *const *list); /* NULL for NULL or without memory */
 void text_list_free(char **list);
 void id_make(char *ret, size_t size, const char *prefix); /* "sess_" + 16 [a-z0-9] ... */

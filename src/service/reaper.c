@@ -102,7 +102,8 @@ static void reap(void *user)
         }
         while (!svc->closing && !svc->engine->lost && end_one(svc)) {
         }
-        while (!svc->closing && !svc->engine->lost && workspace_save_next(svc, SAVE_AFTER_MS, false)) {
+        while (!svc->closing && !svc->engine->lost &&
+               workspace_save_next(svc, SAVE_AFTER_MS, false)) {
         }
         if (!svc->closing) {
             pools_adjust(svc);

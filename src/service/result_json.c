@@ -24,7 +24,8 @@ static json_t *parse(const char *text)
     const size_t flags = JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
     json_t *v = text != NULL ? json_loads(text, flags, NULL) : NULL;
 
-    if (v == NULL && text != NULL) { /* whole numbers beyond 64 bits are kept as far as they can be */
+    if (v == NULL &&
+        text != NULL) { /* whole numbers beyond 64 bits are kept as far as they can be */
         v = json_loads(text, flags | JSON_DECODE_INT_AS_REAL, NULL);
     }
     return v != NULL ? v : json_null();
@@ -72,16 +73,16 @@ static void add_bytes(json_t *to, const char *name, const char *data, size_t n)
 json_t *result_json(const struct husk_result *r)
 {
     json_t *value = r->value != NULL ? result_text(r->value, strlen(r->value)) : json_null();
-    json_t *all = json_pack(
-        "{s:i, s:o, s:o, s:b, s:b, s:o, s:o, s:o, s:{s:s, s:s, s:s}, s:o, s:b, s:o, s:o}", "exit_code",
-        r->exit_code, "stdout", result_text(r->out, r->out_len), "stderr",
-        result_text(r->err, r->err_len), "stdout_truncated", (int)r->out_truncated,
-        "stderr_truncated", (int)r->err_truncated, "value", value, "return_value",
-        parse(r->value_json), "error", result_error(r), "termination", "cause",
-        husk_cause_name(r->termination.cause), "detail", r->termination.detail, "limit",
-        r->termination.limit, "outputs", outputs_json(r), "outputs_dropped",
-        (int)r->displays_dropped, "metrics", result_metrics(&r->metrics), "receipt",
-        result_receipt(&r->receipt));
+    json_t *all =
+        json_pack("{s:i, s:o, s:o, s:b, s:b, s:o, s:o, s:o, s:{s:s, s:s, s:s}, s:o, s:b, s:o, s:o}",
+                  "exit_code", r->exit_code, "stdout", result_text(r->out, r->out_len), "stderr",
+                  result_text(r->err, r->err_len), "stdout_truncated", (int)r->out_truncated,
+                  "stderr_truncated", (int)r->err_truncated, "value", value, "return_value",
+                  parse(r->value_json), "error", result_error(r), "termination", "cause",
+                  husk_cause_name(r->termination.cause), "detail", r->termination.detail, "limit",
+                  r->termination.limit, "outputs", outputs_json(r), "outputs_dropped",
+                  (int)r->displays_dropped, "metrics", result_metrics(&r->metrics), "receipt",
+                  result_receipt(&r->receipt));
 
     add_bytes(all, "stdout_base64", r->out, r->out_len);
     add_bytes(all, "stderr_base64", r->err, r->err_len);

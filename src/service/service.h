@@ -47,7 +47,8 @@ void service_close(struct service *svc);
 
 struct store *service_store(struct service *svc); /* for reads */
 const struct config *service_config(const struct service *svc);
-bool service_is_ready(const struct service *svc); /* zygotes run, the launcher answers, the store writes */
+bool service_is_ready(
+    const struct service *svc); /* zygotes run, the launcher answers, the store writes */
 
 /* Writes a batch and waits for its fsync (in a fiber, without holding up others). */
 int service_commit(struct service *svc, struct store_batch *batch, struct store_result *ret,
@@ -76,15 +77,15 @@ struct session_ask {
     const char *id;            /* NULL: one is made */
     const char *template_name; /* NULL: python */
     bool persistent;
-    const char *agent_id; /* NULL or "": none */
-    const char *dialect;  /* "v1", "workspace_se" */
-    struct husk_limits limits;    /* 0: template's, then the configuration's */
-    uint64_t timeout_ms;          /* idle; 0: the configuration's */
-    const char *const *env;       /* NULL-terminated "NAME=value", or NULL */
+    const char *agent_id;      /* NULL or "": none */
+    const char *dialect;       /* "v1", "workspace_se" */
+    struct husk_limits limits; /* 0: template's, then the configuration's */
+    uint64_t timeout_ms;       /* idle; 0: the configuration's */
+    const char *const *env;    /* NULL-terminated "NAME=value", or NULL */
     enum husk_isolation isolation;
-    const json_t *spec;           /* as it was asked for: kept in the record */
+    const json_t *spec; /* as it was asked for: kept in the record */
     const char *idempotency_scope;
-    const char *idempotency_key;  /* NULL: none */
+    const char *idempotency_key; /* NULL: none */
     uint8_t hash[STORE_HASH_SIZE];
 };
 
@@ -109,7 +110,7 @@ int session_purge(struct service *svc, const char *id, struct err *e);
 int session_extend(struct session *s, uint64_t timeout_ms, struct err *e); /* waits */
 
 struct session_usage {
-    bool is_live;  /* it has a box */
+    bool is_live; /* it has a box */
     uint32_t box_id;
     double cpu_time_ms;
     double memory_mb;
@@ -160,12 +161,13 @@ struct execution_ask {
     size_t stdin_len;
     const char *event; /* JSON text, EXECUTE_HANDLER */
     const char *context_json;
-    uint32_t context; /* of a persistent session */
+    uint32_t context;    /* of a persistent session */
     uint64_t timeout_ms; /* 0: the configuration's */
     bool rich;
     const char *const *variables; /* NULL-terminated names, or NULL */
     const json_t *request;        /* as it was asked for: kept in the record */
-    bool record_at_end; /* the caller waits for the result and answers only then: one write instead of three */
+    bool
+        record_at_end; /* the caller waits for the result and answers only then: one write instead of three */
     const char *idempotency_scope;
     const char *idempotency_key;
     uint8_t hash[STORE_HASH_SIZE];

@@ -239,8 +239,7 @@ static struct session *build(struct service *svc, const struct session_ask *ask,
 {
     char id[ID_SIZE];
     int64_t now = clock_wall_ms();
-    uint64_t timeout_ms =
-        ask->timeout_ms != 0 ? ask->timeout_ms : svc->config->session_timeout_ms;
+    uint64_t timeout_ms = ask->timeout_ms != 0 ? ask->timeout_ms : svc->config->session_timeout_ms;
     char *spec = spec_text(ask, timeout_ms);
 
     if (ask->id != NULL) {

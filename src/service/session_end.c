@@ -10,7 +10,8 @@
 #include "core/box_files.h"
 #include "service/impl.h"
 
-#define FILES_PATIENCE_MS 500 /* for an upload or download; its connection is its own, it fails by itself */
+#define FILES_PATIENCE_MS                                                                          \
+    500 /* for an upload or download; its connection is its own, it fails by itself */
 #define CANCEL_PATIENCE_MS 3000
 
 static void cancel_executions(struct session *s)
@@ -96,7 +97,8 @@ int session_end(struct service *svc, const char *id, int state, const char *reas
     close_box(s);
     int to = session_step_exists(s->record.status, state) ? state : SESSION_TERMINATED;
     int r = session_move(s, to, reason, e);
-    if (r < 0) { /* it has no box, but it is there, as its record says, until somebody ends it again */
+    if (r <
+        0) { /* it has no box, but it is there, as its record says, until somebody ends it again */
         log_error("session_end_not_recorded", "session=%s: %s", s->id, e->msg);
         s->restarted = true;
         s->ending = false;

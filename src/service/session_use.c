@@ -91,8 +91,9 @@ int turn_take(struct session *s, uint32_t context, int64_t timeout_ms, const boo
         gate_leave(gate);
         r = -ECANCELED;
     }
-    return r < 0 ? err_set(e, ERR_CONFLICT, "session %s has ended, or the wait was cancelled", s->id)
-                 : 0;
+    return r < 0
+               ? err_set(e, ERR_CONFLICT, "session %s has ended, or the wait was cancelled", s->id)
+               : 0;
 }
 
 void turn_give(struct session *s, uint32_t context)
@@ -236,7 +237,8 @@ struct box_files *files_take(struct session *s, bool last, struct err *e)
     }
     s->files_busy = true;
     s->files_box = s->box;
-    struct box_files *files = TAKE_PTR(s->files); /* whoever has it owns it: the session may end meanwhile */
+    struct box_files *files =
+        TAKE_PTR(s->files); /* whoever has it owns it: the session may end meanwhile */
     if (files == NULL) {
         s->opening = true; /* the box must stay until it is open */
         files = box_files_open(session_control(s->box), e);

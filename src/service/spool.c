@@ -38,7 +38,8 @@ void spool_add(struct execution *x, enum husk_stream stream, const char *data, s
         x->spooled = true;
     }
     if (x->spool[which] < 0 || fd_write_all(x->spool[which], data, n) < 0) {
-        x->spool_failed = true; /* the run goes on; only a restart of the server would lose something */
+        x->spool_failed =
+            true; /* the run goes on; only a restart of the server would lose something */
         log_warn("output_not_spooled", "execution=%s", x->id);
     }
 }
@@ -68,9 +69,8 @@ void spool_remove(struct execution *x)
             fd_close(&x->spool[i]);
             x->spool[i] = 0;
         }
-        if ((x->kept != NULL || x->spooled) &&
-            path_of(x->svc, x->id, i, path, sizeof(path)) == 0 && unlink(path) < 0 &&
-            errno != ENOENT) {
+        if ((x->kept != NULL || x->spooled) && path_of(x->svc, x->id, i, path, sizeof(path)) == 0 &&
+            unlink(path) < 0 && errno != ENOENT) {
             log_warn("spool_not_removed", "execution=%s", x->id);
         }
     }
@@ -80,7 +80,8 @@ void spool_sweep(struct service *svc)
 {
     char path[4400];
 
-    DIR *dir = str_format(path, sizeof(path), "%s/spool", svc->config->data) < 0 ? NULL : opendir(path);
+    DIR *dir =
+        str_format(path, sizeof(path), "%s/spool", svc->config->data) < 0 ? NULL : opendir(path);
     if (dir == NULL) {
         return;
     }

@@ -135,8 +135,8 @@ static int compose(struct service *svc, const json_t *d, struct buf *b, struct e
     if (base == NULL) {
         return err_sys(e, ENOMEM, "template");
     }
-    if (template_find(svc->engine->template_dir, base_name != NULL ? base_name : "python", base, e) <
-        0) {
+    if (template_find(svc->engine->template_dir, base_name != NULL ? base_name : "python", base,
+                      e) < 0) {
         return -1;
     }
     if ((about != NULL && about[0] != '\0' && add(b, "about", about, e) < 0) ||

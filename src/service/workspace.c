@@ -86,8 +86,8 @@ bool workspace_save_next(struct service *svc, uint64_t quiet_ms, bool even_at_wo
 
     HASH_ITER(hh, svc->sessions, s, next)
     {
-        bool quiet = even_at_work ||
-                     (s->working == 0 && !s->files_busy && now - s->active_ms >= quiet_ms);
+        bool quiet =
+            even_at_work || (s->working == 0 && !s->files_busy && now - s->active_ms >= quiet_ms);
         if (s->dirty && s->persistent && s->box != NULL && !s->ending && quiet &&
             now >= s->save_at) {
             uint64_t active = s->active_ms;
@@ -131,8 +131,9 @@ void workspace_sweep(struct service *svc)
 {
     char path[4400];
 
-    DIR *dir = str_format(path, sizeof(path), "%s/workspaces", svc->config->data) < 0 ? NULL
-                                                                                      : opendir(path);
+    DIR *dir = str_format(path, sizeof(path), "%s/workspaces", svc->config->data) < 0
+                   ? NULL
+                   : opendir(path);
     if (dir == NULL) {
         return;
     }

@@ -28,7 +28,8 @@
 #define QUICK_DEATH_MS 10000 /* one that dies sooner is started again more slowly each time */
 #define PAUSE_MAX_MS 5000
 #define END_EXTRA_MS 5000 /* beyond the drain time */
-#define LEFT_PATIENCE_MS 2000 /* a daemon whose supervisor was killed closes its sockets within this */
+#define LEFT_PATIENCE_MS                                                                           \
+    2000 /* a daemon whose supervisor was killed closes its sockets within this */
 
 struct supervisor {
     const struct supervisor_options *o;
@@ -105,7 +106,8 @@ static void become(const struct supervisor *s, int socket, bool drop, char *cons
     setsid(); /* a terminal's Ctrl-C is for us; we tell them */
     sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
     execv(argv[0], argv);
-    static const char message[] = "husk: cannot start a program of its own: is it readable for the daemon's account?\n";
+    static const char message[] =
+        "husk: cannot start a program of its own: is it readable for the daemon's account?\n";
     (void)!write(STDERR_FILENO, message, sizeof(message) - 1);
     _exit(127);
 }
@@ -144,8 +146,8 @@ static int daemon_args(const struct config *c, struct buf *text, char **argv, st
 
     for (int key = 0; key < CONFIG_KEYS; key++) {
         AUTO_BUF struct buf value = BUF_INIT((size_t)64 << 10);
-        bool needed = c->origin[key].source == CONFIG_FROM_FLAG || key == CONFIG_data ||
-                      key == CONFIG_socket;
+        bool needed =
+            c->origin[key].source == CONFIG_FROM_FLAG || key == CONFIG_data || key == CONFIG_socket;
         if (!needed || key == CONFIG_user) {
             continue;
         }
@@ -153,8 +155,8 @@ static int daemon_args(const struct config *c, struct buf *text, char **argv, st
             return -1;
         }
         offsets[n++] = text->len;
-        if (buf_printf(text, "--%s=%s", config_rows[key].flag, value.data != NULL ? value.data : "") <
-                0 ||
+        if (buf_printf(text, "--%s=%s", config_rows[key].flag,
+                       value.data != NULL ? value.data : "") < 0 ||
             buf_add(text, "", 1) < 0) {
             return err_sys(e, ENOMEM, "arguments");
         }
@@ -240,8 +242,8 @@ static void on_daemon_end(struct supervisor *s, int status)
     }
     s->pause_ms = lived > QUICK_DEATH_MS ? 0 : MIN(MAX(s->pause_ms * 2, 50u), PAUSE_MAX_MS);
     s->start_at = clock_ms() + s->pause_ms;
-    log_error("daemon_ended", "status=%d; started again in %u ms, what runs in boxes goes on", status,
-              s->pause_ms);
+    log_error("daemon_ended", "status=%d; started again in %u ms, what runs in boxes goes on",
+              status, s->pause_ms);
 }
 
 /* Every box died with it: the daemon says so to its clients and ends, then both begin anew. */
@@ -383,16 +385,15 @@ static void end_launcher(struct supervisor *s)
 
 int supervisor_run(const struct supervisor_options *options, struct err *e)
 {
-    struct supervisor s = {
-        .o = options, .signals = -1, .launcher_socket = -1, .daemon_socket = -1};
+    struct supervisor s = {.o = options, .signals = -1, .launcher_socket = -1, .daemon_socket = -1};
     bool was_left = false;
     int place = -1;
     int r = -1;
 
     if (find_account(&s, e) == 0 &&
         (place = place_take(options->config, s.uid, s.gid, &was_left, e)) >= 0 &&
-        listeners_open(options->config, s.uid, s.gid, was_left ? LEFT_PATIENCE_MS : 0,
-                       &s.listeners, e) == 0 &&
+        listeners_open(options->config, s.uid, s.gid, was_left ? LEFT_PATIENCE_MS : 0, &s.listeners,
+                       e) == 0 &&
         block_signals(&s, e) == 0 && start_launcher(&s, e) == 0 && start_daemon(&s, e) == 0) {
         loop(&s);
         r = s.failed ? err_set(e, ERR_SYSTEM, "the server could not start") : 0;

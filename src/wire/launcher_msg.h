@@ -51,7 +51,7 @@ enum launcher_op {
     LAUNCHER_KILL,     /* end the box now; its EXIT event follows */
     LAUNCHER_KEEP,     /* hold these descriptors of a box for a later client; no answer */
     LAUNCHER_DROP,     /* and let go of them; no answer */
-    LAUNCHER_ADOPT,    /* tell what an earlier client left: TEMPLATE, BOX, KEPT, EXIT events, then OK */
+    LAUNCHER_ADOPT, /* tell what an earlier client left: TEMPLATE, BOX, KEPT, EXIT events, then OK */
     LAUNCHER_OPS
 };
 
@@ -95,20 +95,21 @@ struct launcher_req {
             uint32_t disk; /* USAGE, FINISH: also how full the disk is */
         } usage;
         struct {
-            uint32_t slot;                   /* below LAUNCHER_KEEP_SLOTS; what is there is replaced */
-            uint8_t note[LAUNCHER_NOTE_MAX]; /* KEEP: given back as it is; the launcher never looks */
+            uint32_t slot; /* below LAUNCHER_KEEP_SLOTS; what is there is replaced */
+            uint8_t
+                note[LAUNCHER_NOTE_MAX]; /* KEEP: given back as it is; the launcher never looks */
         } keep;
     };
 };
 
 enum launcher_event {
-    LAUNCHER_EV_OK = 1, /* the request with this seq was done */
-    LAUNCHER_EV_ERROR,  /* it was not; err says why */
-    LAUNCHER_EV_HELLO,  /* facts about the host */
-    LAUNCHER_EV_BOX,    /* the box exists; brings descriptors of its counters */
-    LAUNCHER_EV_USAGE,  /* answer to USAGE and FINISH */
-    LAUNCHER_EV_EXIT,   /* a box ended, by itself or not */
-    LAUNCHER_EV_GONE,   /* a template's zygote died, and its boxes with it */
+    LAUNCHER_EV_OK = 1,   /* the request with this seq was done */
+    LAUNCHER_EV_ERROR,    /* it was not; err says why */
+    LAUNCHER_EV_HELLO,    /* facts about the host */
+    LAUNCHER_EV_BOX,      /* the box exists; brings descriptors of its counters */
+    LAUNCHER_EV_USAGE,    /* answer to USAGE and FINISH */
+    LAUNCHER_EV_EXIT,     /* a box ended, by itself or not */
+    LAUNCHER_EV_GONE,     /* a template's zygote died, and its boxes with it */
     LAUNCHER_EV_TEMPLATE, /* ADOPT: a zygote that runs */
     LAUNCHER_EV_KEPT,     /* ADOPT: descriptors of a box, as they were given */
 };
@@ -166,7 +167,7 @@ struct launcher_rep {
         struct {
             char name[LAUNCHER_NAME_MAX];
             uint32_t boxes; /* most at a time */
-        } template; /* TEMPLATE */
+        } template;         /* TEMPLATE */
         struct {
             uint32_t slot;
             uint8_t note[LAUNCHER_NOTE_MAX];

@@ -126,9 +126,7 @@ def wait_for(condition: Callable[[], bool], what: str, patience: float = PATIENC
 
 def instance_cgroups(launcher: int) -> list[Path]:
     """The folders that a launcher made in every hierarchy; its pid is the start of their names."""
-    return [
-        p for p in CGROUPS.glob("*/husk/*") if p.is_dir() and p.name.startswith(f"{launcher}-")
-    ]
+    return [p for p in CGROUPS.glob("*/husk/*") if p.is_dir() and p.name.startswith(f"{launcher}-")]
 
 
 def box_cgroups(launcher: int) -> Iterator[tuple[Path, list[int]]]:
@@ -344,7 +342,9 @@ class Audit:
                 "huskd_rss": was.huskd_rss + rss_kib,
                 "launcher_rss": was.launcher_rss + rss_kib,
             }
-            over = [f"{k} {getattr(now, k)} > {v}" for k, v in limits.items() if getattr(now, k) > v]
+            over = [
+                f"{k} {getattr(now, k)} > {v}" for k, v in limits.items() if getattr(now, k) > v
+            ]
             # Empty cgroups that are kept for the next boxes hold descriptors of the launcher.
             spare = sum(1 for _, pids in box_cgroups(wait_tree(self.server).launcher) if not pids)
             if spare > EMPTY_CGROUPS_KEPT:

@@ -123,7 +123,9 @@ def test_kill_does_not_extend_a_time_limit(one: Server) -> None:
     api = Api(one.port)
     session = api.session()
     start = time.monotonic()
-    execution = api.start(session, "import time\nkept = 1\nprint('on', flush=True)\ntime.sleep(60)", timeout=3)
+    execution = api.start(
+        session, "import time\nkept = 1\nprint('on', flush=True)\ntime.sleep(60)", timeout=3
+    )
     api.wait_output(execution, "on")
     kill_and_wait(one)
     api.wait_status(execution, "timeout")

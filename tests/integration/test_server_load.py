@@ -49,7 +49,9 @@ class Client(threading.Thread):
 
     def run(self) -> None:
         try:
-            self.session = self.insist("POST", "/sessions", {"mode": "persistent"}, f"s{self.number}")["id"]
+            self.session = self.insist(
+                "POST", "/sessions", {"mode": "persistent"}, f"s{self.number}"
+            )["id"]
             with self.ledger.lock:
                 self.ledger.sessions.add(self.session)
             count = 0
@@ -150,7 +152,9 @@ def test_kill_under_load(one: Server) -> None:
     assert done > 20
     for client in clients:
         ran = json.loads(
-            client.api.run(client.session, "import json; print(json.dumps(globals().get('ran', [])))")["stdout"]
+            client.api.run(
+                client.session, "import json; print(json.dumps(globals().get('ran', [])))"
+            )["stdout"]
         )
         assert len(ran) == len(set(ran)), "a key ran twice"
         assert set(client.done) <= set(ran) <= set(client.done) | set(client.unsure)
@@ -175,7 +179,9 @@ def test_restart_with_a_hundred_sessions() -> None:
         with ThreadPoolExecutor(8) as pool:
             values = list(pool.map(lambda s: api.run(s, "me")["value"], sessions))
         every = time.monotonic() - start
-        print(f"ready after {first:.3f} s, all 100 sessions have run after {every:.3f} s (bar: 2 s)")
+        print(
+            f"ready after {first:.3f} s, all 100 sessions have run after {every:.3f} s (bar: 2 s)"
+        )
         assert wait_tree(server).huskd != old.huskd
         assert values == [str(i) for i in range(100)]
         assert first < 10
@@ -203,11 +209,17 @@ def test_clients_that_vanish(one: Server) -> None:
     session = api.session()
     base = f"/api/v1/sessions/{session}"
     chance = random.Random(SEED)
-    code = json.dumps({"code": "import time\nfor i in range(8):\n    print(i, flush=True); time.sleep(0.05)"})
+    code = json.dumps(
+        {"code": "import time\nfor i in range(8):\n    print(i, flush=True); time.sleep(0.05)"}
+    )
     post = f"Content-Type: application/json\r\nContent-Length: {len(code)}\r\n\r\n{code}".encode()
     for _ in range(6):
         vanish(raw_request(one, "GET /health HTTP/1.1"))  # mid-head
-        vanish(raw_request(one, f"POST {base}/execute-sync HTTP/1.1", post[: chance.randrange(len(post))]))
+        vanish(
+            raw_request(
+                one, f"POST {base}/execute-sync HTTP/1.1", post[: chance.randrange(len(post))]
+            )
+        )
         vanish(raw_request(one, f"POST {base}/execute-sync HTTP/1.1", post))  # mid-request
         stream = raw_request(one, f"POST {base}/execute-stream HTTP/1.1", post)
         stream.recv(64)  # mid-stream

@@ -3,6 +3,7 @@
 #include "base/fiber.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -49,8 +50,8 @@ TEST(a_fiber_waits_and_others_go_on)
     int a[2];
     int b[2];
 
-    CHECK_INT(pipe2(a, 0), 0);
-    CHECK_INT(pipe2(b, 0), 0);
+    CHECK_INT(pipe2(a, O_CLOEXEC), 0);
+    CHECK_INT(pipe2(b, O_CLOEXEC), 0);
     struct pipe_reader first = {a[0], "a"};
     struct pipe_reader second = {b[0], "b"};
     CHECK_INT(fiber_start(read_one, &first), 0);
@@ -191,7 +192,7 @@ TEST(outside_a_fiber_it_is_plain_poll)
 {
     int p[2];
 
-    CHECK_INT(pipe2(p, 0), 0);
+    CHECK_INT(pipe2(p, O_CLOEXEC), 0);
     struct pollfd fd = {.fd = p[0], .events = POLLIN};
     CHECK_INT(fiber_poll(&fd, 1, 1), 0);
     CHECK_INT(write(p[1], "x", 1), 1);

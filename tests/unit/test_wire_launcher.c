@@ -36,7 +36,9 @@ static struct launcher_req proper(uint32_t op)
 
 static size_t fds_of(uint32_t op)
 {
-    return op == LAUNCHER_MOUNT || op == LAUNCHER_KEEP ? 1 : op == LAUNCHER_BOX ? LAUNCHER_BOX_FDS : 0;
+    return op == LAUNCHER_MOUNT || op == LAUNCHER_KEEP ? 1
+           : op == LAUNCHER_BOX                        ? LAUNCHER_BOX_FDS
+                                                       : 0;
 }
 
 static size_t most_fds_of(uint32_t op)
