@@ -11,10 +11,11 @@
 #include "server.h"
 #include "stock.h"
 
-#define RUNS 2000
+#define RUNS 20000
 #define WARM_UP 2000
-#define CROWD                                                                                      \
-    64 /* clients of the warm-up: fills what launcher and zygote keep for later, so that it cannot grow */
+/* Sessions before it: they fill what launcher and zygote keep for later, so that it cannot grow. */
+#define CROWD 150
+#define CLIENTS_MAX 16
 #define PATIENCE_MS 60000
 #define REST_S 3 /* the pool is full again, what has ended is cleared away */
 #define BODY "{\"code\":\"" CODE "\"}"

@@ -22,7 +22,8 @@ BYTES = {"Content-Type": "application/octet-stream"}
 
 @pytest.fixture
 def one() -> Iterator[Server]:
-    with Server.run() as running:
+    """Pools shrink again quickly, so that levels can be compared."""
+    with Server.run("--pool-idle", "1s") as running:
         yield running
 
 

@@ -25,7 +25,8 @@ BYTES = {"Content-Type": "application/octet-stream"}
 
 @pytest.fixture
 def one() -> Iterator[Server]:
-    with Server.run() as running:
+    """Pools shrink again quickly, so that levels can be compared."""
+    with Server.run("--pool-idle", "1s") as running:
         yield running
 
 
@@ -461,7 +462,7 @@ def test_queue_deadline() -> None:
         late = api.start(sessions[1], "print('ran')")
         api.wait_status(late, "failed")
         result = api.get(f"/executions/{late}").body
-        assert (result["stdout"], result["error"]["type"]) == ("", "limit")
+        assert (result["stdout"], result["error"]["type"]) == ("", "limit_reached")
         run = server.post("/run", {"code": "print(1)"})
         assert run.status in (429, 503) and int(run.headers["Retry-After"]) >= 1
         Audit(server).check()
