@@ -120,6 +120,8 @@ struct husk_spec {
 
     /* Called with output as it arrives, also beyond keep_bytes. */
     void (*on_output)(void *user, enum husk_stream stream, const char *data, size_t n);
+    /* Called with each display as it came from the box, after it was checked. */
+    void (*on_display)(void *user, const char *frame, size_t n);
     void *user;
 };
 

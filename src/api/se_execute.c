@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/error.h"
 #include "api/se.h"
 #include "api/se_files.h"
 #include "base/buf.h"
@@ -19,56 +20,56 @@ static int add_text(struct buf *b, const json_t *text)
 }
 
 /* As a program would have left it: what it wrote, the traceback of its exception, and which limit ended it. */
-static json_t *stderr_json(const json_t *result)
+static json_t *stderr_json(const struct husk_result *result)
 {
     AUTO_BUF struct buf b = BUF_INIT(STDERR_MAX);
-    const json_t *error = json_object_get(result, "error");
-    const char *limit =
-        json_string_value(json_object_get(json_object_get(result, "termination"), "limit"));
-    int r = add_text(&b, json_object_get(result, "stderr"));
+    const char *limit = result->termination.limit;
+    int r = buf_add(&b, result->err, result->err_len);
 
-    if (r == 0 && json_is_object(error)) {
-        r = add_text(&b, json_object_get(error, "traceback"));
+    if (r == 0 && result->error.type != NULL && result->error.traceback != NULL) {
+        r = buf_add_str(&b, result->error.traceback);
     }
-    if (r == 0 && limit != NULL && limit[0] != '\0') {
+    if (r == 0 && limit[0] != '\0') {
         r = buf_printf(&b, "ended by a limit: %s\n", limit);
     }
-    return r == 0 ? json_stringn(b.data != NULL ? b.data : "", b.len) : NULL;
+    return r == 0 ? api_text_json(b.data != NULL ? b.data : "", b.len) : NULL;
 }
 
 /* The program did not fail, the sandbox did: it was taken away, or never started. */
-static bool is_our_failure(const struct store_execution *record, const json_t *result)
+static bool is_our_failure(const struct store_execution *record, const struct husk_result *result)
 {
-    const json_t *end = json_object_get(result, "termination");
-
-    return record->status == EXECUTION_CANCELLED || record->status == EXECUTION_LOST ||
-           str_eq(json_string_value(json_object_get(end, "cause")), "internal");
+    return result == NULL || record->status == EXECUTION_CANCELLED ||
+           record->status == EXECUTION_LOST || result->termination.cause == HUSK_CAUSE_INTERNAL;
 }
 
-static void reply_result(struct api_call *call, const struct store_execution *record,
-                         bool wants_variables)
+static void reply_failure(struct api_call *call, const struct store_execution *record,
+                          const struct husk_result *result)
 {
-    json_t *result =
-        record->result != NULL ? json_loads(record->result, JSON_ALLOW_NUL, NULL) : NULL;
-    json_t *code = json_object_get(result, "exit_code");
+    json_t *kept = record->result != NULL ? json_loads(record->result, JSON_ALLOW_NUL, NULL) : NULL;
+    const char *why =
+        result != NULL
+            ? result->error.message
+            : json_string_value(json_object_get(json_object_get(kept, "error"), "message"));
 
-    if (!json_is_integer(code) || is_our_failure(record, result)) {
-        const json_t *error = json_object_get(result, "error");
-        const char *why = json_string_value(json_object_get(error, "message"));
-        call_reply_error(call, 500, "Sandbox.ExecException", NULL,
-                         why != NULL ? why : execution_state_word(record->status), NULL);
-        json_decref(result);
+    call_reply_error(call, 500, "Sandbox.ExecException", NULL,
+                     why != NULL ? why : execution_state_word(record->status), NULL);
+    json_decref(kept);
+}
+
+static void reply_result(struct api_call *call, const struct execution *x, bool wants_variables)
+{
+    const struct husk_result *result = execution_result(x);
+
+    if (is_our_failure(execution_record(x), result)) {
+        reply_failure(call, execution_record(x), result);
         return;
     }
-    json_t *answer = json_pack("{s:O, s:o, s:O}", "stdout", json_object_get(result, "stdout"),
-                               "stderr", stderr_json(result), "returncode", code);
-    json_t *variables = json_object_get(result, "variables");
+    json_t *answer =
+        json_pack("{s:o, s:o, s:i}", "stdout", api_text_json(result->out, result->out_len),
+                  "stderr", stderr_json(result), "returncode", result->exit_code);
     if (wants_variables) {
-        (void)json_object_set_new(answer, "output_variables",
-                                  json_is_object(variables) ? json_incref(variables)
-                                                            : json_object());
+        (void)json_object_set_new(answer, "output_variables", result_variables_json(result));
     }
-    json_decref(result);
     call_reply_json(call, 200, answer);
 }
 
@@ -80,13 +81,13 @@ static void run(struct api_call *call, struct session *s, struct execution_ask *
     struct err e;
 
     ask->timeout_ms = service_config(call_service(call))->se_timeout_ms;
-    ask->request = call_body(call);
+    ask->unrecorded = true; /* this dialect has no name for an execution */
     if (execution_start(s, ask, &x, &existed, &e) < 0) {
         call_reply_err(call, &e);
         return;
     }
     (void)execution_wait(x, -1);
-    reply_result(call, execution_record(x), wants_variables);
+    reply_result(call, x, wants_variables);
     execution_release(x);
 }
 

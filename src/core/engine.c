@@ -371,6 +371,11 @@ void husk_close(struct husk_engine *engine)
         fiber_run();
         (void)poll(NULL, 0, 1);
     }
+    while (engine->undertaker != NULL) {
+        fiber_wake(engine->undertaker);
+        fiber_run();
+        (void)poll(NULL, 0, 1);
+    }
     while (engine->pump != NULL) {
         fiber_wake(engine->pump);
         fiber_run();

@@ -90,6 +90,7 @@ struct guest {
     struct fd_set_msg counters; /* their descriptors */
     char failure[400];          /* GUEST_BROKEN: why */
     bool claimed;               /* adopted by somebody */
+    bool release_later;         /* its end is the undertaker's */
     bool exited;                /* the launcher said so */
     int wait_status;
     enum launcher_end end;
@@ -114,6 +115,8 @@ struct husk_engine {
     bool closing;
     bool attached;             /* the launcher is not ours to end */
     struct fiber *pool_keeper; /* refills pools where fibers take from them */
+    struct guest *retired;     /* results are known, boxes are not released yet */
+    struct fiber *undertaker;  /* releases them */
     uint32_t adaptive_max;     /* > 0: a box that no pool has makes one of at most so many */
 };
 
@@ -186,6 +189,10 @@ void guest_unwatch(struct husk_engine *engine,
                    struct guest *g); /* from now on its user reads its control socket */
 int guest_finish(struct husk_engine *engine, struct guest *g, bool want_disk,
                  struct err *e); /* fills usage; box goes away */
+
+/* retire.c: where fibers run, an answer leaves before its box is taken apart. */
+int retire_serve(struct husk_engine *engine, struct err *e);    /* from now on */
+void guest_retire(struct husk_engine *engine, struct guest *g); /* like guest_free(), but later */
 
 /* pool.c */
 struct guest *pool_take(struct husk_engine *engine, struct live_template *live,

@@ -250,7 +250,8 @@ static int finish_by_view(struct husk_engine *engine, struct guest *g, struct er
         .inodes_free = UINT64_MAX,
     };
     guest_forget(engine, g);
-    return native_send(engine->native, &release, NULL, 0, e);
+    g->release_later = engine->undertaker != NULL;
+    return g->release_later ? 0 : native_send(engine->native, &release, NULL, 0, e);
 }
 
 /* Waits for a box's EXIT event. One that stays is killed when it is freed. */

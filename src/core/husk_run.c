@@ -169,7 +169,7 @@ static int run_spec(struct husk_engine *engine, const struct husk_spec *spec,
     if (r == 0) {
         *ret = TAKE_PTR(run.result);
     }
-    guest_free(engine, run.guest);
+    guest_retire(engine, run.guest);
     run_release(&run);
     if (live->one_off) {
         live_close(engine, live);

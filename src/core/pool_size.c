@@ -162,7 +162,7 @@ int pool_keep(struct husk_engine *engine, struct err *e)
 {
     int r = fiber_start(keep_pools, engine);
 
-    return r < 0 ? err_sys(e, -r, "start a fiber") : 0;
+    return r < 0 ? err_sys(e, -r, "start a fiber") : retire_serve(engine, e);
 }
 
 int husk_pool_set(struct husk_engine *engine, const char *template_name,

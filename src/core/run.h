@@ -33,6 +33,7 @@ struct run {
     bool cancelled;
     bool flooded; /* more output than allowed */
     bool ready;   /* the box has said READY: from then on user code may be speaking */
+    bool replaying; /* displays that an earlier process had taken */
     bool broke_protocol;
     char failure[400]; /* the runner could not start the program */
     uint32_t exit_code;

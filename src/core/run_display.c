@@ -186,5 +186,11 @@ bool run_take_display(struct run *run, const char *body, size_t len)
         r->displays_dropped = true;
         return first;
     }
-    return fits(r, &c) && append(r, &c);
+    if (!fits(r, &c) || !append(r, &c)) {
+        return false;
+    }
+    if (run->spec->on_display != NULL && !run->replaying) {
+        run->spec->on_display(run->spec->user, body, len);
+    }
+    return true;
 }

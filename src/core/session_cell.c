@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/rand.h"
 #include "box/cgroup.h"
+#include "core/run_frames.h"
 #include "core/session_impl.h"
 
 #define INTERRUPT_PATIENCE_MS 2000 /* from SIGINT to SIGKILL */
@@ -152,6 +153,20 @@ int cell_start(struct cell *c, struct husk_session *s, uint32_t context,
     return send_cell(c, e);
 }
 
+/* What was displayed before: counted from there on. A last one that was written only in part is not there. */
+static void take_displays(struct run *run, const struct buf *displays)
+{
+    uint32_t len;
+
+    for (size_t at = 0; at + sizeof(len) <= displays->len; at += sizeof(len) + len) {
+        memcpy(&len, displays->data + at, sizeof(len));
+        if (len > displays->len - at - sizeof(len) ||
+            !run_take_display(run, displays->data + at + sizeof(len), len)) {
+            return;
+        }
+    }
+}
+
 int cell_adopt(struct cell *c, struct husk_session *s, struct kept_cell *kept,
                const struct husk_spec *spec, struct err *e)
 {
@@ -166,7 +181,13 @@ int cell_adopt(struct cell *c, struct husk_session *s, struct kept_cell *kept,
     c->run.out = c->pipes[1] = take_fd(&kept->out);
     c->run.err = c->pipes[2] = take_fd(&kept->err);
     c->run.started_ns = kept->started_ms * 1000000u;
-    return run_init(&c->run, e);
+    if (run_init(&c->run, e) < 0) {
+        return -1;
+    }
+    c->run.replaying = true;
+    take_displays(&c->run, &kept->displays);
+    c->run.replaying = false;
+    return 0;
 }
 
 static uint64_t time_left(const struct run *run)

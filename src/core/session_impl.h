@@ -59,6 +59,7 @@ struct kept_cell {
     char tag[33];
     int out;
     int err;
+    struct buf displays; /* that the earlier process has taken: length and frame of each; owned */
 };
 
 /* Puts what came back of one slot into place. The tag of the box goes to ret_tag (LAUNCHER_NOTE_MAX bytes). */

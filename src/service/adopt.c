@@ -17,6 +17,8 @@
 #include "core/result_parts.h"
 #include "service/impl.h"
 
+#define DISPLAYS_MAX ((size_t)32 << 20) /* more than a run may have */
+
 /* One box that came back. */
 struct found {
     struct found *next;
@@ -151,7 +153,8 @@ static bool resume_cell(struct adoption *a, struct session *s, const struct stor
             kept->tag[0] = '\0';
             x->stored = true;
             x->rich = true; /* whatever it was asked for is taken */
-            spool_read(a->svc, x->id, &x->out, &x->err);
+            x->kept->displays = BUF_INIT(DISPLAYS_MAX);
+            spool_read(a->svc, x->id, &x->out, &x->err, &x->kept->displays);
             x->variables = calloc(1, sizeof(*x->variables)); /* likewise */
             x->kind = str_eq(row->kind, "command") ? EXECUTE_COMMAND : EXECUTE_CODE;
             x->context = x->kept->context;
@@ -171,7 +174,7 @@ static char *lost_result(struct service *svc, const char *id)
     AUTO_BUF struct buf out = BUF_INIT(svc->config->output_keep_bytes);
     AUTO_BUF struct buf err = BUF_INIT(svc->config->output_keep_bytes);
 
-    spool_read(svc, id, &out, &err);
+    spool_read(svc, id, &out, &err, NULL);
     json_t *result = json_pack("{s:i, s:o, s:o, s:{s:s, s:s, s:n}}", "exit_code", 125, "stdout",
                                result_text(out.data, out.len), "stderr",
                                result_text(err.data, err.len), "error", "type", "lost", "message",

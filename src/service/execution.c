@@ -21,6 +21,11 @@ bool execution_is_durable(const struct execution *x)
     return x->durable;
 }
 
+const struct husk_result *execution_result(const struct execution *x)
+{
+    return x->result;
+}
+
 size_t execution_queue_position(const struct execution *x)
 {
     return x->runner != NULL ? gate_position(&x->svc->gate, x->runner) : 0;
@@ -41,6 +46,9 @@ static void execution_free(struct execution *x)
     free(x->event);
     free(x->context_json);
     text_list_free(x->variables);
+    if (x->kept != NULL) {
+        buf_release(&x->kept->displays);
+    }
     free(x->kept);
     husk_result_free(x->result);
     buf_release(&x->out);
@@ -118,6 +126,7 @@ static bool copy_ask(struct execution *x, const struct execution_ask *ask)
     x->context = ask->context;
     x->timeout_ms = ask->timeout_ms != 0 ? ask->timeout_ms : x->svc->config->execution_timeout_ms;
     x->rich = ask->rich;
+    x->unrecorded = ask->unrecorded;
     if (ask->stdin_len > 0 && (x->stdin_data = malloc(ask->stdin_len)) != NULL) {
         memcpy(x->stdin_data, ask->stdin_data, ask->stdin_len);
         x->stdin_len = ask->stdin_len;
@@ -264,7 +273,7 @@ int execution_start(struct session *s, const struct execution_ask *ask, struct e
     int64_t number = s->record.executions++; /* before anything waits: numbers are unique */
     session_touch(s);
     s->svc->coming++;
-    if (!ask->record_at_end || ask->idempotency_key != NULL) {
+    if (!ask->unrecorded && (!ask->record_at_end || ask->idempotency_key != NULL)) {
         r = record_new(x, ask, known, e);
     }
     s->svc->coming--;

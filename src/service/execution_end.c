@@ -20,6 +20,10 @@ static void store_end(struct execution *x, const struct store_execution *next, u
 {
     struct err e = {0};
 
+    if (x->unrecorded) {
+        x->durable = true; /* as durable as it was asked to be */
+        return;
+    }
     for (unsigned i = 0; i < tries && !x->durable && !x->svc->closing; i++) {
         if (i > 0) {
             fiber_sleep(RECORD_PAUSE_MS);
@@ -116,7 +120,8 @@ void execution_conclude(struct execution *x, int r, const struct err *e)
         if (x->kept != NULL) {
             join_output(x);
         }
-        note_end(x, state_of(x->result->status), result_json(x->result));
+        /* As text it is for the record. */
+        note_end(x, state_of(x->result->status), x->unrecorded ? NULL : result_json(x->result));
     } else if (x->cancel) {
         note_end(x, EXECUTION_CANCELLED, failure_json(x, e));
     } else {

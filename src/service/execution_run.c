@@ -24,6 +24,14 @@ static void on_output(void *user, enum husk_stream stream, const char *data, siz
     fiber_queue_wake_all(&x->news);
 }
 
+static void on_display(void *user, const char *frame, size_t n)
+{
+    struct execution *x = user;
+
+    spool_add_display(x, frame, n);
+    fiber_queue_wake_all(&x->news);
+}
+
 /* A move that the store makes in its own time; the order of moves is kept. */
 static void note_running(struct execution *x)
 {
@@ -89,6 +97,7 @@ static struct husk_spec spec_of(struct execution *x, const char **env)
         .keep_bytes = x->svc->config->output_keep_bytes,
         .cancel = &x->cancel,
         .on_output = on_output,
+        .on_display = on_display,
         .user = x,
     };
 
@@ -165,11 +174,11 @@ static int run_cell(struct execution *x, uint32_t context, const struct husk_spe
         r = cell_adopt(&cell, box, x->kept, spec, e);
     } else {
         r = cell_start(&cell, box, context, spec, e);
-        if (r == 0) {
+        if (r == 0 && !x->unrecorded) {
             session_keep_cell(&cell, x->id);
         }
     }
-    x->has_cell = r == 0;
+    x->has_cell = r == 0 && !x->unrecorded;
     if (r == 0) {
         r = cell_finish(&cell, &x->result, e);
     }

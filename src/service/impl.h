@@ -10,6 +10,7 @@
 #include "service/service.h"
 
 #define ID_SIZE (STORE_ID_MAX + 1)
+#define ZYGOTE_END_MS 100 /* a zygote that is told dead is gone within this */
 
 /* A bounded number of places, and a bounded line of those who wait for one. */
 struct gate {
@@ -97,6 +98,7 @@ struct execution {
     bool has_turn; /* of that context */
     uint64_t timeout_ms;
     bool rich;
+    bool unrecorded; /* the store never hears of it, nor does a successor of this process */
     bool cancel;              /* somebody wants it to end */
     struct fiber *runner;     /* while it runs */
     struct kept_cell *kept;   /* an earlier daemon started it */
@@ -104,7 +106,7 @@ struct execution {
     bool has_cell;
     bool has_context; /* a context of its own, which ends with it */
     struct husk_result *result;
-    int spool[2]; /* files that its output goes to; 0: not yet */
+    int spool[3]; /* files that its output goes to; 0: not yet */
     bool spooled; /* there may be such files */
     bool spool_failed;
     struct buf out; /* what readers of its events get, bounded */
@@ -153,8 +155,10 @@ void workspace_sweep(struct service *svc); /* half-written copies */
 
 /* spool.c */
 void spool_add(struct execution *x, enum husk_stream stream, const char *data, size_t n);
-/* What an earlier daemon wrote, as far as it fits. */
-void spool_read(struct service *svc, const char *id, struct buf *out, struct buf *err);
+void spool_add_display(struct execution *x, const char *frame, size_t n);
+/* What an earlier daemon wrote, as far as it fits. displays may be NULL. */
+void spool_read(struct service *svc, const char *id, struct buf *out, struct buf *err,
+                struct buf *displays);
 void spool_sweep(struct service *svc); /* files of executions that are over */
 void spool_remove(struct execution *x);
 

@@ -70,6 +70,17 @@ static void add_bytes(json_t *to, const char *name, const char *data, size_t n)
     }
 }
 
+json_t *result_variables_json(const struct husk_result *r)
+{
+    json_t *all = r->variables_json != NULL ? parse(r->variables_json) : NULL;
+
+    if (json_is_object(all)) {
+        return all;
+    }
+    json_decref(all);
+    return json_object();
+}
+
 json_t *result_json(const struct husk_result *r)
 {
     json_t *value = r->value != NULL ? result_text(r->value, strlen(r->value)) : json_null();

@@ -298,6 +298,11 @@ int service_run(struct service *svc, const struct husk_spec *spec, struct husk_r
     }
     svc->figures.runs++;
     int r = husk_run(svc->engine, &full, ret, &error);
+    if (r < 0 && err_find(error.type) == ERR_TEMPLATE) {
+        /* Never born: a stuck zygote is just being replaced. */
+        fiber_sleep(ZYGOTE_END_MS);
+        r = husk_run(svc->engine, &full, ret, &error);
+    }
     gate_leave(&svc->gate);
     if (r < 0) {
         return err_set(e, err_find(error.type), "%s", error.message);

@@ -168,6 +168,8 @@ struct execution_ask {
     const json_t *request;        /* as it was asked for: kept in the record */
     bool
         record_at_end; /* the caller waits for the result and answers only then: one write instead of three */
+    bool
+        unrecorded; /* the caller waits, and nobody can ask for it later by any name: nothing is written */
     const char *idempotency_scope;
     const char *idempotency_key;
     uint8_t hash[STORE_HASH_SIZE];
@@ -186,6 +188,8 @@ struct execution *execution_hold(struct service *svc, const char *id);
 void execution_release(struct execution *x);
 
 const struct store_execution *execution_record(const struct execution *x);
+/* Once it is over. NULL: it never ran, or in another process; the record's result says what there is to say. */
+const struct husk_result *execution_result(const struct execution *x);
 /* False for one that is over: its end could not be written, so nothing about it may be promised. */
 bool execution_is_durable(const struct execution *x);
 size_t execution_queue_position(const struct execution *x); /* 0: it runs or is over */
@@ -218,6 +222,7 @@ int execution_wait_news(struct execution *x, const struct execution_position *at
 
 /* The result as it is stored and shown by /api/v1 (see api/v1_schemas.yaml): made once, when it ends. */
 json_t *result_json(const struct husk_result *r);
+json_t *result_variables_json(const struct husk_result *r); /* an object, perhaps empty */
 json_t *receipt_json(const struct husk_receipt *r);
 json_t *limits_json(const struct husk_limits *l);
 

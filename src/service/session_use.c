@@ -21,17 +21,35 @@ static int from_husk(const struct husk_error *h, struct err *e)
     return err_set(e, err_find(h->type), "%s", h->message);
 }
 
-static int open_box(struct session *s, struct err *e)
+/* None of its code has run, so it may be tried again: its zygote may have died under it. */
+static int open_new(struct session *s, struct err *e)
 {
     struct husk_spec spec = {.template_name = s->record.template, .limits = s->limits};
     struct husk_error h;
 
-    if (husk_session_open(s->svc->engine, &spec, &s->box, &h) < 0) {
+    s->box = NULL;
+    int r = husk_session_open(s->svc->engine, &spec, &s->box, &h);
+    if (r < 0 && err_find(h.type) != ERR_LIMIT && err_find(h.type) != ERR_LAUNCHER) {
+        fiber_sleep(ZYGOTE_END_MS);
+        r = husk_session_open(s->svc->engine, &spec, &s->box, &h);
+    }
+    return r < 0 ? from_husk(&h, e) : 0;
+}
+
+static int open_box(struct session *s, struct err *e)
+{
+    if (open_new(s, e) < 0) {
         s->box = NULL;
-        return from_husk(&h, e);
+        return -1;
     }
     session_keep(s->box, s->id);
-    return s->restarted ? workspace_restore(s, e) : 0;
+    if (s->restarted && workspace_restore(s, e) < 0) {
+        /* Without its files it is not this session: nobody may use it, or save it. */
+        husk_session_close(s->box);
+        s->box = NULL;
+        return -1;
+    }
+    return 0;
 }
 
 /* One whose first context could not be made again is no better than one that ended. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Output of executions that somebody may ask about later, on disk as it comes: DATA/spool/ID.out and ID.err.
+ * Output of executions that somebody may ask about later, on disk as it comes: DATA/spool/ID.out, ID.err, and displays in ID.rich.
  *
  * Should this process be killed, its successor begins where this one stopped. The files go when the result is recorded.
  */
@@ -15,16 +15,17 @@
 #include "base/str.h"
 #include "service/impl.h"
 
-static const char *const suffixes[] = {".out", ".err"};
+static const char *const suffixes[] = {".out", ".err", ".rich"};
+
+enum { OUT, ERR, RICH };
 
 static int path_of(const struct service *svc, const char *id, size_t which, char *ret, size_t size)
 {
     return str_format(ret, size, "%s/spool/%s%s", svc->config->data, id, suffixes[which]);
 }
 
-void spool_add(struct execution *x, enum husk_stream stream, const char *data, size_t n)
+static void add(struct execution *x, size_t which, const char *data, size_t n)
 {
-    size_t which = stream == HUSK_STDOUT ? 0 : 1;
     char path[4400];
 
     if (!x->stored || x->spool_failed) {
@@ -44,9 +45,23 @@ void spool_add(struct execution *x, enum husk_stream stream, const char *data, s
     }
 }
 
-void spool_read(struct service *svc, const char *id, struct buf *out, struct buf *err)
+void spool_add(struct execution *x, enum husk_stream stream, const char *data, size_t n)
 {
-    struct buf *to[] = {out, err};
+    add(x, stream == HUSK_STDOUT ? OUT : ERR, data, n);
+}
+
+void spool_add_display(struct execution *x, const char *frame, size_t n)
+{
+    uint32_t len = (uint32_t)n;
+
+    add(x, RICH, (const char *)&len, sizeof(len));
+    add(x, RICH, frame, n);
+}
+
+void spool_read(struct service *svc, const char *id, struct buf *out, struct buf *err,
+                struct buf *displays)
+{
+    struct buf *to[] = {out, err, displays};
     char path[4400];
     char chunk[16384];
 
@@ -54,7 +69,7 @@ void spool_read(struct service *svc, const char *id, struct buf *out, struct buf
         AUTO_CLOSE int fd =
             path_of(svc, id, i, path, sizeof(path)) < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
         ssize_t n;
-        while (fd >= 0 && (n = read(fd, chunk, sizeof(chunk))) > 0) {
+        while (fd >= 0 && to[i] != NULL && (n = read(fd, chunk, sizeof(chunk))) > 0) {
             (void)buf_add(to[i], chunk, MIN((size_t)n, to[i]->max - to[i]->len));
         }
     }

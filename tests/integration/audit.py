@@ -173,6 +173,14 @@ class Level:
     @classmethod
     def of(cls, server: Server) -> Level:
         tree = wait_tree(server)
+        try:
+            return cls._of(tree)
+        except FileNotFoundError:  # one of them has just ended
+            time.sleep(0.05)
+            return cls.of(server)
+
+    @classmethod
+    def _of(cls, tree: Tree) -> Level:
         return cls(
             huskd_fds=fds(tree.huskd),
             launcher_fds=fds(tree.launcher),

@@ -96,6 +96,27 @@ def test_kill_while_a_cell_runs(one: Server) -> None:
     audit.check(ledger)
 
 
+def test_kill_while_output_floods() -> None:
+    """Thousands of lines a second, three kills: no line is missing, none comes twice."""
+    code = (
+        "import sys, time\n"
+        "for i in range(30000):\n"
+        "    sys.stdout.write('%07d\\n' % i)\n"
+        "    sys.stdout.flush()\n"
+        "    if i % 200 == 0:\n"
+        "        time.sleep(0.01)\n"
+    )
+    with Server.run("--output-keep", "4M") as server:
+        api = Api(server.port)
+        execution = api.start(api.session(), code)
+        for line in (2000, 10000, 18000):
+            api.wait_output(execution, f"{line:07}\n")
+            kill_and_wait(server)
+        api.wait_status(execution, "completed")
+        lines = api.get(f"/executions/{execution}")["stdout"].splitlines()
+        assert lines == [f"{i:07}" for i in range(30000)]
+
+
 def test_kill_keeps_every_kind_of_cell(one: Server) -> None:
     """Commands, branches, more of them than one; stdout and stderr; each goes on where it was."""
     api = Api(one.port)
@@ -183,10 +204,6 @@ def test_kill_during_upload(one: Server) -> None:
     Audit(one).check(ledger)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="displays that came before the kill are not spooled; the next one breaks the count",
-)
 def test_kill_keeps_rich_output(one: Server) -> None:
     api = Api(one.port)
     session = api.session()
@@ -273,7 +290,7 @@ def test_launcher_killed_while_requests_wait(one: Server) -> None:
     clients = [threading.Thread(target=ask, args=(s,)) for s in sessions]
     for client in clients:
         client.start()
-    wait_for(lambda: api.get("/containers?status=running").body["total"] >= 4, "all of them run")
+    wait_for(lambda: int(api.get("/containers?status=running")["total"]) >= 4, "all of them run")
     time.sleep(0.3)
     old = wait_tree(one)
     os.kill(old.launcher, signal.SIGKILL)
@@ -299,7 +316,10 @@ def test_killed_zygote(one: Server) -> None:
     for zygote in old.zygotes:
         os.kill(zygote, signal.SIGKILL)
     start = time.monotonic()
-    assert one.post("/run", {"code": "print(1)"}).json["stdout"] == "1\n"
+    answers = [one.post("/run", {"code": "print(1)"}).json for _ in range(3)]
+    # The first may have got a box that was just dying; nothing else may go wrong.
+    assert answers[0]["stdout"] == "1\n" or "zygote died" in answers[0]["error"], answers
+    assert [a["stdout"] for a in answers[1:]] == ["1\n"] * 2
     assert api.wait_status(execution, "lost", "crashed")
     assert api.run(session, "6 * 7")["value"] == "42"
     print(f"a session runs again {time.monotonic() - start:.2f} s after its zygote was killed")
@@ -325,8 +345,8 @@ def test_stopped_zygote(one: Server) -> None:
         run = one.post("/run", {"code": "print(1)"})
         made = api.call("POST", "/sessions", {"mode": "persistent"}, is_known=False)
         answers.append(run.status)
-        assert run.status in (200, 422, 503), run.body
-        assert made.status in (201, 422, 503) and made.body, made
+        assert run.status in (200, 503), run.body
+        assert made.status in (201, 503), made
         assert time.monotonic() < deadline, answers
     print(f"answers while zygotes were stopped and replaced: {answers}")
     assert api.run(session, "1")["value"] == "1"
@@ -399,7 +419,7 @@ def test_full_disk() -> None:
 
         filler.unlink()
         wait_for(
-            lambda: api.get(f"/executions/{under_way}")["status"] == "completed",
+            lambda: str(api.get(f"/executions/{under_way}")["status"]) == "completed",
             "the result is there once there is room",
         )
         assert api.get(f"/executions/{under_way}")["stdout"] == counted(15)

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of single-use boxes in a server; see engine.h.
+ *
+ * Telling the launcher wakes it, closing the box's ends wakes the box, and both compete with the answer for the
+ * processors. So whoever ran a box only puts it here, and a fiber of its own does the rest when that one waits again.
+ */
+#include "core/engine.h"
+
+static void release(struct husk_engine *engine, struct guest *g)
+{
+    struct launcher_req req = {.op = LAUNCHER_RELEASE, .box_id = g->box_id};
+    struct err ignored;
+
+    (void)native_send(engine->native, &req, NULL, 0, &ignored); /* gone is as good */
+    guest_free(engine, g);
+}
+
+static void release_all(struct husk_engine *engine)
+{
+    while (engine->retired != NULL) {
+        struct guest *g = engine->retired;
+        engine->retired = g->next;
+        release(engine, g);
+    }
+}
+
+static void bury(void *user)
+{
+    struct husk_engine *engine = user;
+
+    engine->undertaker = fiber_self();
+    while (!engine->closing) {
+        (void)fiber_poll(NULL, 0, -1);
+        release_all(engine);
+    }
+    engine->undertaker = NULL;
+}
+
+int retire_serve(struct husk_engine *engine, struct err *e)
+{
+    int r = fiber_start(bury, engine);
+
+    return r < 0 ? err_sys(e, -r, "start a fiber") : 0;
+}
+
+void guest_retire(struct husk_engine *engine, struct guest *g)
+{
+    if (g == NULL || !g->release_later) {
+        guest_free(engine, g);
+        return;
+    }
+    if (g->live->one_off) { /* its template goes with it, now */
+        release(engine, g);
+        return;
+    }
+    g->next = engine->retired;
+    engine->retired = g;
+    fiber_wake(engine->undertaker);
+}
