@@ -68,7 +68,7 @@ static int tcp_pair(int *ours, int *theirs)
         connect(*ours, (struct sockaddr *)&address, len) < 0) {
         return -errno;
     }
-    *theirs = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    *theirs = accept4(listener, (struct sockaddr *)&address, &len, SOCK_CLOEXEC);
     if (*theirs < 0 || setsockopt(*ours, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0 ||
         setsockopt(*theirs, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0) {
         return -errno;

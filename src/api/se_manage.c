@@ -126,17 +126,14 @@ void api_se_workspaces(struct api_call *call)
     call_reply_json(call, 200, json_pack("{s:o}", "workspaces", all));
 }
 
-static int is_busy(struct service *svc, const char *id, bool *ret, struct err *e)
+static bool is_busy(struct service *svc, const char *id)
 {
-    const struct store_filter running = {.session_id = id, .live = true, .limit = 1};
-    struct store_execution_list list = {0};
+    struct err gone;
+    struct session *s = session_hold(svc, id, &gone);
+    bool busy = s != NULL && session_is_working(s);
 
-    if (store_list_executions(service_store(svc), &running, &list, e) < 0) {
-        return -1;
-    }
-    *ret = list.total > 0;
-    store_execution_list_release(&list);
-    return 0;
+    session_release(s);
+    return busy;
 }
 
 void api_se_cleanup_all(struct api_call *call)
@@ -154,8 +151,7 @@ void api_se_cleanup_all(struct api_call *call)
     json_t *skipped = json_array();
     for (size_t i = 0; i < rows.n; i++) {
         const char *id = rows.list[i].id;
-        bool busy = false;
-        if (!force && is_busy(svc, id, &busy, &e) == 0 && busy) {
+        if (!force && is_busy(svc, id)) {
             (void)json_array_append_new(skipped, json_string(id));
         } else if (session_purge(svc, id, &e) < 0 && e.code != ERR_NOT_FOUND) {
             (void)json_array_append_new(failed, json_string(id));

@@ -120,6 +120,10 @@ int engine_wait(struct husk_engine *engine, int timeout_ms, struct err *e)
         struct guest *g = events[i].data.ptr;
         if (g != NULL) {
             guest_serve_start(g);
+            if (g->state != GUEST_STARTING) {
+                /* Else the end of a box that nobody has taken yet would keep us busy. */
+                guest_unwatch(engine, g);
+            }
             wake_waiters(g);
         }
     }

@@ -215,8 +215,7 @@ static void settle_sessions(struct service *svc)
     struct session *next;
     struct err e = {0};
 
-    HASH_ITER(hh, svc->sessions, s, next)
-    {
+    for (s = svc->sessions, next = session_next(s); s != NULL; s = next, next = session_next(s)) {
         bool had_its_run = !s->persistent && s->record.executions > 0;
         if (s->record.status == SESSION_CREATING || (had_its_run && s->working == 0)) {
             int to = s->record.status == SESSION_CREATING ? SESSION_FAILED : SESSION_COMPLETED;

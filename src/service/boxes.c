@@ -16,8 +16,7 @@ size_t service_boxes(struct service *svc, struct service_box *ret, size_t max)
     if (owners == NULL) {
         return 0;
     }
-    HASH_ITER(hh, svc->sessions, s, next)
-    {
+    for (s = svc->sessions, next = session_next(s); s != NULL; s = next, next = session_next(s)) {
         if (s->box != NULL) {
             owners[s->box->guest->box_id % ENGINE_BOXES_MAX] = s;
         }

@@ -98,10 +98,10 @@ struct execution {
     bool has_turn; /* of that context */
     uint64_t timeout_ms;
     bool rich;
-    bool unrecorded; /* the store never hears of it, nor does a successor of this process */
-    bool cancel;              /* somebody wants it to end */
-    struct fiber *runner;     /* while it runs */
-    struct kept_cell *kept;   /* an earlier daemon started it */
+    bool unrecorded;        /* the store never hears of it, nor does a successor of this process */
+    bool cancel;            /* somebody wants it to end */
+    struct fiber *runner;   /* while it runs */
+    struct kept_cell *kept; /* an earlier daemon started it */
     struct husk_session *box; /* that it runs in; held by box_users */
     bool has_cell;
     bool has_context; /* a context of its own, which ends with it */
@@ -113,6 +113,17 @@ struct execution {
     struct buf err;
     struct fiber_queue news; /* who waits for more of it, or for its end */
 };
+
+/* Walking the tables while what is looked at may leave them. */
+static inline struct session *session_next(const struct session *s)
+{
+    return s != NULL ? s->hh.next : NULL;
+}
+
+static inline struct execution *execution_next(const struct execution *x)
+{
+    return x != NULL ? x->hh.next : NULL;
+}
 
 /* gate.c */
 int gate_enter(struct gate *g, int64_t timeout_ms, const bool *cancel, struct err *e);

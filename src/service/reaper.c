@@ -37,8 +37,7 @@ static bool end_one(struct service *svc)
     struct session *next;
     struct err e = {0};
 
-    HASH_ITER(hh, svc->sessions, s, next)
-    {
+    for (s = svc->sessions, next = session_next(s); s != NULL; s = next, next = session_next(s)) {
         const char *why = why_over(s, now);
         if (why != NULL) {
             char id[ID_SIZE];

@@ -214,8 +214,7 @@ void service_save(struct service *svc)
         fiber_sleep(5);
     }
     uint64_t until = clock_ms() + SAVE_PATIENCE_MS;
-    HASH_ITER(hh, svc->sessions, s, next)
-    {
+    for (s = svc->sessions, next = session_next(s); s != NULL; s = next, next = session_next(s)) {
         s->save_at = 0; /* the last chance */
     }
     while (!svc->engine->lost && clock_ms() < until && workspace_save_next(svc, 0, true)) {

@@ -102,6 +102,7 @@ void session_release(struct session *s); /* NULL is fine */
 
 const struct store_session *session_record(const struct session *s);
 struct service *session_service(const struct session *s);
+bool session_is_working(const struct session *s); /* an execution runs in it, or waits to */
 
 /* Ends it: every process is dead, running executions are cancelled, workspace kept. Idempotent. Waits. */
 int session_end(struct service *svc, const char *id, int state, const char *reason, struct err *e);

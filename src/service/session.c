@@ -15,6 +15,11 @@ const struct store_session *session_record(const struct session *s)
     return &s->record;
 }
 
+bool session_is_working(const struct session *s)
+{
+    return s->working > 0;
+}
+
 struct service *session_service(const struct session *s)
 {
     return s->svc;
@@ -159,8 +164,7 @@ static struct session *find_agents(struct service *svc, const struct session_ask
     if (ask->agent_id == NULL || ask->agent_id[0] == '\0') {
         return NULL;
     }
-    HASH_ITER(hh, svc->sessions, s, next)
-    {
+    for (s = svc->sessions, next = session_next(s); s != NULL; s = next, next = session_next(s)) {
         if (!s->ending && str_eq(s->record.agent_id, ask->agent_id) &&
             str_eq(s->record.mode, mode) && str_eq(s->record.template, template)) {
             return s;

@@ -19,8 +19,8 @@ static void cancel_executions(struct session *s)
     struct execution *x;
     struct execution *next;
 
-    HASH_ITER(hh, s->svc->executions, x, next)
-    {
+    for (x = s->svc->executions, next = execution_next(x); x != NULL;
+         x = next, next = execution_next(x)) {
         if (x->session == s) {
             execution_cancel(x);
         }

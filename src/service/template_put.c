@@ -256,8 +256,7 @@ int service_template_delete(struct service *svc, const char *name, struct err *e
         return err_set(e, ERR_NOT_FOUND, "there is no template %s that a client made", name);
     }
     store_template_free(row);
-    HASH_ITER(hh, svc->sessions, s, next)
-    {
+    for (s = svc->sessions, next = session_next(s); s != NULL; s = next, next = session_next(s)) {
         if (str_eq(s->record.template, name)) {
             return err_set(e, ERR_CONFLICT, "template %s is used by session %s", name, s->id);
         }

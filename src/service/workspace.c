@@ -84,8 +84,7 @@ bool workspace_save_next(struct service *svc, uint64_t quiet_ms, bool even_at_wo
     struct session *next;
     struct err e = {0};
 
-    HASH_ITER(hh, svc->sessions, s, next)
-    {
+    for (s = svc->sessions, next = session_next(s); s != NULL; s = next, next = session_next(s)) {
         bool quiet =
             even_at_work || (s->working == 0 && !s->files_busy && now - s->active_ms >= quiet_ms);
         if (s->dirty && s->persistent && s->box != NULL && !s->ending && quiet &&
