@@ -63,12 +63,14 @@ static int find_account(struct supervisor *s, struct err *e)
     if (geteuid() != 0 || name[0] == '\0') {
         return 0;
     }
-    const struct passwd *pw = getpwnam(name);
-    if (pw == NULL) {
+    struct passwd pw;
+    struct passwd *found = NULL;
+    char text[4096];
+    if (getpwnam_r(name, &pw, text, sizeof(text), &found) != 0 || found == NULL) {
         return err_set(e, ERR_INVALID, "there is no account \"%s\" (--user)", name);
     }
-    s->uid = pw->pw_uid;
-    s->gid = pw->pw_gid;
+    s->uid = pw.pw_uid;
+    s->gid = pw.pw_gid;
     s->switch_account = true;
     return 0;
 }

@@ -188,8 +188,8 @@ TEST(bad_types)
         "multipart/form-data; boundary=a; boundary=b",
         "multipart/mixed; boundary=b",
         "text/plain",
-        "multipart/form-data; boundary="
-        "01234567890123456789012345678901234567890123456789012345678901234567890",
+        ("multipart/form-data; boundary="
+         "01234567890123456789012345678901234567890123456789012345678901234567890"),
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
