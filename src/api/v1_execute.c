@@ -157,7 +157,9 @@ static int start(struct api_call *call, struct session *s, const char *scope,
                  struct execution **ret, struct err *e)
 {
     AUTO(borrowed_release) struct borrowed b = {0};
-    struct execution_ask ask = {.idempotency_scope = scope};
+    /* Who waits for the result is promised nothing before it: one write is enough. */
+    bool waits = str_eq(call_op(call)->id, "v1_execute_sync");
+    struct execution_ask ask = {.idempotency_scope = scope, .record_at_end = waits};
     bool existed = false;
 
     return fill_ask(call, s, &b, &ask, e) < 0 || check_context(s, ask.context, e) < 0
@@ -215,10 +217,21 @@ void api_v1_execute_sync(struct api_call *call)
     }
     const struct store_execution *r = it.record;
     if (it.x != NULL && execution_wait(it.x, patience * 1000) < 0) {
+        struct err e = {0};
+        if (execution_record_now(it.x, &e) < 0) {
+            v1_reply_err(call, &e, V1_OTHER);
+            return;
+        }
         (void)str_format(detail, sizeof(detail), "%s is still %s after %lld s", r->id,
                          execution_state_word(r->status), (long long)patience);
         call_reply_error(call, 408, "Sandbox.RequestTimeout", "The result did not come in time.",
                          detail, "Follow it with GET /api/v1/executions/{execution_id}/events.");
+        return;
+    }
+    if (it.x != NULL && !execution_is_durable(it.x)) {
+        struct err e;
+        (void)err_set(&e, ERR_STORAGE, "the result could not be written");
+        v1_reply_err(call, &e, V1_OTHER);
         return;
     }
     call_reply_json(call, 200, v1_execution_json(r, it.x));

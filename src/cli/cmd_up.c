@@ -138,7 +138,7 @@ static int detach(struct starting *s)
         fd_close(&report[0]);
         s->report = report[1];
         setsid();
-        int null = open("/dev/null", O_RDONLY);
+        int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
         (void)dup2(null, STDIN_FILENO);
         if (str_format(path, sizeof(path), "%s/husk.log", s->config->data) == 0) {
             struct err ignored;

@@ -119,9 +119,10 @@ void channel_drop_pending(struct channel *c)
     struct frame_head head;
     const char *body;
 
-    if (c->unread > 0 && peek_frame(c, &head, &body) == 1) {
+    if (c->pending && peek_frame(c, &head, &body) == 1) {
         channel_drop(c, &head);
     }
+    c->pending = false;
 }
 
 int channel_send(struct channel *c, const struct buf *frame, const int *fds, size_t nfds,

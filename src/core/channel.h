@@ -20,6 +20,7 @@ struct channel {
     struct buf inbox;
     bool leave_unread; /* a frame stays in the socket until it is dropped, where that is possible */
     bool adopted;      /* what an earlier process was told may be told again */
+    bool pending;      /* the frame at the front was taken note of, and is dropped later */
     size_t unread;     /* bytes of the inbox that are still in the socket, too */
 };
 
@@ -34,7 +35,7 @@ void channel_release(struct channel *c);
 int channel_frame(struct channel *c, struct frame_head *head, const char **body);
 void channel_drop(struct channel *c, const struct frame_head *head);
 
-/* Drops a frame that was looked at but not dropped, if there is one. */
+/* Drops the pending frame, if there is one. */
 void channel_drop_pending(struct channel *c);
 
 /* Sends a finished frame, descriptors (borrowed) with its first byte. */

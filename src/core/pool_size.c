@@ -88,21 +88,30 @@ void pool_trim(struct husk_engine *engine, struct pool *pool)
     drop_beyond(engine, pool, pool->min);
 }
 
+/* The fixed pool of that mode, made if there is none; NULL and *e without memory. */
+static struct pool *get_fixed(struct live_template *live, enum launcher_mode mode, struct err *e)
+{
+    struct pool *pool = pool_find_fixed(live, mode);
+
+    if (pool == NULL && (pool = add_pool(live, mode)) == NULL) {
+        err_sys(e, ENOMEM, "pool");
+    }
+    return pool;
+}
+
 int pool_set(struct husk_engine *engine, struct live_template *live, enum launcher_mode mode,
              const struct husk_limits *limits, uint32_t min, uint32_t max, struct err *e)
 {
     static const struct husk_limits none;
+    const struct husk_limits *asked = limits != NULL ? limits : &none;
     struct limits want;
 
     if (max < min || max > 1000) {
         return err_set(e, ERR_INVALID, "a pool's max must be between its min and 1000");
     }
-    if (engine_limits(limits != NULL ? limits : &none, &live->def.info.limits, &want, e) < 0) {
+    struct pool *pool = get_fixed(live, mode, e);
+    if (pool == NULL || engine_limits(asked, &live->def.info.limits, &want, e) < 0) {
         return -1;
-    }
-    struct pool *pool = pool_find_fixed(live, mode);
-    if (pool == NULL && (pool = add_pool(live, mode)) == NULL) {
-        return err_sys(e, ENOMEM, "pool");
     }
     if (!pool_same_limits(&want, &pool->limits)) {
         pool_clear(engine, pool);
@@ -114,11 +123,8 @@ int pool_set(struct husk_engine *engine, struct live_template *live, enum launch
     pool->min = min;
     pool->max = max;
     drop_beyond(engine, pool, max);
-    if (engine->pool_keeper != NULL) {
-        fiber_wake(engine->pool_keeper);
-        return 0;
-    }
-    return pool_refill(engine, live, pool, e);
+    fiber_wake(engine->pool_keeper);
+    return engine->pool_keeper != NULL ? 0 : pool_refill(engine, live, pool, e);
 }
 
 /* One that is below its size, and whose template is not just failing. NULL: all are full. */

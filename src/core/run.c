@@ -142,7 +142,9 @@ static void take_frames(struct run *run)
             return;
         }
         /* The last word stays where it is, if it can, until the next cell: by then the result is recorded. */
-        if (!run->done || !run->channel->leave_unread) {
+        if (run->done && run->channel->leave_unread) {
+            run->channel->pending = true;
+        } else {
             channel_drop(run->channel, &head);
         }
     }

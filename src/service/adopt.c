@@ -92,7 +92,7 @@ static void read_spec(struct session *s)
     };
     s->timeout_ms = (uint64_t)json_integer_value(json_object_get(spec, "_timeout_ms"));
     s->env = json_array_size(env) > 0 ? calloc(json_array_size(env) + 1, sizeof(*s->env)) : NULL;
-    json_array_foreach((json_t *)(uintptr_t)env, i, value)
+    json_array_foreach(env, i, value)
     {
         if (s->env == NULL || (s->env[i] = text_copy(json_string_value(value))) == NULL) {
             break;

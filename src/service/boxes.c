@@ -8,7 +8,9 @@
 
 size_t service_boxes(struct service *svc, struct service_box *ret, size_t max)
 {
-    const struct session **owners = calloc(ENGINE_BOXES_MAX, sizeof(*owners));
+    struct {
+        const struct session *session;
+    } *owners = calloc(ENGINE_BOXES_MAX, sizeof(*owners));
     struct session *s;
     struct session *next;
     size_t n = 0;
@@ -18,7 +20,7 @@ size_t service_boxes(struct service *svc, struct service_box *ret, size_t max)
     }
     for (s = svc->sessions, next = session_next(s); s != NULL; s = next, next = session_next(s)) {
         if (s->box != NULL) {
-            owners[s->box->guest->box_id % ENGINE_BOXES_MAX] = s;
+            owners[s->box->guest->box_id % ENGINE_BOXES_MAX].session = s;
         }
     }
     for (size_t i = 0; i < ENGINE_BOXES_MAX && n < max; i++) {
@@ -42,8 +44,8 @@ size_t service_boxes(struct service *svc, struct service_box *ret, size_t max)
                        .open_files = g->limits.open_files},
         };
         (void)str_copy(ret[n].template_name, sizeof(ret[n].template_name), g->live->name);
-        if (owners[i] != NULL) {
-            (void)str_copy(ret[n].session_id, sizeof(ret[n].session_id), owners[i]->id);
+        if (owners[i].session != NULL) {
+            (void)str_copy(ret[n].session_id, sizeof(ret[n].session_id), owners[i].session->id);
         }
         n++;
     }

@@ -299,6 +299,25 @@ int execution_start(struct session *s, const struct execution_ask *ask, struct e
     return 0;
 }
 
+int execution_record_now(struct execution *x, struct err *e)
+{
+    struct store_batch *b = x->stored ? NULL : store_batch_new(x->svc->store);
+
+    if (x->stored) {
+        return 0;
+    }
+    if (b == NULL) {
+        return err_sys(e, ENOMEM, "execution");
+    }
+    store_put_session(b, &x->session->record);
+    store_put_execution(b, &x->record);
+    if (service_commit(x->svc, b, NULL, e) < 0) {
+        return -1;
+    }
+    x->stored = true;
+    return 0;
+}
+
 /* ---- watching ---- */
 
 int execution_wait(struct execution *x, int64_t timeout_ms)

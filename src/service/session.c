@@ -221,7 +221,7 @@ static int check_ask(struct service *svc, const struct session_ask *ask, struct 
 static char *spec_text(const struct session_ask *ask, uint64_t timeout_ms)
 {
     const struct husk_limits *l = &ask->limits;
-    json_t *spec = ask->spec != NULL ? json_copy((json_t *)(uintptr_t)ask->spec) : json_object();
+    json_t *spec = ask->spec != NULL ? json_deep_copy(ask->spec) : json_object();
     json_t *env = json_array();
 
     for (size_t i = 0; ask->env != NULL && ask->env[i] != NULL; i++) {

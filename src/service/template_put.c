@@ -71,7 +71,7 @@ static int add_preload(struct buf *b, const json_t *names, struct err *e)
     size_t i;
     json_t *name;
 
-    json_array_foreach((json_t *)(uintptr_t)names, i, name)
+    json_array_foreach(names, i, name)
     {
         if (buf_printf(&line, "%s%s", i > 0 ? " " : "", json_string_value(name)) < 0) {
             return err_set(e, ERR_INVALID, "preload is too long");
@@ -80,12 +80,12 @@ static int add_preload(struct buf *b, const json_t *names, struct err *e)
     return line.len > 0 ? add(b, "preload", line.data, e) : 0;
 }
 
-static int add_env(struct buf *b, const json_t *env, struct err *e)
+static int add_env(struct buf *b, json_t *env, struct err *e)
 {
     const char *name;
     json_t *value;
 
-    json_object_foreach((json_t *)(uintptr_t)env, name, value)
+    json_object_foreach(env, name, value)
     {
         char text[512];
         if (str_format(text, sizeof(text), "%s=%s", name, json_string_value(value)) < 0) {
