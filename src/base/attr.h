@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <stdint.h>
 #include <stdlib.h>
 
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
@@ -25,6 +26,12 @@
 static inline void auto_free_cleanup(void *p)
 {
     free(*(void **)p);
+}
+
+/* For interfaces that forgot a const: whoever gets it does not write. */
+static inline void *drop_const(const void *p)
+{
+    return (void *)(uintptr_t)p; /* NOLINT(performance-no-int-to-ptr) */
 }
 
 /* Moves a pointer out of its owner, which is left NULL. */

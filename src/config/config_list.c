@@ -165,10 +165,9 @@ static int next_entry(const char **at, enum config_type type, char entry[ENTRY_M
         return err_set(e, ERR_INVALID, "an entry is longer than %d characters", ENTRY_MAX - 1);
     }
     for (size_t i = 0; i < n; i++) {
-        entry[i] = (*at)[i];
-        if (type != CONFIG_TYPE_NAMES) {
-            entry[i] = (char)tolower((unsigned char)entry[i]);
-        }
+        char c = (*at)[i];
+        bool is_upper = c >= 'A' && c <= 'Z' && type != CONFIG_TYPE_NAMES;
+        entry[i] = is_upper ? (char)(c - 'A' + 'a') : c;
     }
     entry[n] = '\0';
     *at += n;

@@ -31,8 +31,8 @@ struct run {
     struct husk_result *result; /* value, error and files are filled as frames come in */
     bool done;
     bool cancelled;
-    bool flooded; /* more output than allowed */
-    bool ready;   /* the box has said READY: from then on user code may be speaking */
+    bool flooded;   /* more output than allowed */
+    bool ready;     /* the box has said READY: from then on user code may be speaking */
     bool replaying; /* displays that an earlier process had taken */
     bool broke_protocol;
     char failure[400]; /* the runner could not start the program */

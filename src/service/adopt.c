@@ -128,7 +128,7 @@ static int adopt_session(void *user, const struct store_session *row, struct err
     } else {
         s->restarted = true;
     }
-    HASH_ADD_STR(svc->sessions, id, s);
+    table_add_session(svc, s);
     return 0;
 }
 
@@ -189,7 +189,7 @@ static int settle_execution(void *user, const struct store_execution *row, struc
     struct adoption *a = user;
     struct session *s;
 
-    HASH_FIND_STR(a->svc->sessions, row->session_id, s);
+    s = table_session(a->svc, row->session_id);
     if (s != NULL && resume_cell(a, s, row)) {
         return 0;
     }
@@ -256,8 +256,8 @@ int service_adopt(struct service *svc, struct err *e)
         settle_sessions(svc);
         spool_sweep(svc);
         workspace_sweep(svc);
-        if (HASH_COUNT(svc->sessions) > 0) {
-            log_info("sessions_found", "sessions=%u boxes=%llu", HASH_COUNT(svc->sessions),
+        if (table_sessions(svc) > 0) {
+            log_info("sessions_found", "sessions=%zu boxes=%llu", table_sessions(svc),
                      (unsigned long long)svc->figures.readopted);
         }
     }

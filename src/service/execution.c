@@ -65,16 +65,15 @@ static void execution_free(struct execution *x)
 void execution_release(struct execution *x)
 {
     if (x != NULL && --x->refs == 0) {
-        HASH_DEL(x->svc->executions, x);
+        table_remove_execution(x->svc, x);
         execution_free(x);
     }
 }
 
 struct execution *execution_hold(struct service *svc, const char *id)
 {
-    struct execution *x;
+    struct execution *x = table_execution(svc, id, strlen(id));
 
-    HASH_FIND_STR(svc->executions, id, x);
     if (x != NULL) {
         x->refs++;
     }
@@ -103,7 +102,7 @@ struct execution *execution_new(struct session *s, const struct store_execution 
     x->record.result = NULL;
     x->out = BUF_INIT(s->svc->config->output_keep_bytes);
     x->err = BUF_INIT(s->svc->config->output_keep_bytes);
-    HASH_ADD_STR(s->svc->executions, id, x);
+    table_add_execution(s->svc, x);
     if (x->record.session_id == NULL || x->record.kind == NULL || x->record.language == NULL ||
         x->record.idempotency == NULL || x->record.request == NULL) {
         execution_release(x);

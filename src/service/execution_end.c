@@ -76,14 +76,14 @@ static void note_end(struct execution *x, int state, json_t *result)
 /* What was seen of it stays: somebody may have read it. */
 static json_t *failure_json(const struct execution *x, const struct err *e)
 {
-    struct husk_result r = {.exit_code = 125,
-                            .out = x->out.data,
-                            .out_len = x->out.len,
-                            .err = x->err.data,
-                            .err_len = x->err.len,
-                            .error = {.type = (char *)(uintptr_t)err_type(e->code),
-                                      .message = (char *)(uintptr_t)e->msg},
-                            .termination = {.cause = HUSK_CAUSE_INTERNAL}};
+    struct husk_result r = {
+        .exit_code = 125,
+        .out = x->out.data,
+        .out_len = x->out.len,
+        .err = x->err.data,
+        .err_len = x->err.len,
+        .error = {.type = drop_const(err_type(e->code)), .message = drop_const(e->msg)},
+        .termination = {.cause = HUSK_CAUSE_INTERNAL}};
 
     (void)str_copy(r.termination.detail, sizeof(r.termination.detail), err_type(e->code));
     return result_json(&r);

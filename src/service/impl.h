@@ -46,7 +46,8 @@ struct turn {
     struct execution *execution; /* that runs in it */
 };
 
-struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): in the order in which it is read */
+struct
+    session { /* NOLINT(clang-analyzer-optin.performance.Padding): in the order in which it is read */
     UT_hash_handle hh;
     struct service *svc;
     int refs;
@@ -124,6 +125,15 @@ static inline struct execution *execution_next(const struct execution *x)
 {
     return x != NULL ? x->hh.next : NULL;
 }
+
+/* tables.c */
+struct session *table_session(const struct service *svc, const char *id); /* NULL: none */
+void table_add_session(struct service *svc, struct session *s);
+void table_remove_session(struct service *svc, struct session *s);
+size_t table_sessions(const struct service *svc);
+struct execution *table_execution(const struct service *svc, const char *id, size_t len);
+void table_add_execution(struct service *svc, struct execution *x);
+void table_remove_execution(struct service *svc, struct execution *x);
 
 /* gate.c */
 int gate_enter(struct gate *g, int64_t timeout_ms, const bool *cancel, struct err *e);

@@ -312,7 +312,7 @@ int service_run(struct service *svc, const struct husk_spec *spec, struct husk_r
 void service_figures(const struct service *svc, struct service_figures *ret)
 {
     *ret = svc->figures;
-    ret->sessions_live = HASH_COUNT(svc->sessions);
+    ret->sessions_live = table_sessions(svc);
     ret->executions_running = svc->gate.taken;
     ret->executions_queued = svc->gate.waiting;
 }

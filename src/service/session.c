@@ -109,7 +109,7 @@ struct session *session_hold(struct service *svc, const char *id, struct err *e)
     struct store_session *row = NULL;
     struct session *s;
 
-    HASH_FIND_STR(svc->sessions, id, s);
+    s = table_session(svc, id);
     if (s != NULL && !s->ending) {
         session_ref(s);
         return s;
@@ -184,9 +184,9 @@ static int check_ask(struct service *svc, const struct session_ask *ask, struct 
         return err_set(e, ERR_INVALID, "timeout must be at most %llu s on this server",
                        (unsigned long long)svc->config->max_session_timeout_ms / 1000);
     }
-    if (HASH_COUNT(svc->sessions) >= svc->config->max_sessions) {
-        return err_set(e, ERR_LIMIT, "there are %u sessions, the most that this server takes",
-                       HASH_COUNT(svc->sessions));
+    if (table_sessions(svc) >= svc->config->max_sessions) {
+        return err_set(e, ERR_LIMIT, "there are %zu sessions, the most that this server takes",
+                       table_sessions(svc));
     }
     if (ask->isolation == HUSK_ISOLATION_FULL &&
         native_facts(svc->engine->native)->isolation != LAUNCHER_FULL) {
@@ -205,7 +205,7 @@ static int check_ask(struct service *svc, const struct session_ask *ask, struct 
     if (ask->id == NULL) {
         return 0;
     }
-    HASH_FIND_STR(svc->sessions, ask->id, s);
+    s = table_session(svc, ask->id);
     if (s != NULL || store_get_session(svc->store, ask->id, &row, e) == 0) {
         store_session_free(row);
         return err_set(e, ERR_EXISTS, "there is a session %s already", ask->id);
@@ -312,7 +312,7 @@ static int record_new(struct session *s, const struct session_ask *ask, struct s
 
 static void unlist(struct session *s)
 {
-    HASH_DEL(s->svc->sessions, s);
+    table_remove_session(s->svc, s);
     session_release(s); /* the table's */
 }
 
@@ -331,7 +331,7 @@ int session_create(struct service *svc, const struct session_ask *ask, struct se
         return -1;
     }
     /* In the table before anything waits: nobody else can take the id or the agent meanwhile. */
-    HASH_ADD_STR(svc->sessions, id, s);
+    table_add_session(svc, s);
     session_ref(s);
     int r = record_new(s, ask, ret, e);
     if (r != 0) {

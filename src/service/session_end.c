@@ -75,7 +75,7 @@ int session_end(struct service *svc, const char *id, int state, const char *reas
 {
     struct session *s;
 
-    HASH_FIND_STR(svc->sessions, id, s);
+    s = table_session(svc, id);
     if (s == NULL) {
         return end_stored(svc, id, e);
     }
@@ -103,7 +103,7 @@ int session_end(struct service *svc, const char *id, int state, const char *reas
         s->restarted = true;
         s->ending = false;
     } else {
-        HASH_DEL(svc->sessions, s);
+        table_remove_session(svc, s);
         session_release(s); /* the table's */
     }
     fiber_queue_wake_all(&s->ended);

@@ -103,8 +103,7 @@ void spool_sweep(struct service *svc)
     for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
         const char *dot = strrchr(entry->d_name, '.');
         size_t n = dot != NULL ? (size_t)(dot - entry->d_name) : 0;
-        const struct execution *x;
-        HASH_FIND(hh, svc->executions, entry->d_name, n, x);
+        const struct execution *x = table_execution(svc, entry->d_name, n);
         if (n > 1 && x == NULL && unlinkat(dirfd(dir), entry->d_name, 0) < 0) {
             log_warn("spool_not_removed", "file=%s", entry->d_name);
         }

@@ -116,8 +116,8 @@ static void become(const struct supervisor *s, int socket, bool drop, char *cons
 
 static int start_launcher(struct supervisor *s, struct err *e)
 {
-    char *argv[] = {(char *)(uintptr_t)s->o->launcher, "--supervised", NULL};
-    int theirs;
+    char *argv[] = {drop_const(s->o->launcher), "--supervised", NULL};
+    int theirs = -1;
 
     if (pair(&s->launcher_socket, &theirs, e) < 0) {
         return -1;
@@ -174,7 +174,7 @@ static int daemon_args(const struct config *c, struct buf *text, char **argv, st
 static int connect_launcher(struct supervisor *s, int *ret, struct err *e)
 {
     struct launcher_newcomer newcomer = {.uid = s->uid};
-    int theirs;
+    int theirs = -1;
 
     if (pair(ret, &theirs, e) < 0) {
         return -1;
@@ -201,8 +201,8 @@ static int send_start(struct supervisor *s, int launcher, struct err *e)
 static int start_daemon(struct supervisor *s, struct err *e)
 {
     AUTO_BUF struct buf text = BUF_INIT((size_t)1 << 20);
-    char *argv[ARGS_MAX] = {(char *)(uintptr_t)s->o->daemon};
-    int theirs;
+    char *argv[ARGS_MAX] = {drop_const(s->o->daemon)};
+    int theirs = -1;
 
     if (daemon_args(s->o->config, &text, argv, e) < 0 || pair(&s->daemon_socket, &theirs, e) < 0) {
         return -1;
