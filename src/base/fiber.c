@@ -243,36 +243,28 @@ void fiber_wake(struct fiber *f)
     }
 }
 
-/* One descriptor may appear twice in a wait (a socket for reading and for writing): the set knows it once. */
+static void unwatch(struct fiber *f, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (f->fds[i].fd >= 0) {
+            (void)epoll_ctl(sched.epoll, EPOLL_CTL_DEL, f->fds[i].fd, NULL);
+        }
+    }
+}
+
 static int watch(struct fiber *f)
 {
     int epoll = fiber_fd();
 
     for (size_t i = 0; i < f->n; i++) {
         struct epoll_event ev = {.events = (uint32_t)f->fds[i].events, .data.ptr = f};
-        if (f->fds[i].fd < 0) {
-            continue;
-        }
-        if (epoll_ctl(epoll, EPOLL_CTL_ADD, f->fds[i].fd, &ev) < 0) {
+        if (f->fds[i].fd >= 0 && epoll_ctl(epoll, EPOLL_CTL_ADD, f->fds[i].fd, &ev) < 0) {
             int r = -errno;
-            while (i-- > 0) {
-                if (f->fds[i].fd >= 0) {
-                    (void)epoll_ctl(epoll, EPOLL_CTL_DEL, f->fds[i].fd, NULL);
-                }
-            }
+            unwatch(f, i);
             return r;
         }
     }
     return 0;
-}
-
-static void unwatch(struct fiber *f)
-{
-    for (size_t i = 0; i < f->n; i++) {
-        if (f->fds[i].fd >= 0) {
-            (void)epoll_ctl(sched.epoll, EPOLL_CTL_DEL, f->fds[i].fd, NULL);
-        }
-    }
 }
 
 static void link_waiting(struct fiber *f)
@@ -331,7 +323,7 @@ int fiber_poll(struct pollfd *fds, size_t n, int64_t timeout_ms)
     link_waiting(f);
     leave(f);
     unlink_waiting(f);
-    unwatch(f);
+    unwatch(f, f->n);
     f->woken = false;
     return poll_now(fds, n, 0);
 }

@@ -167,7 +167,10 @@ static int next_entry(const char **at, enum config_type type, char entry[ENTRY_M
     for (size_t i = 0; i < n; i++) {
         char c = (*at)[i];
         bool is_upper = c >= 'A' && c <= 'Z' && type != CONFIG_TYPE_NAMES;
-        entry[i] = is_upper ? (char)(c - 'A' + 'a') : c;
+        entry[i] = c;
+        if (is_upper) {
+            entry[i] = (char)((unsigned char)c | 0x20u);
+        }
     }
     entry[n] = '\0';
     *at += n;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table itself and the names that follow from it; see config.h. */
-#include <ctype.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -77,7 +76,9 @@ void config_env_name(const struct config_row *row, char dst[CONFIG_NAME_MAX])
 {
     (void)str_format(dst, CONFIG_NAME_MAX, "HUSK_%s", row->key);
     for (char *p = dst; *p != '\0'; p++) {
-        *p = (char)toupper((unsigned char)*p);
+        if (*p >= 'a' && *p <= 'z') {
+            *p = (char)((unsigned char)*p & ~0x20u);
+        }
     }
 }
 

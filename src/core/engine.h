@@ -209,8 +209,8 @@ void pool_remove(struct husk_engine *engine, struct live_template *live, struct 
 /* Most boxes that the pools of a template may hold. */
 uint32_t pool_most(const struct live_template *live);
 void pool_lost(struct husk_engine *engine, struct guest *g); /* a parked or starting box ended */
-/* The template's fixed pool of that mode. */
-int pool_set(struct husk_engine *engine, struct live_template *live, enum launcher_mode mode,
+/* The template's fixed pool, of boxes for one-shot runs. */
+int pool_set(struct husk_engine *engine, struct live_template *live,
              const struct husk_limits *limits, uint32_t min, uint32_t max, struct err *e);
 /* One more, whose size its owner changes as demand does. It is there after the first call. NULL: no memory. */
 struct pool *pool_adaptive(struct live_template *live, enum launcher_mode mode,

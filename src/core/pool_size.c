@@ -88,18 +88,18 @@ void pool_trim(struct husk_engine *engine, struct pool *pool)
     drop_beyond(engine, pool, pool->min);
 }
 
-/* The fixed pool of that mode, made if there is none; NULL and *e without memory. */
-static struct pool *get_fixed(struct live_template *live, enum launcher_mode mode, struct err *e)
+/* The fixed pool, made if there is none; NULL and *e without memory. */
+static struct pool *get_fixed(struct live_template *live, struct err *e)
 {
-    struct pool *pool = pool_find_fixed(live, mode);
+    struct pool *pool = pool_find_fixed(live, LAUNCHER_ONCE);
 
-    if (pool == NULL && (pool = add_pool(live, mode)) == NULL) {
+    if (pool == NULL && (pool = add_pool(live, LAUNCHER_ONCE)) == NULL) {
         err_sys(e, ENOMEM, "pool");
     }
     return pool;
 }
 
-int pool_set(struct husk_engine *engine, struct live_template *live, enum launcher_mode mode,
+int pool_set(struct husk_engine *engine, struct live_template *live,
              const struct husk_limits *limits, uint32_t min, uint32_t max, struct err *e)
 {
     static const struct husk_limits none;
@@ -109,7 +109,7 @@ int pool_set(struct husk_engine *engine, struct live_template *live, enum launch
     if (max < min || max > 1000) {
         return err_set(e, ERR_INVALID, "a pool's max must be between its min and 1000");
     }
-    struct pool *pool = get_fixed(live, mode, e);
+    struct pool *pool = get_fixed(live, e);
     if (pool == NULL || engine_limits(asked, &live->def.info.limits, &want, e) < 0) {
         return -1;
     }
@@ -178,7 +178,7 @@ int husk_pool_set(struct husk_engine *engine, const char *template_name,
     struct err e = {0};
 
     struct live_template *live = live_get(engine, template_name, true, &e);
-    if (live == NULL || pool_set(engine, live, LAUNCHER_ONCE, limits, min, max, &e) < 0) {
+    if (live == NULL || pool_set(engine, live, limits, min, max, &e) < 0) {
         engine_error_export(&e, error);
         return -1;
     }

@@ -169,23 +169,23 @@ static void take_streams(struct run *run)
     r->err = run->err_kept.data != NULL ? TAKE_PTR(run->err_kept.data) : calloc(1, 1);
 }
 
-void run_receipt(const struct guest *g, const struct limits *l, bool warm, struct husk_receipt *c)
+void run_receipt(const struct guest *g, const struct limits *l, bool warm, struct husk_receipt *ret)
 {
     const struct launcher_facts *f = &g->facts;
 
-    (void)str_copy(c->backend, sizeof(c->backend), "native");
-    (void)str_copy(c->isolation, sizeof(c->isolation),
+    (void)str_copy(ret->backend, sizeof(ret->backend), "native");
+    (void)str_copy(ret->isolation, sizeof(ret->isolation),
                    f->isolation == LAUNCHER_FULL ? "full" : "userns");
-    (void)str_copy(c->missing, sizeof(c->missing), f->missing);
-    (void)str_copy(c->namespaces, sizeof(c->namespaces), "user,mount,pid,net,ipc,uts,cgroup");
-    (void)str_copy(c->seccomp, sizeof(c->seccomp), f->seccomp);
-    (void)str_copy(c->cgroup, sizeof(c->cgroup), f->cgroup);
-    (void)str_copy(c->network, sizeof(c->network), "none");
-    c->landlock_abi = f->landlock_abi;
-    c->id_block_start = f->id_start;
-    c->id_block_size = f->id_count;
-    c->warm = warm;
-    c->limits = (struct husk_limits){
+    (void)str_copy(ret->missing, sizeof(ret->missing), f->missing);
+    (void)str_copy(ret->namespaces, sizeof(ret->namespaces), "user,mount,pid,net,ipc,uts,cgroup");
+    (void)str_copy(ret->seccomp, sizeof(ret->seccomp), f->seccomp);
+    (void)str_copy(ret->cgroup, sizeof(ret->cgroup), f->cgroup);
+    (void)str_copy(ret->network, sizeof(ret->network), "none");
+    ret->landlock_abi = f->landlock_abi;
+    ret->id_block_start = f->id_start;
+    ret->id_block_size = f->id_count;
+    ret->warm = warm;
+    ret->limits = (struct husk_limits){
         .memory_bytes = l->memory_bytes,
         .disk_bytes = l->disk_bytes,
         .timeout_ms = l->timeout_ms,

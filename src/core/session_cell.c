@@ -264,9 +264,13 @@ static int settle(struct cell *c, struct err *e)
 
 int cell_finish(struct cell *c, struct husk_result **ret, struct err *e)
 {
-    struct guest *g = c->session->guest;
     struct run *run = &c->run;
     bool timed_out = false;
+
+    if (c->session == NULL) {
+        return err_set(e, ERR_INVALID, "the cell has not been started");
+    }
+    struct guest *g = c->session->guest;
 
     int r = run_drive(run, (int64_t)time_left(run), e);
     if (r == 0) {

@@ -217,7 +217,7 @@ static int start_daemon(struct supervisor *s, struct err *e)
     }
     s->daemon_started = clock_ms();
     s->start_at = 0;
-    int launcher;
+    int launcher = -1;
     int r = connect_launcher(s, &launcher, e);
     if (r == 0) {
         r = send_start(s, launcher, e);
