@@ -47,7 +47,8 @@ void cell_release(struct cell *c);
 void session_keep(struct husk_session *s, const char *tag);
 void session_keep_context(struct husk_session *s, const struct context *c);
 void session_drop_context(struct husk_session *s, const struct context *c);
-void session_keep_cell(const struct cell *c, const char *tag);
+/* has_own_context: the context ends with the cell. */
+void session_keep_cell(const struct cell *c, const char *tag, bool has_own_context);
 void session_drop_cell(struct husk_session *s, uint32_t context); /* once its result is recorded */
 
 /* A cell that an earlier process started, as session_adopt() found it. */
@@ -56,6 +57,7 @@ struct kept_cell {
     uint8_t token[FRAME_TOKEN_SIZE];
     uint64_t started_ms; /* clock_ms(), which all processes share */
     uint32_t timeout_ms;
+    bool has_own_context;
     char tag[33];
     int out;
     int err;

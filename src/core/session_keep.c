@@ -24,6 +24,7 @@ struct cell_note {
     uint64_t started_ms;
     uint32_t timeout_ms;
     char tag[33];
+    uint8_t has_own_context;
 };
 
 _Static_assert(sizeof(struct cell_note) <= LAUNCHER_NOTE_MAX, "a cell's note must fit");
@@ -83,11 +84,12 @@ void session_drop_context(struct husk_session *s, const struct context *c)
     }
 }
 
-void session_keep_cell(const struct cell *c, const char *tag)
+void session_keep_cell(const struct cell *c, const char *tag, bool has_own_context)
 {
     const int fds[] = {c->pipes[1], c->pipes[2]};
     struct cell_note note = {.started_ms = clock_ms(),
-                             .timeout_ms = (uint32_t)MIN(c->run.limits.timeout_ms, UINT32_MAX)};
+                             .timeout_ms = (uint32_t)MIN(c->run.limits.timeout_ms, UINT32_MAX),
+                             .has_own_context = has_own_context};
 
     if (c->session->kept && c->pipes[1] >= 0 && c->pipes[2] >= 0) {
         memcpy(note.token, c->run.token, sizeof(note.token));
@@ -157,6 +159,7 @@ bool session_adopt_slot(struct husk_session *s, const struct launcher_rep *rep,
         *ret_cell = (struct kept_cell){.context = slot - KEEP_CELLS,
                                        .started_ms = note.started_ms,
                                        .timeout_ms = note.timeout_ms,
+                                       .has_own_context = note.has_own_context != 0,
                                        .out = take_fd(&fds->fds[0]),
                                        .err = take_fd(&fds->fds[1])};
         memcpy(ret_cell->token, note.token, sizeof(note.token));

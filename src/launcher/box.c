@@ -156,6 +156,9 @@ static int send_spawn(const struct launcher *l, const struct template *t,
     memcpy(all, fds->fds, sizeof(int) * LAUNCHER_BOX_FDS);
     size_t n = LAUNCHER_BOX_FDS + cgroup_procs_fds(box->cgroup, all + LAUNCHER_BOX_FDS);
     ssize_t sent = fd_send(t->socket, &spawn, sizeof(spawn), all, n, 0);
+    if (sent == -EPIPE || sent == -ECONNRESET) { /* it died a moment ago: the news is on its way */
+        return err_set(e, ERR_NOT_FOUND, "the zygote of %s has died", t->name);
+    }
     if (sent != (ssize_t)sizeof(spawn)) {
         return err_sys(e, sent < 0 ? (int)-sent : EIO, "ask the zygote of %s", t->name);
     }

@@ -5,20 +5,27 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "runner/fileagent.h"
 #include "runner/rawfork.h"
 
+#define GRACE_MS 300 /* to remove a file that was being written; one that user code has stopped is killed then */
+
 static struct {
-    pid_t pid; /* 0: free */
-    int sock;  /* -1: closed, the worker was killed */
+    pid_t pid;        /* 0: free */
+    int sock;         /* -1: closed, the worker is to end */
+    uint64_t kill_at; /* ms; 0: it was killed, or need not be */
 } workers[FILEWORKERS_MAX];
 
 /* One that was killed is waited for here if its place is needed before the news of its end was read. */
 static bool is_free(size_t i)
 {
-    if (workers[i].pid != 0 && workers[i].sock < 0 && waitpid(workers[i].pid, NULL, 0) >= 0) {
-        workers[i].pid = 0;
+    if (workers[i].pid != 0 && workers[i].sock < 0) {
+        (void)kill(workers[i].pid, SIGKILL); /* ours until it is reaped */
+        if (waitpid(workers[i].pid, NULL, 0) >= 0) {
+            workers[i].pid = 0;
+        }
     }
     return workers[i].pid == 0;
 }
@@ -38,6 +45,7 @@ void fileworkers_start(int sock)
         }
         workers[i].pid = pid;
         workers[i].sock = sock;
+        workers[i].kill_at = 0;
         return;
     }
     fd_close(&sock);
@@ -55,10 +63,28 @@ void fileworkers_serve(const struct pollfd p[FILEWORKERS_MAX])
 {
     for (size_t i = 0; i < FILEWORKERS_MAX; i++) {
         if (p[i].fd >= 0 && p[i].revents != 0 && workers[i].pid != 0) {
-            (void)kill(workers[i].pid, SIGKILL); /* ours until it is reaped */
+            workers[i].kill_at = clock_ms() + GRACE_MS; /* it sees the close, too, and tidies up */
             fd_close(&workers[i].sock);
         }
+        if (workers[i].pid != 0 && workers[i].kill_at != 0 && workers[i].kill_at <= clock_ms()) {
+            (void)kill(workers[i].pid, SIGKILL); /* ours until it is reaped */
+            workers[i].kill_at = 0;
+        }
     }
+}
+
+int fileworkers_timeout(void)
+{
+    uint64_t now = clock_ms();
+    int timeout = -1;
+
+    for (size_t i = 0; i < FILEWORKERS_MAX; i++) {
+        if (workers[i].pid != 0 && workers[i].kill_at != 0) {
+            int left = (int)(workers[i].kill_at - MIN(workers[i].kill_at, now));
+            timeout = timeout < 0 ? left : MIN(timeout, left);
+        }
+    }
+    return timeout;
 }
 
 bool fileworkers_reaped(pid_t pid)

@@ -18,6 +18,8 @@
 void fileworkers_start(int sock);
 
 /* Fills p for poll(). */
+/* Milliseconds until fileworkers_serve() has something to do by itself; -1: nothing. */
+int fileworkers_timeout(void);
 void fileworkers_watch(struct pollfd p[FILEWORKERS_MAX]);
 /* Kills those that nobody talks to any more. */
 void fileworkers_serve(const struct pollfd p[FILEWORKERS_MAX]);

@@ -101,7 +101,7 @@ void session_serve(void)
         struct pollfd p[2 + FILEWORKERS_MAX] = {{.fd = BOX_CONTROL_FD, .events = POLLIN},
                                                 {.fd = signals, .events = POLLIN}};
         fileworkers_watch(p + 2);
-        if (poll(p, ARRAY_LEN(p), -1) < 0 && errno != EINTR) {
+        if (poll(p, ARRAY_LEN(p), fileworkers_timeout()) < 0 && errno != EINTR) {
             _exit(1);
         }
         fileworkers_serve(p + 2);

@@ -208,6 +208,36 @@ static int settle_execution(void *user, const struct store_execution *row, struc
     return store_commit(b, NULL, NULL, e);
 }
 
+/*
+ * A cell without a record: its caller waited for the answer, which died with the daemon, and the record was to be made with
+ * it. It runs all the same, so its time limit is kept, and its end is recorded.
+ */
+static void resume_unrecorded(struct adoption *a)
+{
+    for (struct found *f = a->boxes; f != NULL; f = f->next) {
+        struct session *s = table_session(a->svc, f->tag);
+        for (size_t i = 0; s != NULL && s->box != NULL && i < f->n_cells; i++) {
+            int64_t now = clock_wall_ms();
+            struct store_execution row = {
+                .id = f->cells[i].tag,
+                .session_id = s->id,
+                .number = s->record.executions + 1,
+                .kind = f->cells[i].has_own_context ? "command" : "code",
+                .language = f->cells[i].has_own_context ? "shell" : "python",
+                .request = "{}",
+                .created_ms = now,
+                .started_ms = now,
+                .epoch = a->svc->figures.epoch,
+                .status = EXECUTION_RUNNING,
+            };
+            if (f->cells[i].out >= 0 && f->cells[i].tag[0] != '\0') {
+                s->record.executions++;
+                (void)resume_cell(a, s, &row);
+            }
+        }
+    }
+}
+
 /* Ephemeral sessions end with their execution, which is over now; unfinished creations were never answered. */
 static void settle_sessions(struct service *svc)
 {
@@ -250,6 +280,9 @@ int service_adopt(struct service *svc, struct err *e)
     }
     if (r == 0) {
         r = store_each_execution(svc->store, &live, settle_execution, &a, e);
+    }
+    if (r == 0) {
+        resume_unrecorded(&a);
     }
     free_rest(&a);
     if (r == 0) {

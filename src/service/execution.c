@@ -277,7 +277,9 @@ int execution_start(struct session *s, const struct execution_ask *ask, struct e
     int64_t number = s->record.executions++; /* before anything waits: numbers are unique */
     session_touch(s);
     s->svc->coming++;
-    if (!ask->unrecorded && (!ask->record_at_end || ask->idempotency_key != NULL)) {
+    /* A disk that is full says so before anything runs, not after. */
+    if (!ask->unrecorded &&
+        (!ask->record_at_end || ask->idempotency_key != NULL || s->svc->store_fails)) {
         r = record_new(x, ask, known, e);
     }
     s->svc->coming--;

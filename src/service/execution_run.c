@@ -175,7 +175,7 @@ static int run_cell(struct execution *x, uint32_t context, const struct husk_spe
     } else {
         r = cell_start(&cell, box, context, spec, e);
         if (r == 0 && !x->unrecorded) {
-            session_keep_cell(&cell, x->id);
+            session_keep_cell(&cell, x->id, x->has_context);
         }
     }
     x->has_cell = r == 0 && !x->unrecorded;

@@ -29,6 +29,7 @@ struct service {
     struct execution *executions;
     struct gate gate; /* runs at a time */
     size_t coming; /* executions that were let in and are being recorded: they count as waiting */
+    bool store_fails; /* the last commit found no room or a broken disk */
     struct service_figures figures;
     void (*on_launcher_lost)(void *user);
     void *user;

@@ -60,7 +60,6 @@ int service_commit(struct service *svc, struct store_batch *batch, struct store_
 {
     struct commit c = {.fiber = fiber_self()};
 
-    (void)svc;
     if (batch == NULL) {
         return err_sys(e, ENOMEM, "record");
     }
@@ -76,6 +75,7 @@ int service_commit(struct service *svc, struct store_batch *batch, struct store_
     while (!c.done) {
         (void)fiber_poll(NULL, 0, -1);
     }
+    svc->store_fails = c.result.outcome == STORE_FAILED && c.result.err.code == ERR_STORAGE;
     if (ret != NULL) {
         *ret = c.result;
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import signal
 import subprocess
@@ -156,6 +157,28 @@ def test_kill_does_not_extend_a_time_limit(one: Server) -> None:
     assert api.run(session, "kept")["value"] == "1"
 
 
+def test_kill_while_somebody_waits_for_the_answer(one: Server) -> None:
+    """Nobody has its name, but it runs: its time limit holds, its end is recorded, and the session goes on."""
+    api = Api(one.port)
+    session = api.session()
+    api.run(session, "kept = 1")
+    body = {"code": "while True: pass", "timeout": 3}
+    connection = api.connect()
+    headers = {"Content-Type": "application/json"}
+    path = f"/api/v1/sessions/{session}/execute-sync"
+    connection.request("POST", path, json.dumps(body), headers)
+    time.sleep(0.5)
+    kill_and_wait(one)
+    with pytest.raises((OSError, http.client.HTTPException)):
+        connection.getresponse()
+    start = time.monotonic()
+    assert api.run(session, "kept")["value"] == "1"
+    assert time.monotonic() - start < 3 + 3, "the one before it has a limit of 3 s"
+    states = [item["status"] for item in api.get(f"/sessions/{session}/executions")["items"]]
+    assert sorted(states) == ["completed", "completed", "timeout"]
+    Audit(one).check()
+
+
 def test_kill_while_ephemeral_runs_are_under_way(one: Server) -> None:
     """A box of one run belongs to the daemon that started it: lost, with the output that was seen, and never run again."""
     api = Api(one.port)
@@ -211,10 +234,6 @@ def test_kill_during_upload(one: Server) -> None:
     Audit(one).check(ledger)
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="PID 1 kills the worker as soon as its socket closes, sometimes before it has tidied up",
-)
 def test_kill_during_upload_leaves_no_temporary_file(one: Server) -> None:
     api = Api(one.port)
     session = api.session()
@@ -339,8 +358,10 @@ def test_killed_zygote(one: Server) -> None:
     start = time.monotonic()
     # The first ones may get boxes that are just dying, and are told so; nothing else may go wrong.
     for _ in range(4):
-        run = one.post("/run", {"code": "print(1)"}).json
-        assert run["stdout"] == "1\n" or "zygote died" in run["error"], run
+        answer = one.post("/run", {"code": "print(1)"})
+        assert answer.status in (200, 503), answer.body
+        run = answer.json
+        assert run.get("stdout") == "1\n" or "zygote died" in run["error"], run
     assert one.post("/run", {"code": "print(1)"}).json["stdout"] == "1\n"
     assert api.wait_status(execution, "lost", "crashed")
     assert api.run(session, "6 * 7")["value"] == "42"
@@ -389,10 +410,12 @@ def small_disk(size: str) -> Iterator[Server]:
         server.start()
         yield server
     finally:
-        if server.process is not None and server.process.poll() is None:
-            server.stop()
-        subprocess.run(["umount", str(server.data)], check=True)
-        server.remove()
+        try:
+            if server.process is not None and server.process.poll() is None:
+                server.stop()
+        finally:
+            subprocess.run(["umount", "--lazy", str(server.data)], check=True)
+            server.remove()
 
 
 def fill(folder: Path) -> Path:
