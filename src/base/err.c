@@ -2,7 +2,9 @@
 /* The error value; see err.h. Must not allocate. */
 #include "base/err.h"
 
+#include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,11 +30,17 @@ int err_set(struct err *e, enum err_code code, const char *fmt, ...)
     return -1;
 }
 
+/* Descriptors: there will be some again when others have finished. */
+static bool out_of(int sys_errno)
+{
+    return sys_errno == EMFILE || sys_errno == ENFILE;
+}
+
 int err_sys(struct err *e, int sys_errno, const char *fmt, ...)
 {
     va_list ap;
 
-    e->code = ERR_SYSTEM;
+    e->code = out_of(sys_errno) ? ERR_LIMIT : ERR_SYSTEM;
     e->sys_errno = sys_errno;
     va_start(ap, fmt);
     vsnprintf(e->msg, sizeof(e->msg), fmt, ap);

@@ -23,7 +23,7 @@ struct err {
     char msg[400]; /* always NUL-terminated; truncated, never overrun */
 };
 
-/* Each of these returns -1, so that a failing function can end in one line. */
+/* Each of these returns -1, so that a failing function can end in one line. err_sys() is ERR_SYSTEM, or ERR_LIMIT without descriptors. */
 int err_set(struct err *e, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 int err_sys(struct err *e, int sys_errno, const char *fmt, ...) PRINTF_LIKE(3, 4);
 

@@ -113,3 +113,13 @@ TEST(code_from_outside_is_not_an_index)
         CHECK_INT(err_http((enum err_code)bad[i]), 500);
     }
 }
+
+TEST(running_out_of_descriptors_is_a_limit)
+{
+    struct err e;
+
+    CHECK_INT(err_sys(&e, EMFILE, "open"), -1);
+    CHECK_INT(e.code, ERR_LIMIT);
+    CHECK_INT(err_sys(&e, ENOENT, "open"), -1);
+    CHECK_INT(e.code, ERR_SYSTEM);
+}
