@@ -10,7 +10,8 @@
 #include "runner/fileagent.h"
 #include "runner/rawfork.h"
 
-#define GRACE_MS 300 /* to remove a file that was being written; one that user code has stopped is killed then */
+#define GRACE_MS                                                                                   \
+    300 /* to remove a file that was being written; one that user code has stopped is killed then */
 
 static struct {
     pid_t pid;        /* 0: free */
