@@ -14,8 +14,8 @@
 
 void channel_init(struct channel *c, int fd)
 {
-    c->fd = fd;
-    c->inbox = BUF_INIT(FRAME_FROM_BOX_MAX + sizeof(struct frame_head) + READ_CHUNK);
+    *c = (struct channel){
+        .fd = fd, .inbox = BUF_INIT(FRAME_FROM_BOX_MAX + sizeof(struct frame_head) + READ_CHUNK)};
 }
 
 void channel_release(struct channel *c)

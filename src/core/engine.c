@@ -166,7 +166,9 @@ int engine_poll(struct husk_engine *engine, struct guest *g, struct pollfd *fds,
     if (fiber_self() != NULL) {
         return poll_in_fiber(engine, g, fds, n, timeout_ms, e);
     }
-    memcpy(all, fds, n * sizeof(*fds));
+    for (size_t i = 0; i < n; i++) {
+        all[i] = fds[i];
+    }
     all[n] = (struct pollfd){.fd = engine->epoll, .events = POLLIN};
     if (native_has_event(engine->native)) {
         timeout_ms = 0;
@@ -175,7 +177,9 @@ int engine_poll(struct husk_engine *engine, struct guest *g, struct pollfd *fds,
     if (r < 0) {
         return err_sys(e, -r, "wait for a box");
     }
-    memcpy(fds, all, n * sizeof(*fds));
+    for (size_t i = 0; i < n; i++) {
+        fds[i] = all[i];
+    }
     if (all[n].revents != 0 || native_has_event(engine->native)) {
         return engine_wait(engine, 0, e);
     }
