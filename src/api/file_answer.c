@@ -7,49 +7,16 @@
 
 #include "base/str.h"
 #include "http/date.h"
+#include "http/disposition.h"
 
 #define TRIES 5 /* for a file that is replaced between its description and its data */
-#define SHOWN_MAX 255
-
-/*
- * attachment; filename="plain"; filename*=UTF-8''encoded. The first is for old clients: whatever is not plain in it
- * becomes '_'. Only letters, digits and "._-" stand as they are, so no name can add anything to the head.
- */
-static void add_disposition(struct api_call *call, const char *name, bool is_shown)
-{
-    static const char hex[] = "0123456789ABCDEF";
-    char plain[SHOWN_MAX + 1];
-    char encoded[3 * SHOWN_MAX + 1];
-    char value[sizeof(plain) + sizeof(encoded) + 64];
-    size_t n = 0;
-    size_t m = 0;
-
-    for (const char *p = name; *p != '\0' && n < SHOWN_MAX; p++) {
-        unsigned char byte = (unsigned char)*p;
-        bool is_plain = (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
-                        (byte >= 'A' && byte <= 'Z') || byte == '.' || byte == '-' || byte == '_';
-        plain[n++] = '_';
-        if (is_plain || byte == ' ') {
-            plain[n - 1] = *p;
-        }
-        if (is_plain) {
-            encoded[m++] = *p;
-        } else {
-            encoded[m++] = '%';
-            encoded[m++] = hex[byte >> 4];
-            encoded[m++] = hex[byte & 15];
-        }
-    }
-    plain[n] = '\0';
-    encoded[m] = '\0';
-    (void)str_format(value, sizeof(value), "%s; filename=\"%s\"; filename*=UTF-8''%s",
-                     is_shown ? "inline" : "attachment", plain, encoded);
-    call_add_header(call, "Content-Disposition", value);
-}
 
 void file_answer_fields(struct api_call *call, const char *name, bool is_shown)
 {
-    add_disposition(call, name, is_shown);
+    char disposition[HTTP_DISPOSITION_MAX];
+
+    http_disposition(disposition, name, is_shown);
+    call_add_header(call, "Content-Disposition", disposition);
     call_add_header(call, "X-Content-Type-Options", "nosniff");
     call_add_header(call, "Content-Security-Policy",
                     "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'");

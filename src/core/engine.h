@@ -187,6 +187,8 @@ void guest_forget(struct husk_engine *engine, const struct guest *g);
 void guest_serve_start(struct guest *g); /* READY or FAILED of a starting box */
 void guest_unwatch(struct husk_engine *engine,
                    struct guest *g); /* from now on its user reads its control socket */
+/* What it has used, where view.n > 0: nobody has to be asked. */
+void guest_counters(const struct guest *g, struct launcher_usage *ret);
 int guest_finish(struct husk_engine *engine, struct guest *g, bool want_disk,
                  struct err *e); /* fills usage; box goes away */
 

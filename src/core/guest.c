@@ -232,14 +232,12 @@ void guest_serve_start(struct guest *g)
     channel_drop(&g->control, &head);
 }
 
-/* The counters are here: nobody has to be asked, and nobody waited for. */
-static int finish_by_view(struct husk_engine *engine, struct guest *g, struct err *e)
+void guest_counters(const struct guest *g, struct launcher_usage *ret)
 {
-    struct launcher_req release = {.op = LAUNCHER_RELEASE, .box_id = g->box_id};
     struct cgroup_usage u;
 
     cgroup_view_usage(&g->view, g->counters.fds, &u);
-    g->usage = (struct launcher_usage){
+    *ret = (struct launcher_usage){
         .cpu_ns = u.cpu_ns,
         .memory_peak = u.memory_peak,
         .io_read = u.io_read,
@@ -249,6 +247,14 @@ static int finish_by_view(struct husk_engine *engine, struct guest *g, struct er
         .disk_free = UINT64_MAX,
         .inodes_free = UINT64_MAX,
     };
+}
+
+/* The counters are here: nobody has to be asked, and nobody waited for. */
+static int finish_by_view(struct husk_engine *engine, struct guest *g, struct err *e)
+{
+    struct launcher_req release = {.op = LAUNCHER_RELEASE, .box_id = g->box_id};
+
+    guest_counters(g, &g->usage);
     guest_forget(engine, g);
     g->release_later = engine->undertaker != NULL;
     return g->release_later ? 0 : native_send(engine->native, &release, NULL, 0, e);

@@ -16,7 +16,6 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/rand.h"
-#include "box/cgroup.h"
 #include "core/run_frames.h"
 #include "core/session_impl.h"
 
@@ -33,18 +32,7 @@ static int usage_now(struct husk_session *s, bool want_disk, struct launcher_usa
     struct launcher_rep rep;
 
     if (s->guest->view.n > 0 && !want_disk) {
-        struct cgroup_usage u;
-        cgroup_view_usage(&s->guest->view, s->guest->counters.fds, &u);
-        *ret = (struct launcher_usage){
-            .cpu_ns = u.cpu_ns,
-            .memory_peak = u.memory_peak,
-            .io_read = u.io_read,
-            .io_write = u.io_write,
-            .oom_kills = u.oom_kills,
-            .pids_peak = u.pids_peak,
-            .disk_free = UINT64_MAX,
-            .inodes_free = UINT64_MAX,
-        };
+        guest_counters(s->guest, ret);
         return 0;
     }
     if (native_call(s->engine->native, &req, NULL, 0, &rep, e) < 0) {

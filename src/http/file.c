@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "http/conn.h"
 #include "http/date.h"
+#include "http/disposition.h"
 #include "http/range.h"
 #include "http/status.h"
 
@@ -24,38 +25,12 @@ static struct http_selection choose(const struct http_request *req, const struct
     return http_select(&conditions, file->size, etag, file->mtime.tv_sec);
 }
 
-/*
- * attachment; filename="plain"; filename*=UTF-8''encoded. The first is for old clients: whatever is
- * not plain in it becomes '_'.
- */
 static void add_name(struct http_request *req, const char *name)
 {
-    static const char hex[] = "0123456789ABCDEF";
-    char plain[256];
-    char encoded[3 * 256];
-    size_t n = 0;
-    size_t m = 0;
+    char value[HTTP_DISPOSITION_MAX];
 
-    for (const char *p = name; *p != '\0' && n + 1 < sizeof(plain); p++) {
-        unsigned char byte = (unsigned char)*p;
-        bool is_plain = (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
-                        (byte >= 'A' && byte <= 'Z') || byte == '.' || byte == '-' || byte == '_';
-        plain[n++] = '_';
-        if (is_plain || byte == ' ') {
-            plain[n - 1] = *p;
-        }
-        if (is_plain) {
-            encoded[m++] = *p;
-        } else {
-            encoded[m++] = '%';
-            encoded[m++] = hex[byte >> 4];
-            encoded[m++] = hex[byte & 15];
-        }
-    }
-    plain[n] = '\0';
-    encoded[m] = '\0';
-    http_add_headerf(req, "Content-Disposition", "attachment; filename=\"%s\"; filename*=UTF-8''%s",
-                     plain, encoded);
+    http_disposition(value, name, false);
+    http_add_header(req, "Content-Disposition", value);
 }
 
 static void add_fields(struct http_request *req, const struct http_file *file, const char *etag,
