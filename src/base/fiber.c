@@ -328,6 +328,13 @@ int fiber_poll(struct pollfd *fds, size_t n, int64_t timeout_ms)
     return poll_now(fds, n, 0);
 }
 
+bool fiber_yield(void)
+{
+    make_ready(sched.running);
+    leave(sched.running);
+    return sched.running->woken;
+}
+
 void fiber_sleep(int64_t ms)
 {
     uint64_t until = clock_ms() + (uint64_t)ms;

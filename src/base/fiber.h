@@ -33,6 +33,12 @@ struct fiber *fiber_self(void);
 #define FIBER_POLL_MAX 16
 int fiber_poll(struct pollfd *fds, size_t n, int64_t timeout_ms);
 
+/* The same for what is expected within microseconds: stays awake for a moment first. Others run meanwhile. */
+int fiber_poll_soon(struct pollfd *fds, size_t n, int64_t timeout_ms);
+
+/* Lets the others run, then goes on. True: somebody has called fiber_wake(), and the next wait will end at once. */
+bool fiber_yield(void);
+
 void fiber_sleep(int64_t ms);
 
 /* Ends a fiber's wait, or the next one if it is not waiting now. NULL is fine. */

@@ -77,6 +77,33 @@ bool str_is_name(const char *s)
     return true;
 }
 
+bool str_nests_deeper(const char *json, size_t n, unsigned most)
+{
+    unsigned depth = 0;
+    bool in_string = false;
+
+    for (size_t i = 0; i < n; i++) {
+        char c = json[i];
+
+        if (in_string) {
+            if (c == '\\') {
+                i++;
+            }
+            in_string = c != '"';
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '[' || c == '{') {
+            depth++;
+            if (depth > most) {
+                return true;
+            }
+        } else if ((c == ']' || c == '}') && depth > 0) {
+            depth--;
+        }
+    }
+    return false;
+}
+
 size_t str_utf8_len(const char *p, size_t n)
 {
     const unsigned char *s = (const unsigned char *)p;

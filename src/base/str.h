@@ -20,6 +20,9 @@ bool str_is_terminated(const char *array, size_t size);
 /* A name that is safe as a file name and in messages: [a-z0-9][a-z0-9._-]*, 1 to 63 bytes. */
 bool str_is_name(const char *s);
 
+/* True if brackets outside strings nest deeper: what must be known of JSON before anything recursive reads it. */
+bool str_nests_deeper(const char *json, size_t n, unsigned most);
+
 /* Length of the UTF-8 sequence that starts at p (1 to 4), or 0 if the bytes there are not UTF-8. */
 size_t str_utf8_len(const char *p, size_t n);
 

@@ -87,6 +87,7 @@ size_t cgroup_procs_fds(const struct cgroup *cg, int fds[CGROUP_PROCS_MAX]);
 size_t cgroup_view_export(const struct cgroup *cg, struct usage_view *ret, int fds[USAGE_VIEW_FDS]);
 bool cgroup_view_check(const struct usage_view *v);
 void cgroup_view_usage(const struct usage_view *v, const int *fds, struct cgroup_usage *ret);
+uint64_t cgroup_view_oom_kills(const struct usage_view *v, const int *fds);
 
 /*
  * For a box that lives long: gives back the descriptors that only its beginning and its end need. Those of the view stay, since

@@ -64,20 +64,34 @@ bool cgroup_view_check(const struct usage_view *v)
     return true;
 }
 
-void cgroup_view_usage(const struct usage_view *v, const int *fds, struct cgroup_usage *ret)
+/* A cgroup of which only the counters are there. */
+static void from_view(const struct usage_view *v, const int *fds, struct cgroup *ret)
 {
-    struct cgroup cg;
-
-    memset(&cg, 0, sizeof(cg));
-    memcpy(&cg.base, v->base, sizeof(cg.base));
+    memset(ret, 0, sizeof(*ret));
+    memcpy(&ret->base, v->base, sizeof(ret->base));
     for (size_t r = 0; r < CG_RESOURCES; r++) {
-        memset(cg.parts[r].fd, -1, sizeof(cg.parts[r].fd));
+        memset(ret->parts[r].fd, -1, sizeof(ret->parts[r].fd));
     }
     for (size_t i = 0; i < v->n; i++) {
-        struct cg_part *p = &cg.parts[v->items[i].resource];
+        struct cg_part *p = &ret->parts[v->items[i].resource];
         p->ops = v->items[i].unified != 0 ? cg_v2_ops[v->items[i].resource]
                                           : cg_v1_ops[v->items[i].resource];
         p->fd[v->items[i].file] = fds[i];
     }
+}
+
+void cgroup_view_usage(const struct usage_view *v, const int *fds, struct cgroup_usage *ret)
+{
+    struct cgroup cg;
+
+    from_view(v, fds, &cg);
     cgroup_usage(&cg, ret);
+}
+
+uint64_t cgroup_view_oom_kills(const struct usage_view *v, const int *fds)
+{
+    struct cgroup cg;
+
+    from_view(v, fds, &cg);
+    return cgroup_oom_kills(&cg);
 }

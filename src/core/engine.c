@@ -145,7 +145,7 @@ static int poll_in_fiber(struct husk_engine *engine, struct guest *g, struct pol
     struct guest_waiter self = {.next = g->waiters, .fiber = fiber_self()};
 
     g->waiters = &self;
-    int r = engine->lost ? 0 : fiber_poll(fds, n, timeout_ms);
+    int r = engine->lost ? 0 : fiber_poll_soon(fds, n, timeout_ms);
     for (struct guest_waiter **p = &g->waiters; *p != NULL; p = &(*p)->next) {
         if (*p == &self) {
             *p = self.next;

@@ -244,6 +244,9 @@ int run_drive(struct run *run, int64_t wait_ms, struct err *e)
     bool stdin_ready = false;
     uint64_t until = wait_ms >= 0 ? clock_ms() + (uint64_t)wait_ms : UINT64_MAX;
 
+    if (run->spec->stdin_fd <= 0) {
+        feed_data(run); /* mostly there is none: then nobody has to wait for room in its pipe */
+    }
     while (!is_over(run)) {
         if (run->spec->cancel != NULL && *run->spec->cancel) {
             run->cancelled = true;

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/rand.h"
+#include "box/cgroup.h"
 #include "core/run_frames.h"
 #include "core/session_impl.h"
 
@@ -39,6 +40,22 @@ static int usage_now(struct husk_session *s, bool want_disk, struct launcher_usa
         return e->code == ERR_NOT_FOUND ? engine_dispatch(s->engine, e) : -1;
     }
     *ret = rep.box.usage;
+    return 0;
+}
+
+/* Enough to tell later whether the kernel killed something of this cell for its memory; the rest is read when it is wanted. */
+static int usage_before(const struct cell *c, struct launcher_usage *ret, struct err *e)
+{
+    struct husk_session *s = c->session;
+
+    if (!c->run.spec->no_metrics || s->guest->view.n == 0) {
+        return usage_now(s, false, ret, e);
+    }
+    *ret = (struct launcher_usage){
+        .oom_kills = cgroup_view_oom_kills(&s->guest->view, s->guest->counters.fds),
+        .disk_free = UINT64_MAX,
+        .inodes_free = UINT64_MAX,
+    };
     return 0;
 }
 
@@ -135,7 +152,7 @@ int cell_start(struct cell *c, struct husk_session *s, uint32_t context,
     }
     prepare(c, s, to, spec);
     channel_drop_pending(&to->channel);
-    if (run_init(&c->run, e) < 0 || usage_now(s, false, &c->before, e) < 0) {
+    if (run_init(&c->run, e) < 0 || usage_before(c, &c->before, e) < 0) {
         return -1;
     }
     return send_cell(c, e);
@@ -236,7 +253,9 @@ static int settle(struct cell *c, struct err *e)
     }
     if (!s->guest->exited) {
         bool went_wrong = !run->done || run->exit_code != 0;
-        if (usage_now(s, went_wrong, &s->guest->usage, e) < 0) {
+        s->guest->usage = c->before;
+        if ((went_wrong || !run->spec->no_metrics) &&
+            usage_now(s, went_wrong, &s->guest->usage, e) < 0) {
             return -1;
         }
         subtract(&s->guest->usage, &c->before);
