@@ -111,9 +111,11 @@ struct husk_spec {
     bool auto_print; /* print the last expression's value unless it is None */
     enum husk_policy policy;      /* broken: error.type "PolicyViolation", and nothing has run */
     const char *const *variables; /* NULL-terminated global names to report as JSON, or NULL */
+    bool artifacts; /* a session's cell: name the files of the workspace that it made or changed */
 
     struct husk_limits limits;
     uint64_t keep_bytes; /* per stream: how much output the result keeps; default 1 MiB */
+    bool no_metrics;     /* a session's cell: do not measure what it cost */
     bool no_pool;        /* make a fresh box, and no template preload: for one-shot programs */
     int cancel_fd;       /* > 0: when it becomes readable, the run is cancelled */
     const bool *cancel;  /* or when this becomes true and the fiber that runs it is woken */
@@ -220,6 +222,7 @@ struct husk_result {
     struct husk_display *displays; /* spec.rich, in the order of display; at most 64 and 16 MiB */
     size_t n_displays;
     char *variables_json;   /* spec.variables: one JSON object, at most 1 MiB; NULL: did not run */
+    char *artifacts_json;   /* spec.artifacts: a JSON array of paths, at most 1,000; NULL: none */
     bool displays_dropped;  /* there were more, or larger ones */
     bool variables_dropped; /* some did not fit */
 };

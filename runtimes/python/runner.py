@@ -18,11 +18,12 @@ import types
 from typing import Any, NoReturn, Optional
 
 import _husk
+import artifacts
 import reseed
 from evaluate import evaluate, value_fields, variables
 from policy import PolicyViolation
-from wire import ARG, BRANCH, CELL, CODE, ENV, ERROR_MESSAGE, ERROR_TYPE, EXIT, GET, KIND, NAME
-from wire import MESSAGE_MAX, POLICY, PRINT, PYRUNNER, SCRIPT, TRACEBACK, VALUE_MAX, VARIABLE
+from wire import ARG, ARTIFACTS, BRANCH, CELL, CODE, ENV, ERROR_MESSAGE, ERROR_TYPE, EXIT, GET, KIND
+from wire import MESSAGE_MAX, NAME, POLICY, PRINT, PYRUNNER, SCRIPT, TRACEBACK, VALUE_MAX, VARIABLE
 from wire import Fields, text, u32
 
 REST_ALL, REST_VALUE, REST_ERROR, REST_SESSION = 0, 1, 2, 3  # src/runner/module_once.c
@@ -259,6 +260,17 @@ def _end_once(rest: int, what: Any, fields: Fields) -> None:
     os._exit(int.from_bytes(answer[-1][1], "little"))
 
 
+def _cell(fields: dict[int, bytes]) -> Fields:
+    if ARTIFACTS not in fields:
+        return execute(fields, _space, False)
+    start = artifacts.now()
+    answer = execute(fields, _space, False)
+    try:
+        return [(ARTIFACTS, artifacts.since(start)), *answer]
+    except Exception:  # user code may have replaced what this stands on; its result counts
+        return answer
+
+
 def _serve_context() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _husk.mute()
@@ -272,7 +284,7 @@ def _serve_context() -> None:
             if kind == BRANCH and fd >= 0:
                 _branch(fd)
                 continue
-            answer = execute(_prepare(fields), _space, False)
+            answer = _cell(_prepare(fields))
             _send_files(fields)
             _husk.mute()
             _husk.done(answer)

@@ -42,6 +42,7 @@ void husk_result_free(struct husk_result *r)
     }
     free(r->displays);
     free(r->variables_json);
+    free(r->artifacts_json);
     free(r->out);
     free(r->err);
     free(r->value);

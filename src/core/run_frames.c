@@ -115,6 +115,7 @@ static int add_extras(struct buf *b, const struct husk_spec *spec)
 
     if ((spec->rich && frame_add(b, KEY_RICH, "", 0) < 0) ||
         (spec->auto_print && frame_add(b, KEY_PRINT, "", 0) < 0) ||
+        (spec->artifacts && frame_add(b, KEY_ARTIFACTS, "", 0) < 0) ||
         (spec->policy == HUSK_POLICY_PYRUNNER && frame_add(b, KEY_POLICY, &pyrunner, 1) < 0)) {
         return -EMSGSIZE;
     }
@@ -183,6 +184,24 @@ static bool take_variables(struct run *run, const struct frame_field *f)
     return true;
 }
 
+/* Names of files: a list of texts, or nothing is reported. */
+static bool take_artifacts(struct run *run, const struct frame_field *f)
+{
+    if (!run->spec->artifacts || f->len > FRAME_ARTIFACTS_MAX) {
+        return false;
+    }
+    json_t *names = json_loadb(f->data, f->len, JSON_ALLOW_NUL, NULL);
+    bool good = json_is_array(names);
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        good = good && json_is_string(json_array_get(names, i));
+    }
+    if (good) {
+        set(&run->result->artifacts_json, f);
+    }
+    json_decref(names);
+    return true;
+}
+
 /* False: not what a runner says. */
 static bool take_done(struct run *run, const char *body, size_t len)
 {
@@ -220,6 +239,11 @@ static bool take_done(struct run *run, const char *body, size_t len)
             break;
         case KEY_VARIABLES:
             if (!take_variables(run, &f)) {
+                return false;
+            }
+            break;
+        case KEY_ARTIFACTS:
+            if (!take_artifacts(run, &f)) {
                 return false;
             }
             break;

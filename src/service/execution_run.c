@@ -93,6 +93,8 @@ static struct husk_spec spec_of(struct execution *x, const char **env)
         .context = x->context_json,
         .rich = x->rich && x->kind == EXECUTE_CODE,
         .variables = (const char *const *)x->variables,
+        .no_metrics = x->unrecorded, /* nobody can ask for them, nor for the names of files */
+        .artifacts = !x->unrecorded && x->session->persistent,
         .limits = x->session->limits,
         .keep_bytes = x->svc->config->output_keep_bytes,
         .cancel = &x->cancel,

@@ -100,5 +100,8 @@ json_t *result_json(const struct husk_result *r)
     if (all != NULL && r->variables_json != NULL) {
         json_object_set_new(all, "variables", parse(r->variables_json));
     }
+    if (all != NULL && r->artifacts_json != NULL) {
+        json_object_set_new(all, "artifacts", parse(r->artifacts_json));
+    }
     return all;
 }

@@ -27,6 +27,7 @@
 #define FRAME_FORMS_MAX 32                         /* of one display */
 #define FRAME_MIME_MAX 100
 #define FRAME_VARIABLES_MAX ((size_t)1 << 20)
+#define FRAME_ARTIFACTS_MAX ((size_t)256 << 10)
 
 enum frame_type {
     /* into the box */
@@ -72,6 +73,7 @@ enum frame_key {
     KEY_POLICY,    /* one byte: enum frame_policy */
     KEY_VARIABLE,  /* repeated: name of a global whose value is wanted */
     KEY_VARIABLES, /* their values as one JSON object */
+    KEY_ARTIFACTS, /* in RUN, empty: wanted; in DONE: names of changed files, as a JSON array */
 };
 
 enum frame_policy { FRAME_POLICY_PYRUNNER = 1 };

@@ -293,3 +293,37 @@ def test_unknown_context(v1: Api) -> None:
     for context in (5, 63, 64, 65535):
         answer = v1.post(f"/sessions/{s}/execute-sync", {"code": "1", "context_id": context})
         check_error(answer, 404, "NotFound")
+
+
+# ---- files that an execution made ----
+
+
+def test_artifacts_are_the_files_that_this_execution_changed(v1: Api) -> None:
+    s = v1.session()
+    made = v1.run(
+        s,
+        "import os\nos.makedirs('out/deep')\nfor n in ('b', 'out/deep/a'):\n  open(n, 'w').write('x')",
+    )
+    assert made["artifacts"] == ["b", "out/deep/a"]
+    v1.run(s, "import time; time.sleep(0.05)")
+    changed = v1.run(s, "open('b', 'a').write('y'); open('.hidden', 'w').write('z')")
+    assert changed["artifacts"] == ["b"]
+    v1.run(s, "import time; time.sleep(0.05)")
+    assert v1.run(s, "open('b').read()")["artifacts"] == []
+    moved = v1.post(f"/sessions/{s}/execute-sync", {"command": "mv b c; ln -s /etc/passwd link"})
+    assert moved["artifacts"] == ["c"]
+
+
+def test_artifacts_of_a_cell_that_failed_and_of_one_that_broke_the_tools(v1: Api) -> None:
+    s = v1.session()
+    failed = v1.run(s, "open('half', 'w').write('x')\n1 / 0")
+    assert failed["status"] == "failed" and failed["artifacts"] == ["half"]
+    broken = v1.run(s, "import os; os.scandir = None; x = 5")
+    assert broken["status"] == "completed" and broken["artifacts"] == []
+    assert v1.run(s, "x")["return_value"] == 5
+
+
+def test_artifacts_are_bounded(v1: Api) -> None:
+    s = v1.session(resources={"disk": "512Mi"})
+    many = v1.run(s, "for i in range(1500): open(f'f{i:04}', 'w').close()")
+    assert len(many["artifacts"]) == 1000
