@@ -89,7 +89,7 @@ struct husk_spec {
     const char *
         template_name; /* "python" (default), "shell", "node", "python-datascience", a user's own */
     enum husk_kind kind;
-    const char *code; /* at most 1 MiB */
+    const char *code; /* at most 4 MiB */
     size_t code_len;
     const char *name; /* shown in tracebacks; default "<cell>" */
 

@@ -59,7 +59,7 @@ int run_check(const struct husk_spec *spec, struct err *e)
         return err_set(e, ERR_INVALID, "there is no code to run");
     }
     if (spec->code_len > FRAME_CODE_MAX) {
-        return err_set(e, ERR_INVALID, "the code is %zu bytes long, at most 1 MiB is possible",
+        return err_set(e, ERR_INVALID, "the code is %zu bytes long, at most 4 MiB is possible",
                        spec->code_len);
     }
     for (size_t i = 0; i < spec->n_files; i++) {

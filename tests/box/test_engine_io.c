@@ -12,7 +12,7 @@
 #include "engine_fixture.h"
 #include "tap.h"
 
-#define CODE_MAX (1 << 20)
+#define CODE_MAX (4 << 20)
 #define OUTPUT_FILE_MAX (24 << 20) /* what one frame out of a box can hold, nearly */
 
 struct seen {
@@ -249,7 +249,7 @@ TEST(files_come_back_from_a_program_that_failed)
     CHECK_STR(find(r, "log")->data, "why");
 }
 
-TEST(code_of_one_mebibyte_runs_and_more_is_refused)
+TEST(code_of_four_mebibytes_runs_and_more_is_refused)
 {
     static char code[CODE_MAX + 1];
     AUTO_ENGINE struct husk_engine *engine = fixture_open();

@@ -85,6 +85,9 @@ def test_a_million_characters_and_no_more(server: Server) -> None:
     assert success(server, code) == "ran\n"
     (detail,) = invalid(server, {"code": code + "#"})
     assert detail["msg"] == "Code too large"
+    # Characters count, not bytes: these take four each.
+    code = "print('ran') #" + "\N{SLIGHTLY SMILING FACE}" * (1_000_000 - 14)
+    assert len(code) == 1_000_000 and success(server, code) == "ran\n"
 
 
 def test_every_fault_is_named(server: Server) -> None:
