@@ -20,7 +20,7 @@
 #include "core/box_files.h"
 #include "core/session_impl.h"
 
-#define START_PATIENCE_MS 15000
+#define START_PATIENCE_MS 30000
 
 struct context *session_context(struct husk_session *s, uint32_t id, bool checkpoint, struct err *e)
 {
@@ -72,8 +72,14 @@ static int open_session(struct husk_engine *engine, const struct husk_spec *spec
     if (s->guest == NULL) {
         return -1;
     }
+    uint64_t until = clock_ms() + START_PATIENCE_MS;
     while (s->guest->state == GUEST_STARTING && !s->guest->exited) {
-        if (engine_poll(engine, s->guest, NULL, 0, START_PATIENCE_MS, e) < 0) {
+        uint64_t now = clock_ms();
+        if (now >= until) {
+            return err_set(e, ERR_TIMEOUT, "the box was not ready within %d s",
+                           START_PATIENCE_MS / 1000);
+        }
+        if (engine_poll(engine, s->guest, NULL, 0, (int64_t)(until - now), e) < 0) {
             return -1;
         }
     }

@@ -251,7 +251,7 @@ static int check_session(struct session *s, const struct execution_ask *ask, str
     if (s->persistent && ask->context >= SESSION_CONTEXTS_MAX) {
         return err_set(e, ERR_NOT_FOUND, "session %s has no context %u", s->id, ask->context);
     }
-    size_t waiting = svc->gate.waiting + svc->coming;
+    size_t waiting = svc->gate.waiting + svc->coming + svc->in_turn;
     if (svc->gate.taken + waiting >= svc->gate.places + svc->gate.line_max) {
         return err_set(e, ERR_LIMIT, "%zu executions run and %zu wait: try again later",
                        svc->gate.taken, waiting);

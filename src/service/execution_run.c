@@ -297,7 +297,10 @@ static int take_turn(struct execution *x, struct err *e)
     if (!s->persistent || is_command(x)) {
         return 0;
     }
-    if (turn_take(s, x->context, patience, &x->cancel, e) < 0) {
+    x->svc->in_turn++;
+    int r = turn_take(s, x->context, patience, &x->cancel, e);
+    x->svc->in_turn--;
+    if (r < 0) {
         return -1;
     }
     x->has_turn = true;

@@ -28,7 +28,8 @@ struct service {
     struct session *sessions; /* live ones, by id */
     struct execution *executions;
     struct gate gate; /* runs at a time */
-    size_t coming; /* executions that were let in and are being recorded: they count as waiting */
+    size_t coming;  /* executions that were let in and are being recorded: they count as waiting */
+    size_t in_turn; /* executions that wait for the one before them in their context */
     bool store_fails; /* the last commit found no room or a broken disk */
     struct service_figures figures;
     void (*on_launcher_lost)(void *user);

@@ -64,3 +64,14 @@ def test_cancel_in_the_queue_frees_the_place(v1: Api) -> None:
     third = v1.start(c, "'after'")
     v1.post(f"/executions/{running}/cancel")
     v1.wait_status(third, "completed")
+
+
+def test_waiting_for_a_neighbour_counts_as_waiting(v1: Api) -> None:
+    s = v1.session()
+    running = v1.start(s, LOOP, timeout=600)
+    v1.wait_output(running, "on")
+    behind = v1.start(s, "'its turn came'", timeout=60)
+    check_full(v1.post(f"/sessions/{s}/execute", {"code": "1"}))
+    assert v1.post(f"/executions/{running}/cancel")["status"] == "cancelled"
+    v1.wait_status(behind, "completed")
+    assert v1.run(s, "3")["return_value"] == 3
