@@ -213,12 +213,15 @@ static size_t error_body(struct http_conn *c, const struct http_request *req, in
 void http_reply_refusal(struct http_conn *c, const struct http_request *req, int status,
                         const char *why)
 {
+    static char later[] = "Retry-After: 1\r\n";
+    const struct buf retry = {.data = later, .len = sizeof(later) - 1};
     char body[ERROR_BODY_MAX];
     size_t n = error_body(c, req, status, why, body);
     bool is_head = req != NULL && c->block->head.method == HTTP_HEAD;
+    bool is_full = status == 429 || status == 503;
 
     c->req.is_chunked = false;
-    if (write_head(c, status, "application/json", n, NULL) == 0 && !is_head &&
+    if (write_head(c, status, "application/json", n, is_full ? &retry : NULL) == 0 && !is_head &&
         http_out_copy(&c->out, &c->server->pool, body, n) < 0) {
         http_conn_doom(c);
     }
