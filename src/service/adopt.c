@@ -7,6 +7,7 @@
  * whose end nobody can know is `lost`, with the output that was seen of it; one that had not begun is as well, since it may
  * have: nothing is repeated.
  */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -238,6 +239,23 @@ static void resume_unrecorded(struct adoption *a)
     }
 }
 
+/*
+ * Sessions of the dialect whose cells have no records: whoever waited for their cells is gone, and nobody knows their time limits any more.
+ * A context that does nothing does not mind.
+ */
+static void interrupt_forsaken(struct service *svc)
+{
+    struct err e = {0};
+
+    for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
+        bool is_se = str_eq(s->record.dialect, "workspace_se");
+        if (is_se && s->box != NULL && s->box->contexts[0].used) {
+            (void)context_send(&s->box->guest->control, FRAME_SIGNAL, NULL,
+                               s->box->contexts[0].pid, SIGINT, &e);
+        }
+    }
+}
+
 /* Ephemeral sessions end with their execution, which is over now; unfinished creations were never answered. */
 static void settle_sessions(struct service *svc)
 {
@@ -287,6 +305,7 @@ int service_adopt(struct service *svc, struct err *e)
     free_rest(&a);
     if (r == 0) {
         settle_sessions(svc);
+        interrupt_forsaken(svc);
         spool_sweep(svc);
         workspace_sweep(svc);
         if (table_sessions(svc) > 0) {

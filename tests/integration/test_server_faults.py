@@ -179,6 +179,30 @@ def test_kill_while_somebody_waits_for_the_answer(one: Server) -> None:
     Audit(one).check()
 
 
+def test_kill_interrupts_cells_that_nobody_waits_for(one: Server) -> None:
+    """A cell of /workspace/se has no record: its answer is lost, it ends, and the session goes on."""
+    api = Api(one.port)
+    se = "/workspace/se/execute_code/forsaken"
+    headers = {"Content-Type": "application/json"}
+
+    def ask(code: str, output: str) -> http.client.HTTPConnection:
+        connection = api.connect()
+        body = json.dumps({"code": code, "output_params": [output]})
+        connection.request("POST", se, body, headers)
+        return connection
+
+    assert ask("kept = 1", "kept").getresponse().status == 200
+    waiting = ask("kept = 2\nwhile True: pass", "kept")
+    time.sleep(0.5)
+    kill_and_wait(one)
+    with pytest.raises((OSError, http.client.HTTPException)):
+        waiting.getresponse()
+    # The time limit of that dialect is 300 s: only an interrupt lets this one in before.
+    answer = ask("pass", "kept").getresponse()
+    assert json.loads(answer.read())["output_variables"] == {"kept": 2}
+    Audit(one).check()
+
+
 def test_kill_while_ephemeral_runs_are_under_way(one: Server) -> None:
     """A box of one run belongs to the daemon that started it: lost, with the output that was seen, and never run again."""
     api = Api(one.port)
