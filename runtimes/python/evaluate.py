@@ -4,7 +4,7 @@
 import ast
 import json
 import types
-from typing import Any, Optional
+from typing import Any, Callable, Optional, TypeVar
 
 import displays
 import handler
@@ -12,6 +12,9 @@ import policy
 import values
 from wire import CELL, CONTEXT, EVENT, HANDLER, POLICY, PRINT, PYRUNNER, RICH, TIMEOUT_MS
 from wire import DROPPED, VALUE, VALUE_JSON, VALUE_MAX, VARIABLE, VARIABLES, Fields, text
+
+
+T = TypeVar("T")
 
 
 class NoHandler(Exception):
@@ -45,8 +48,12 @@ def _split(source: str, name: str) -> tuple[Optional[types.CodeType], Optional[t
     return compile(tree, name, "exec", dont_inherit=True), last
 
 
-def _run_split(source: str, name: str, space: dict[str, Any]) -> Any:
-    body, last = _split(source, name)
+def _compiled(how: Callable[[], T], fields: dict[int, bytes]) -> T:
+    return policy.parsed(how) if POLICY in fields else how()
+
+
+def _run_split(source: str, name: str, space: dict[str, Any], fields: dict[int, bytes]) -> Any:
+    body, last = _compiled(lambda: _split(source, name), fields)
     if body is not None:
         exec(body, space)
     return eval(last, space) if last is not None else None
@@ -54,7 +61,8 @@ def _run_split(source: str, name: str, space: dict[str, Any]) -> Any:
 
 def _run_handler(source: str, name: str, space: dict[str, Any], fields: dict[int, bytes]) -> Fields:
     space.pop("handler", None)  # of an earlier cell: this one must bring its own
-    exec(compile(source, name, "exec", dont_inherit=True), space)
+    code = _compiled(lambda: compile(source, name, "exec", dont_inherit=True), fields)
+    exec(code, space)
     function = space.get("handler")
     if not callable(function):
         raise NoHandler(f"{name} defines no function handler(event, context)")
@@ -70,10 +78,10 @@ def _run(
 ) -> Fields:
     if kind == HANDLER:
         return _run_handler(source, name, space, fields)
-    if kind != CELL and PRINT not in fields and RICH not in fields:
+    if kind != CELL and not {PRINT, RICH, POLICY} & fields.keys():
         exec(compile(source, name, "exec", dont_inherit=True), space)
         return []
-    value = _run_split(source, name, space)
+    value = _run_split(source, name, space, fields)
     if value is None:
         return []
     if PRINT in fields:

@@ -10,7 +10,7 @@ The first offence in the order of the source is reported, in words that clients 
 
 import ast
 import re
-from typing import Any, Callable
+from typing import Any, Callable, TypeVar
 
 DENIED_MODULES = frozenset(
     "os subprocess sys importlib eval exec compile __import__ open file input raw_input socket urllib httplib ftplib "
@@ -216,13 +216,20 @@ def may_break_a_rule(source: str) -> bool:
     return SUSPICIOUS.search(source) is not None or (has_quotes and ":" in source)
 
 
-def check(source: str, name: str) -> None:
-    """Raises PolicyViolation for the first rule that the code breaks, or when it is no Python."""
+T = TypeVar("T")
+
+
+def parsed(parse: Callable[[], T]) -> T:
+    """What a parser says; code that is no Python breaks the policy."""
     try:
-        tree = ast.parse(source, name)
-        if may_break_a_rule(source):
-            _check_tree(tree)
+        return parse()
     except (SyntaxError, ValueError) as error:
         raise PolicyViolation(f"Syntax error: {error}") from None
     except (RecursionError, MemoryError):
         raise PolicyViolation("Syntax error: the code is nested too deeply") from None
+
+
+def check(source: str, name: str) -> None:
+    """Raises PolicyViolation for the first rule that the code breaks. Whoever compiles it does so with parsed()."""
+    if may_break_a_rule(source):
+        parsed(lambda: _check_tree(ast.parse(source, name)))
