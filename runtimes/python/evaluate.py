@@ -59,10 +59,14 @@ def _run_split(source: str, name: str, space: dict[str, Any], fields: dict[int, 
     return eval(last, space) if last is not None else None
 
 
+def _whole(source: str, name: str) -> types.CodeType:
+    code: types.CodeType = compile(source, name, "exec", dont_inherit=True)
+    return code
+
+
 def _run_handler(source: str, name: str, space: dict[str, Any], fields: dict[int, bytes]) -> Fields:
     space.pop("handler", None)  # of an earlier cell: this one must bring its own
-    code = _compiled(lambda: compile(source, name, "exec", dont_inherit=True), fields)
-    exec(code, space)
+    exec(_compiled(lambda: _whole(source, name), fields), space)
     function = space.get("handler")
     if not callable(function):
         raise NoHandler(f"{name} defines no function handler(event, context)")
@@ -79,7 +83,7 @@ def _run(
     if kind == HANDLER:
         return _run_handler(source, name, space, fields)
     if kind != CELL and not {PRINT, RICH, POLICY} & fields.keys():
-        exec(compile(source, name, "exec", dont_inherit=True), space)
+        exec(_whole(source, name), space)
         return []
     value = _run_split(source, name, space, fields)
     if value is None:

@@ -250,8 +250,8 @@ static void interrupt_forsaken(struct service *svc)
     for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
         bool is_se = str_eq(s->record.dialect, "workspace_se");
         if (is_se && s->box != NULL && s->box->contexts[0].used) {
-            (void)context_send(&s->box->guest->control, FRAME_SIGNAL, NULL,
-                               s->box->contexts[0].pid, SIGINT, &e);
+            (void)context_send(&s->box->guest->control, FRAME_SIGNAL, NULL, s->box->contexts[0].pid,
+                               SIGINT, &e);
         }
     }
 }

@@ -17,7 +17,7 @@
 #include "base/buf.h"
 
 #define FRAME_TOKEN_SIZE 16
-#define FRAME_CODE_MAX ((size_t)4 << 20) /* a million characters, whatever they are */
+#define FRAME_CODE_MAX ((size_t)4 << 20)      /* a million characters, whatever they are */
 #define FRAME_TO_BOX_MAX ((size_t)256 << 20)  /* code, stdin is a pipe, files */
 #define FRAME_FROM_BOX_MAX ((size_t)24 << 20) /* value, error, one file, one display */
 
