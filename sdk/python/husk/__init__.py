@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""husk: run code that nobody trusts, from Python.
+
+    from husk import Sandbox
+
+    with Sandbox() as s:
+        print(s.run("1 + 1").text)
+
+Importing this package imports nothing else: every name comes from its module when it is first used. A name is one
+row in each of the two lists below, which a test compares.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_MODULES = {
+    # client
+    "Sandbox": "husk.sandbox",
+    "AsyncSandbox": "husk.aio",
+    "Client": "husk.client",
+    "AsyncClient": "husk.client",
+    "Result": "husk.result",
+    "Output": "husk.result",
+    "Event": "husk.events",
+    "HuskError": "husk.errors",
+    "RunError": "husk.errors",
+    "SharedEnvSandbox": "husk.shared_env",
+    # tools
+    "tool": "husk.tools",
+    "Tool": "husk.tools",
+    "execute_tools": "husk.batch",
+    "batch_tool": "husk.batch",
+    "BatchTool": "husk.batch",
+    "ToolError": "husk.tool_errors",
+    # agents
+    "Agent": "husk.agent",
+    "AgentProtocol": "husk.agent",
+    "serve": "husk.serving",
+    "serve_mcp": "husk.serving",
+    # sandbox functions
+    "CodeInterpreterExecutor": "husk.interpreter",
+    "cleanup_session": "husk.interpreter",
+    "create_execute_python_tool": "husk.interpreter",
+    "execute_code": "husk.interpreter",
+    "execute_shell": "husk.interpreter",
+    "get_session_stats": "husk.interpreter",
+    "upload_file": "husk.interpreter",
+}
+
+if TYPE_CHECKING:
+    from husk.agent import Agent as Agent
+    from husk.agent import AgentProtocol as AgentProtocol
+    from husk.aio import AsyncSandbox as AsyncSandbox
+    from husk.batch import BatchTool as BatchTool
+    from husk.batch import batch_tool as batch_tool
+    from husk.batch import execute_tools as execute_tools
+    from husk.client import AsyncClient as AsyncClient
+    from husk.client import Client as Client
+    from husk.errors import HuskError as HuskError
+    from husk.errors import RunError as RunError
+    from husk.events import Event as Event
+    from husk.interpreter import CodeInterpreterExecutor as CodeInterpreterExecutor
+    from husk.interpreter import cleanup_session as cleanup_session
+    from husk.interpreter import create_execute_python_tool as create_execute_python_tool
+    from husk.interpreter import execute_code as execute_code
+    from husk.interpreter import execute_shell as execute_shell
+    from husk.interpreter import get_session_stats as get_session_stats
+    from husk.interpreter import upload_file as upload_file
+    from husk.result import Output as Output
+    from husk.result import Result as Result
+    from husk.sandbox import Sandbox as Sandbox
+    from husk.serving import serve as serve
+    from husk.serving import serve_mcp as serve_mcp
+    from husk.shared_env import SharedEnvSandbox as SharedEnvSandbox
+    from husk.tool_errors import ToolError as ToolError
+    from husk.tools import Tool as Tool
+    from husk.tools import tool as tool
+
+__all__ = ["__version__", *_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module 'husk' has no attribute '{name}'")
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

@@ -1,0 +1,445 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every exception that husk raises on purpose; all derive from HuskError.
+
+What the *program in the sandbox* did is never raised by itself: it is in the result (`result.ok`, `result.error`), and
+`result.check()` turns it into one of the RunError classes. Exceptions mean that *husk* could not do what was asked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class HuskError(Exception):
+    """Something that husk could not do.
+
+    Attributes:
+        code: machine-readable name, such as `Sandbox.SessionNotFound`; empty when no server was involved.
+        message: one sentence that says what went wrong.
+        detail: what exactly, in this case.
+        solution: what to do about it.
+        request_id: names the request in the server's log; empty when there was none.
+        status: HTTP status of the answer; 0 when there was none.
+    """
+
+    code: str = ""
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        code: str | None = None,
+        detail: str = "",
+        solution: str = "",
+        request_id: str = "",
+        status: int = 0,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = type(self).code if code is None else code
+        self.detail = detail
+        self.solution = solution
+        self.request_id = request_id
+        self.status = status
+
+    def __str__(self) -> str:
+        said = [self.message or type(self).__name__]
+        if self.detail and self.detail != self.message:
+            said.append(self.detail)
+        text = ": ".join(s.rstrip(".") for s in said)
+        return f"{text}. {self.solution}" if self.solution else text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions cross process borders (workers, Ray); keyword arguments would be lost otherwise.
+        return _rebuild, (type(self), self.message, dict(self.__dict__))
+
+
+def _rebuild(kind: type[HuskError], message: str, fields: dict[str, Any]) -> HuskError:
+    error = kind.__new__(kind, message)
+    Exception.__init__(error, message)
+    error.__dict__.update(fields)
+    return error
+
+
+# ---- one per error code of the server ----
+
+
+class InvalidParameterError(HuskError, ValueError):
+    """The request is not valid; `detail` names the field and what is allowed."""
+
+    code = "Sandbox.InvalidParameter"
+
+
+class UnauthorizedError(HuskError, PermissionError):
+    """The server wants a valid token."""
+
+    code = "Sandbox.Unauthorized"
+
+
+class ForbiddenError(HuskError, PermissionError):
+    """The server does not answer under this name, or not to this origin."""
+
+    code = "Sandbox.Forbidden"
+
+
+class NotFoundError(HuskError):
+    """What was asked for does not exist."""
+
+    code = "Sandbox.NotFound"
+
+
+class SessionNotFoundError(NotFoundError):
+    """The session does not exist, or its record is no longer kept."""
+
+    code = "Sandbox.SessionNotFound"
+
+
+class ExecutionNotFoundError(NotFoundError):
+    """The execution does not exist."""
+
+    code = "Sandbox.ExecutionNotFound"
+
+
+class TemplateNotFoundError(NotFoundError):
+    """The template does not exist."""
+
+    code = "Sandbox.TemplateNotFound"
+
+
+class ContainerNotFoundError(NotFoundError):
+    """The sandbox with this container id does not exist."""
+
+    code = "Sandbox.ContainerNotFound"
+
+
+class WorkspaceFileNotFoundError(NotFoundError, FileNotFoundError):
+    """The file or directory does not exist in the workspace."""
+
+    code = "Sandbox.FileNotFound"
+
+
+class MethodNotAllowedError(HuskError):
+    """The address does not have this method: client and server are of different versions."""
+
+    code = "Sandbox.MethodNotAllowed"
+
+
+class RequestTimeoutError(HuskError, TimeoutError):
+    """The request took too long; an execution that it started goes on and is named in `detail`."""
+
+    code = "Sandbox.RequestTimeout"
+
+
+class ConflictError(HuskError):
+    """The current state does not allow this; `detail` names the state."""
+
+    code = "Sandbox.Conflict"
+
+
+class TooLargeError(HuskError, ValueError):
+    """The request is larger than the server takes."""
+
+    code = "Sandbox.TooLarge"
+
+
+class RangeNotSatisfiableError(HuskError, ValueError):
+    """The range lies outside the file."""
+
+    code = "Sandbox.RangeNotSatisfiable"
+
+
+class TooManyRequestsError(HuskError):
+    """A limit of the server is reached; `retry_after` is the time in seconds that it asks to wait."""
+
+    code = "Sandbox.TooManyRequests"
+    retry_after: float = 1.0
+
+
+class ExecTimeoutError(HuskError, TimeoutError):
+    """An execution of `/workspace/se` took too long."""
+
+    code = "Sandbox.ExecTimeout"
+
+
+class IsolationMissingError(HuskError):
+    """The isolation that is asked for cannot be had on this host; nothing was run with less."""
+
+    code = "Sandbox.IsolationMissing"
+
+
+class NotOfferedError(HuskError, NotImplementedError):
+    """The server does not do this."""
+
+    code = "Sandbox.NotImplemented"
+
+
+class UnavailableError(HuskError):
+    """The server cannot do this now: it starts, stops, or lacks a part of itself."""
+
+    code = "Sandbox.Unavailable"
+    retry_after: float = 1.0
+
+
+class DiskFullError(HuskError):
+    """The disk of the server or of the sandbox cannot take this."""
+
+    code = "Sandbox.DiskFull"
+
+
+class InternalError(HuskError):
+    """The server failed; its log has more under `request_id`."""
+
+    code = "Sandbox.InternalError"
+
+
+class NotInitializedError(UnavailableError):
+    """The sandboxes of `/workspace/se` are not ready."""
+
+    code = "Sandbox.NotInitialized"
+
+
+class ExecFailedError(HuskError):
+    """An execution of `/workspace/se` failed."""
+
+    code = "Sandbox.ExecException"
+
+
+class TooManyExecutionsError(TooManyRequestsError):
+    """Too many executions of `/workspace/se` at once."""
+
+    code = "Sandbox.TooManyRequestsExection"
+
+
+BY_CODE: dict[str, type[HuskError]] = {
+    kind.code: kind
+    for kind in (
+        InvalidParameterError,
+        UnauthorizedError,
+        ForbiddenError,
+        NotFoundError,
+        SessionNotFoundError,
+        ExecutionNotFoundError,
+        TemplateNotFoundError,
+        ContainerNotFoundError,
+        WorkspaceFileNotFoundError,
+        MethodNotAllowedError,
+        RequestTimeoutError,
+        ConflictError,
+        TooLargeError,
+        RangeNotSatisfiableError,
+        TooManyRequestsError,
+        ExecTimeoutError,
+        IsolationMissingError,
+        NotOfferedError,
+        UnavailableError,
+        DiskFullError,
+        InternalError,
+        NotInitializedError,
+        ExecFailedError,
+        TooManyExecutionsError,
+    )
+}
+
+BY_STATUS: dict[int, type[HuskError]] = {
+    400: InvalidParameterError,
+    401: UnauthorizedError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    405: MethodNotAllowedError,
+    408: RequestTimeoutError,
+    409: ConflictError,
+    413: TooLargeError,
+    416: RangeNotSatisfiableError,
+    421: ForbiddenError,
+    422: InvalidParameterError,
+    429: TooManyRequestsError,
+    501: NotOfferedError,
+    503: UnavailableError,
+    507: DiskFullError,
+}
+
+
+def from_answer(status: int, body: Any, retry_after: str | None = None) -> HuskError:
+    """Make the exception for an answer of the server that is an error.
+
+    Args:
+        status: HTTP status.
+        body: the decoded body in any of the server's dialects; anything else is quoted as it is.
+        retry_after: the header of that name.
+    """
+    fields = body if isinstance(body, dict) else {}
+    detail = fields.get("detail")
+    if isinstance(detail, dict):  # /workspace/se
+        fields = detail
+    elif isinstance(detail, list):  # its validation errors
+        fields = {"error_detail": "; ".join(_fault(f) for f in detail)}
+    code = str(fields.get("error_code", ""))
+    kind = BY_CODE.get(code) or BY_STATUS.get(status)
+    if kind is None:
+        kind = InternalError if status >= 500 else InvalidParameterError
+    said = str(fields.get("error_detail") or fields.get("error") or "")
+    error = kind(
+        str(fields.get("description") or f"The server answered with status {status}."),
+        code=code or kind.code,
+        detail=said or ("" if fields else str(body)[:400]),
+        solution=str(fields.get("solution", "")),
+        request_id=str(fields.get("request_id", "")),
+        status=status,
+    )
+    if isinstance(error, (TooManyRequestsError, UnavailableError)) and retry_after:
+        error.retry_after = float(retry_after) if retry_after.isdigit() else 1.0
+    return error
+
+
+def _fault(fault: Any) -> str:
+    if not isinstance(fault, dict):
+        return str(fault)
+    return f"{'.'.join(str(part) for part in fault.get('loc', []))}: {fault.get('msg', '')}"
+
+
+# ---- the way to the server ----
+
+
+class ServerNotFoundError(HuskError, ConnectionError):
+    """The server that was named does not answer, or is no huskd."""
+
+
+class ServerStartError(HuskError):
+    """A server of this process's own could not be started; `detail` is what it said."""
+
+
+class ProgramNotFoundError(HuskError, FileNotFoundError):
+    """A program of husk is not where it is looked for."""
+
+
+class ConnectionLostError(HuskError, ConnectionError):
+    """The connection broke before the answer was complete.
+
+    Whether the request was done is not known, which is why it was not repeated.
+    """
+
+
+class AnswerTimeoutError(HuskError, TimeoutError):
+    """The server did not answer in time."""
+
+
+# ---- what was lost ----
+
+
+class SandboxLostError(HuskError):
+    """What a held sandbox had is gone.
+
+    Attributes:
+        session_id: the session that it is about.
+    """
+
+    session_id: str = ""
+
+
+class SessionEndedError(SandboxLostError):
+    """The session has ended: variables and files are gone. Make a new Sandbox."""
+
+
+class InterpreterLostError(SandboxLostError):
+    """The sandbox's interpreter is gone with all variables; its files are there as last saved.
+
+    The session itself goes on: the next run starts with a fresh interpreter.
+
+    Attributes:
+        result: when the loss was noticed only after a run: its result, of the fresh interpreter.
+    """
+
+    result: Any = None
+
+
+class SandboxClosedError(HuskError, ValueError):
+    """The Sandbox or Client object was closed before."""
+
+
+class NotOwnerError(HuskError, PermissionError):
+    """Only the Sandbox object that made a session, in the process that made it, ends it."""
+
+
+# ---- what the program did; raised by result.check() only ----
+
+
+class RunError(HuskError):
+    """The program in the sandbox did not end well.
+
+    Attributes:
+        result: the whole result, with output until then.
+    """
+
+    result: Any = None
+
+
+class RunFailedError(RunError):
+    """It raised an exception or ended with another exit code than 0."""
+
+
+class RunTimeoutError(RunError, TimeoutError):
+    """Its time was up."""
+
+
+class RunMemoryError(RunError, MemoryError):
+    """Its memory was used up."""
+
+
+class RunCancelledError(RunError):
+    """It was cancelled."""
+
+
+class RunCrashedError(RunError):
+    """A signal or a forbidden system call ended it, or its sandbox broke."""
+
+
+class RunLostError(RunError):
+    """Nobody knows how it ended: the server was lost while it ran."""
+
+
+# ---- the sandbox functions, and Ray ----
+
+
+class BackendUnavailableError(HuskError):
+    """Another isolation than husk's own was asked for (a container image, gVisor, Kubernetes), and it is not here."""
+
+
+class EgressUnavailableError(HuskError):
+    """A way out of the sandbox was asked for, and there is none."""
+
+
+class VolumeError(HuskError, ValueError):
+    """A volume cannot be had, or what the sandbox left in it cannot be taken back; `detail` names the path."""
+
+
+class UnknownSessionError(HuskError, ValueError):
+    """There is no session of that name; nothing was run in it yet, or it was cleaned up."""
+
+
+class NodeLostError(SandboxLostError):
+    """The Ray node or the process that held the sandbox is gone, and with it variables and files."""
+
+
+class RayMissingError(HuskError, ImportError):
+    """Ray was asked for and is not installed, or is too old."""
+
+
+class ServeError(HuskError):
+    """An agent cannot be served on Ray Serve."""
+
+
+# ---- served agents ----
+
+
+class AgentTypeError(HuskError, TypeError):
+    """An object that husk cannot serve; the message names its type."""
+
+
+class AgentLoadError(HuskError):
+    """An agent's file that cannot be served: `message` is one line, `traceback` the rest."""
+
+    traceback: str = ""
+
+
+class AgentRunError(HuskError, RuntimeError):
+    """A framework reported in its result that the run failed; the message is what it said."""

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an execution reports while it runs, read from server-sent events."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that an execution reported.
+
+    Attributes:
+        kind: `status`, `stdout`, `stderr`, `output`, `result` or `end`.
+        data: the fields that the server sent with it.
+        id: the position behind it, from which a reader can go on.
+    """
+
+    kind: str
+    data: dict[str, Any]
+    id: str = ""
+
+    @property
+    def bytes(self) -> bytes:
+        """What was written, of `stdout` and `stderr`; empty for other kinds."""
+        if "base64" in self.data:
+            return base64.b64decode(self.data["base64"])
+        return str(self.data.get("text", "")).encode()
+
+    @property
+    def text(self) -> str:
+        """What was written as text; what is not UTF-8 is shown as U+FFFD."""
+        if self.kind not in ("stdout", "stderr"):
+            return ""
+        return self.bytes.decode(errors="replace")
+
+
+class EventReader:
+    """Makes events of the bytes of a stream, however they are cut."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, piece: bytes) -> list[Event]:
+        """Take the next bytes; returns the events that are complete with them."""
+        *blocks, self._rest = (self._rest + piece).split(b"\n\n")
+        found = (self._event(block.decode()) for block in blocks)
+        return [event for event in found if event is not None]
+
+    @staticmethod
+    def _event(block: str) -> Event | None:
+        fields: dict[str, str] = {}
+        for line in block.split("\n"):
+            name, _, value = line.partition(":")
+            if name:  # else a comment, which only keeps the connection alive
+                value = value.removeprefix(" ")
+                fields[name] = f"{fields[name]}\n{value}" if name in fields else value
+        if "data" not in fields:
+            return None
+        return Event(
+            fields.get("event", "message"), json.loads(fields["data"]), fields.get("id", "")
+        )

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the programs of husk are, where a server is, and how to start one for the life of this process.
+
+A server is looked for in this order; what is *named* must answer, only the defaults are tried one after another:
+
+1. the argument `url` or `socket`;
+2. the variable HUSK_URL (`http://host:port`, `https://...` or `unix:///path`), then HUSK_SOCKET (a path);
+3. the sockets that `husk up` uses by default, then http://127.0.0.1:8000;
+4. none found: one is started, with a data folder of its own and only a unix socket. It ends with this process, also
+   when that is killed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import http.client
+import json
+import os
+import shutil
+import socket as sockets
+import subprocess
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from husk.errors import InvalidParameterError, ProgramNotFoundError, ServerStartError
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+
+
+# ---- programs ----
+
+
+def program(name: str) -> str:
+    """Find a program of husk: `husk`, `huskd`, `sandbox-run`.
+
+    Looks where HUSK_BIN says (the folder of the programs, or the program husk in it), then into PATH, then into
+    `build/bin` of the checkout that this package lies in.
+
+    Args:
+        name: its name without a folder.
+
+    Returns:
+        The absolute path. Raises ProgramNotFoundError when there is none.
+    """
+    named = os.environ.get("HUSK_BIN")
+    checkout = Path(__file__).resolve().parents[3] / "build" / "bin"
+    if named:  # said explicitly: no other place will do
+        named = os.path.dirname(named) if os.path.isfile(named) else named
+        found = shutil.which(name, path=named)
+        places = named
+    else:
+        found = shutil.which(name) or shutil.which(name, path=str(checkout))
+        places = f"PATH and {checkout}"
+    if found is None:
+        raise ProgramNotFoundError(
+            f"The program '{name}' is not in {places}.",
+            solution="Install husk (make install), or let HUSK_BIN name the folder of its programs.",
+        )
+    return os.path.abspath(found)
+
+
+# ---- servers ----
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server listens: a unix socket, or a URL.
+
+    Attributes:
+        socket: path of the unix socket, or None.
+        url: base URL, without a slash at its end; `http://localhost` for a socket.
+    """
+
+    socket: str | None
+    url: str
+
+    def __str__(self) -> str:
+        return f"unix://{self.socket}" if self.socket else self.url
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that let another process find the same server."""
+        return {"HUSK_URL": str(self)}
+
+
+def parse(url: str) -> Address:
+    """Make an Address of `http://host:port`, `https://host` or `unix:///path`."""
+    parts = urlsplit(url)
+    if parts.scheme == "unix" and parts.path:
+        return Address(parts.path, "http://localhost")
+    if parts.scheme in ("http", "https") and parts.hostname:
+        return Address(None, url.rstrip("/"))
+    raise InvalidParameterError(
+        f"'{url}' is no address of a server.",
+        solution="Write http://host:port, https://host or unix:///path.",
+    )
+
+
+def named(url: str | None = None, socket: str | os.PathLike[str] | None = None) -> Address | None:
+    """The server that the arguments or the environment name, or None when nobody names one."""
+    if url is not None and socket is not None:
+        raise InvalidParameterError("Give url or socket, not both.")
+    if url is not None:
+        return parse(url)
+    if socket is not None:
+        return Address(os.path.abspath(socket), "http://localhost")
+    if os.environ.get("HUSK_URL"):
+        return parse(os.environ["HUSK_URL"])
+    if os.environ.get("HUSK_SOCKET"):
+        return Address(os.path.abspath(os.environ["HUSK_SOCKET"]), "http://localhost")
+    return None
+
+
+def default_addresses() -> list[Address]:
+    """Where `husk up` without settings would listen, best first."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    paths = ["/run/husk/husk.sock"]
+    if runtime:
+        paths.append(f"{runtime}/husk/husk.sock")
+    paths.append(f"{state}/husk/husk.sock")
+    return [*(Address(p, "http://localhost") for p in paths), Address(None, DEFAULT_URL)]
+
+
+def _ask(address: Address, path: str) -> tuple[int, Any]:
+    """Status and body of one small question; 0 when nobody answers as a huskd would."""
+    parts = urlsplit(address.url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=2.0)
+    try:
+        if address.socket is not None:
+            connection.sock = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
+            connection.sock.settimeout(2.0)
+            connection.sock.connect(address.socket)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    except (OSError, http.client.HTTPException, ValueError):
+        return 0, None
+    finally:
+        connection.close()
+
+
+def answers(address: Address) -> bool:
+    """Whether a huskd is there that this user may talk to."""
+    status, found = _ask(address, "/api/v1/version")
+    return status == 200 and isinstance(found, dict) and found.get("name") == "husk"
+
+
+def server(
+    url: str | None = None, socket: str | os.PathLike[str] | None = None, start: bool = True
+) -> Address | None:
+    """Find a server, or start one.
+
+    Args:
+        url: the server to use.
+        socket: its unix socket, instead of url.
+        start: start one when none is named and none is found.
+
+    Returns:
+        Its address; None only when start is False.
+    """
+    address = named(url, socket)
+    if address is not None:
+        return address
+    with _lock:
+        if _own is not None and _own.is_running:
+            return _own.address
+        for candidate in default_addresses():
+            if answers(candidate):
+                return candidate
+    return own_server() if start else None
+
+
+# ---- a server of this process's own ----
+
+# The shell stands between us and `husk up` because it outlives us: the end of its standard input, whose other end only
+# this process holds, means that we are gone. A signal on our death would not do: it is sent when the *thread* ends that
+# started the child. The watcher tidies up as well, for the case that somebody kills our children one by one.
+_GUARD = """
+folder=$1; shift
+exec 3<&0 </dev/null
+"$@" 3<&- & server=$!
+(
+    read -r _ <&3
+    kill -TERM $server
+    n=0; while kill -0 $server && [ $n -lt 300 ]; do sleep 0.1; n=$((n + 1)); done
+    rm -rf -- "$folder"
+) 2>/dev/null & watch=$!
+exec 3<&-
+wait $server; code=$?
+rm -rf -- "$folder"
+kill $watch 2>/dev/null
+exit $code
+"""
+
+
+class _OwnServer:
+    """`husk up` as a child with a folder of its own."""
+
+    def __init__(self) -> None:
+        husk = program("husk")
+        self.owner = os.getpid()
+        folder = Path(tempfile.mkdtemp(prefix="husk-"))
+        folder.chmod(0o755)  # started by root, huskd is another user
+        self.address = Address(str(folder / "husk.sock"), "http://localhost")
+        command = [husk, "up", "--listen", "none", "--socket", str(self.address.socket)]
+        command += ["--data", str(folder / "data"), "--drain-timeout", "1s"]
+        self.log = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(
+            ["/bin/sh", "-c", _GUARD, "husk-guard", str(folder), *command],
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=self.log,
+            stderr=self.log,
+            env={k: v for k, v in os.environ.items() if k not in ("HUSK_URL", "HUSK_BIN")},
+            start_new_session=True,  # Ctrl-C in the terminal is for us
+        )
+
+    @property
+    def is_running(self) -> bool:
+        return self.owner == os.getpid() and self.process.poll() is None
+
+    def wait_ready(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while _ask(self.address, "/api/v1/health/ready")[0] != 200:
+            if self.process.poll() is not None:
+                raise ServerStartError(
+                    "No server was found, and one of our own could not start.",
+                    detail=self.said(),
+                    solution="Start one with `husk up` and look at `husk doctor`, or let HUSK_URL name one.",
+                )
+            if time.monotonic() > deadline:
+                raise ServerStartError(
+                    f"The server was not ready in {START_SECONDS:.0f} s.", detail=self.said()
+                )
+            time.sleep(0.01)
+
+    def said(self) -> str:
+        size = self.log.seek(0, os.SEEK_END)
+        self.log.seek(max(0, size - 2000))
+        return self.log.read().decode(errors="replace").strip()
+
+    def stop(self) -> None:
+        """End it and wait until it is gone, with its folder."""
+        if self.owner != os.getpid():
+            return
+        self.hang_up()
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+
+    def hang_up(self) -> None:
+        if self.process.stdin is not None and not self.process.stdin.closed:
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()
+
+
+_own: _OwnServer | None = None
+_lock = threading.Lock()
+
+
+def own_server() -> Address:
+    """Start a server for the life of this process, or return the one that it has already.
+
+    It has a data folder of its own and only a unix socket, and is gone with everything in it when this process ends in
+    whatever way. Processes that this one forks use it, but do not keep it alive.
+    """
+    global _own
+    with _lock:
+        if _own is None or not _own.is_running:
+            starting = _OwnServer()
+            try:
+                starting.wait_ready()
+            except BaseException:
+                starting.stop()
+                raise
+            if _own is None:
+                atexit.register(stop_own_server)
+            _own = starting
+        return _own.address
+
+
+def stop_own_server() -> None:
+    """End the server that own_server() started; nothing happens when there is none."""
+    global _own
+    with _lock:
+        if _own is not None:
+            _own.stop()
+            _own = None
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()  # another thread may have held it
+    if _own is not None:
+        _own.hang_up()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests and answers of the server on a plain connection, as bytes. Does no input or output itself.
+
+Small requests, which are nearly all, go this way because a general HTTP client costs several times the processor time
+of the run that it asks for. Streams, uploads and https go through httpx: see transport.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+HEAD_END = b"\r\n\r\n"
+HEAD_MAX = 65536
+
+
+class Broken(Exception):
+    """A connection that did not bring an answer.
+
+    Attributes:
+        is_sent: the request may have reached the server, which may have done it.
+        is_late: the time for it was up.
+    """
+
+    def __init__(self, why: str, is_sent: bool, is_late: bool = False) -> None:
+        super().__init__(why)
+        self.is_sent = is_sent
+        self.is_late = is_late
+
+
+class Answer(NamedTuple):
+    """What the server answered; names of headers are in small letters."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        """The decoded body; what is no JSON comes as text, for messages."""
+        try:
+            return json.loads(self.body)
+        except ValueError:
+            return self.body.decode(errors="replace")
+
+
+def encode(
+    method: str, target: str, host: str, headers: Mapping[str, str], body: bytes | None
+) -> bytes:
+    """Write a request."""
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {host}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    if body is not None or method in ("POST", "PUT"):
+        lines.append(f"Content-Length: {len(body or b'')}")
+    text = "\r\n".join(lines)
+    if text.count("\n") != len(lines) - 1 or text.count("\r") != len(lines) - 1:
+        raise ValueError("a line break in a header")
+    head = text.encode("latin-1") + HEAD_END
+    return head + body if body else head
+
+
+def decode_head(head: bytes) -> tuple[int, dict[str, str], int]:
+    """Read the head of an answer.
+
+    Args:
+        head: all of it, with or without the empty line at its end.
+
+    Returns:
+        Status, headers, and how many bytes of body follow.
+    """
+    first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
+    version, _, rest = first.partition(" ")
+    status = int(rest[:3]) if version == "HTTP/1.1" and rest[:3].isdigit() else 0
+    headers = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        headers[name.lower()] = value.strip()
+    length = headers.get("content-length", "0" if status in (204, 304) else "")
+    if not status or not length.isdigit() or "transfer-encoding" in headers:
+        raise Broken("the server does not answer as huskd does", is_sent=True)
+    return status, headers, int(length)

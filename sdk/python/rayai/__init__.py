@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""rayai: the names of the rayai API, on husk. Every name here is the one of `husk` that does the work.
+
+    import rayai
+
+    @rayai.tool(num_cpus=1)
+    def search(query: str) -> str: ...
+
+    rayai.serve(agent, name="myagent", num_cpus=1, memory="2GB")
+
+`rayai.Sandbox` is the sandbox for agents of `rayai.sandbox`, not `husk.Sandbox`. Importing this package imports nothing
+else: every name comes from its module when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+_MODULES = {
+    "Agent": "husk.agent",
+    "AgentProtocol": "husk.agent",
+    "BatchTool": "husk.batch",
+    "batch_tool": "husk.batch",
+    "execute_tools": "husk.batch",
+    "serve": "husk.serving",
+    "serve_mcp": "husk.serving",
+    "tool": "husk.tools",
+    "Sandbox": "husk.agent_sandbox",
+    "__version__": "husk",
+}
+
+if TYPE_CHECKING:
+    from husk import __version__ as __version__
+    from husk.agent import Agent as Agent
+    from husk.agent import AgentProtocol as AgentProtocol
+    from husk.agent_sandbox import Sandbox as Sandbox
+    from husk.batch import BatchTool as BatchTool
+    from husk.batch import batch_tool as batch_tool
+    from husk.batch import execute_tools as execute_tools
+    from husk.serving import serve as serve
+    from husk.serving import serve_mcp as serve_mcp
+    from husk.tools import tool as tool
+
+__all__ = [*_MODULES, "sandbox"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "sandbox":
+        return importlib.import_module("rayai.sandbox")
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module 'rayai' has no attribute '{name}'")
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One session of the sandbox functions: an object here, or by `.remote(...)` a Ray actor."""
+
+from __future__ import annotations
+
+from husk.interpreter import CodeInterpreterExecutor
+
+__all__ = ["CodeInterpreterExecutor"]

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every test here talks to a real server: `server` is one per test module, with .url, .socket and .data.
+
+The environment names it (HUSK_URL), so that code under test finds it as a user's code would.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests" / "integration"), str(ROOT / "sdk" / "python")]
+
+from husk_server import BIN, Server  # noqa: E402
+
+PATIENCE = 60.0  # seconds; a guard against hanging, never a measurement
+
+os.environ["HUSK_BIN"] = str(BIN)
+os.environ["PYTHONPATH"] = str(ROOT / "sdk" / "python")  # for the processes that tests start
+for name in ("HUSK_URL", "HUSK_SOCKET"):
+    os.environ.pop(name, None)  # whatever runs on this machine is no part of a test
+
+
+class SdkServer(Server):
+    """husk up on a free port and a socket, with a data folder of its own."""
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[SdkServer]:
+    running = SdkServer()
+    try:
+        running.start()
+        os.environ["HUSK_URL"] = f"unix://{running.socket}"
+        yield running
+    finally:
+        os.environ.pop("HUSK_URL", None)
+        running.remove()

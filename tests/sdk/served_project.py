@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A project of agents as a user has it: made and served by the built programs, with the SDK that came with them.
+
+with Project.made("rayai") as project:
+    project.run("create-agent", "hello")
+    with project.up() as served:
+        assert served.ask("hello", "Hi")["response"]
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from husk_server import BIN, PATIENCE, _free_port
+
+UP = {"husk": ["agents", "up"], "rayai": ["up"]}
+
+
+def environment(**more: str) -> dict[str, str]:
+    """What a shell has in which husk is installed; nothing names the SDK or a server."""
+    ours = ("HUSK_", "SANDBOX_", "PYTHONPATH", "VIRTUAL_ENV")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+    return {**kept, "PATH": f"{BIN}:{os.environ['PATH']}", **more}
+
+
+class Project:
+    """A folder that `init` made, and the program that made it."""
+
+    def __init__(self, program: str) -> None:
+        self.program = program
+        self.parent = Path(tempfile.mkdtemp(prefix="husk-project-"))
+        self.parent.chmod(0o755)  # huskd is another user than root
+        self.folder = self.parent / "demo"
+
+    @classmethod
+    @contextmanager
+    def made(cls, program: str) -> Iterator[Project]:
+        project = cls(program)
+        try:
+            project.run("init", "demo", cwd=project.parent)
+            yield project
+        finally:
+            shutil.rmtree(project.parent, ignore_errors=True)
+
+    def run(self, *args: str, cwd: Path | None = None, code: int = 0) -> str:
+        """One command; what it said on both streams."""
+        done = subprocess.run(
+            [BIN / self.program, *args],
+            cwd=cwd or self.folder,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=2 * PATIENCE,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout
+        return done.stdout
+
+    def write(self, path: str, text: str) -> None:
+        target = self.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+    @contextmanager
+    def up(self, *flags: str, python: str = sys.executable, **env: str) -> Iterator[Served]:
+        """Serves the project until the block ends."""
+        port = _free_port()
+        command = [str(BIN / self.program), *UP[self.program], "--port", str(port), *flags]
+        served = Served([*command, "--python", python], self.folder, port, env)
+        try:
+            served.wait_ready()
+            yield served
+        finally:
+            served.end()
+
+
+class Served:
+    """A running `husk agents up`, or a script that serves itself."""
+
+    def __init__(self, command: list[str], folder: Path, port: int, env: dict[str, str]) -> None:
+        self.port = port
+        self.lines: list[str] = []
+        self.process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment(**env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+
+    @property
+    def output(self) -> str:
+        return "\n".join(self.lines)
+
+    def wait_ready(self) -> None:
+        """Until every agent is."""
+        deadline = time.monotonic() + 2 * PATIENCE
+        while True:
+            assert self.process.poll() is None, self.output
+            try:
+                agents = self.agents()
+                if agents and all(a["ready"] == a["replicas"] for a in agents.values()):
+                    return
+            except (OSError, http.client.HTTPException):
+                pass
+            assert time.monotonic() < deadline, self.output
+            time.sleep(0.05)
+
+    def request(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, str]:
+        connection = http.client.HTTPConnection("localhost", self.port, timeout=PATIENCE)
+        try:
+            sent = {"Content-Type": "application/json", **(headers or {})}
+            connection.request(
+                method, path, None if body is None else json.dumps(body).encode(), sent
+            )
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def agents(self) -> dict[str, dict[str, Any]]:
+        status, text = self.request("GET", "/agents")
+        assert status == 200, text
+        return {a["name"]: a for a in json.loads(text)["agents"]}
+
+    def ask(self, name: str, query: str, **more: Any) -> dict[str, Any]:
+        status, text = self.request("POST", f"/agents/{name}/", {"query": query, **more})
+        assert status == 200, text
+        answer: dict[str, Any] = json.loads(text)
+        return answer
+
+    def stream(self, name: str, query: str, kind: str) -> list[str]:
+        """The data of each event, in order."""
+        body = {"query": query, "stream": kind}
+        status, text = self.request("POST", f"/agents/{name}/", body)
+        assert status == 200, text
+        events = [block for block in text.split("\n\n") if block]
+        assert all(line.startswith("data: ") for event in events for line in event.split("\n"))
+        return ["\n".join(line[6:] for line in event.split("\n")) for event in events]
+
+    def end(self, how: signal.Signals = signal.SIGINT) -> int:
+        """As Ctrl-C does; the exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        try:
+            code = self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"does not end:\n{self.output}") from None
+        self._reader.join(PATIENCE)
+        return code

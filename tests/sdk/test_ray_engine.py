@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tools as Ray tasks: options, results, exceptions, crashes, time limits, what cannot be sent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray_support import ray_cluster  # noqa: F401
+
+from husk import engine
+from husk.engine_ray import RayEngine
+from husk.tool_errors import (
+    ToolArgumentError,
+    ToolCrashed,
+    ToolFunctionError,
+    ToolRaised,
+    ToolResultError,
+    ToolTimeout,
+    ToolTraceback,
+)
+from rayai import batch_tool, execute_tools, tool
+
+pytestmark = pytest.mark.usefixtures("ray_cluster")
+
+
+class Custom(Exception):
+    def __init__(self, text: str, number: int) -> None:
+        super().__init__(text, number)
+        self.number = number
+
+
+class Unsendable(Exception):
+    def __init__(self) -> None:
+        super().__init__("held")
+        self.lock = threading.Lock()
+
+
+@tool(num_cpus=0.1)
+def where() -> int:
+    """Which process this is."""
+    return os.getpid()
+
+
+@tool(num_cpus=0.1)
+async def later(x: int) -> int:
+    await asyncio.sleep(0)
+    return x + 1
+
+
+@tool(num_cpus=0.1)
+def fail(how: str) -> Any:
+    if how == "value":
+        raise ValueError("bad value")
+    if how == "custom":
+        raise Custom("two", 2)
+    if how == "timeout":
+        raise TimeoutError("my own")
+    if how == "unsendable":
+        raise Unsendable()
+    if how == "stop":
+        raise StopIteration(3)
+    return threading.Lock()
+
+
+def test_ray_is_in_force() -> None:
+    assert engine.current().name == "ray"
+    assert asyncio.run(where()) != os.getpid()
+
+
+def test_async_functions_run_to_their_end() -> None:
+    assert asyncio.run(later(1)) == 2
+    assert later.call_sync(2) == 3
+
+
+def test_remote_func_is_rays(ray_cluster: Any) -> None:  # noqa: F811
+    assert ray_cluster.get(later._remote_func.remote(4)) == 5
+    real = later._get_remote_func()
+    assert type(real).__module__ == "ray.remote_function"
+    assert ray_cluster.get(real.options(num_cpus=0).remote(5)) == 6
+
+
+def test_limits_become_options(ray_cluster: Any) -> None:  # noqa: F811
+    @tool(num_cpus=0.5, memory="100MB")
+    def resources() -> dict[str, Any]:
+        import ray
+
+        found: dict[str, Any] = ray.get_runtime_context().get_assigned_resources()
+        return found
+
+    assert asyncio.run(resources()) == {"CPU": 0.5, "memory": 100 << 20}
+
+
+def test_calls_run_at_the_same_time(tmp_path: Path) -> None:
+    @tool(num_cpus=0.5)
+    def meet(name: str, other: str) -> bool:
+        (tmp_path / name).touch()
+        deadline = time.monotonic() + 60
+        while not (tmp_path / other).exists():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.01)
+        return True
+
+    async def both() -> list[bool]:
+        return list(await asyncio.gather(meet("a", "b"), meet("b", "a")))
+
+    assert asyncio.run(both()) == [True, True]
+    calls = [(meet, {"name": "c", "other": "d"}), (meet, {"name": "d", "other": "c"})]
+    assert execute_tools(calls, parallel=True) == [True, True]
+
+
+def test_the_event_loop_goes_on_while_a_task_runs() -> None:
+    @tool(num_cpus=0.1)
+    def slow() -> str:
+        time.sleep(0.5)
+        return "done"
+
+    async def run() -> tuple[str, int]:
+        task = asyncio.ensure_future(slow())
+        turns = 0
+        while not task.done():
+            await asyncio.sleep(0.01)
+            turns += 1
+        return await task, turns
+
+    text, turns = asyncio.run(run())
+    assert text == "done" and turns > 5
+
+
+def test_batches_run_on_ray() -> None:
+    batch = batch_tool([later])
+    answer = batch("later", [{"x": n} for n in range(5)] + [{"y": 1}])
+    assert answer["results"][:5] == [1, 2, 3, 4, 5]
+    assert answer["errors"][:5] == [None] * 5 and "y" in str(answer["errors"][5])
+
+
+# ---- failures ----
+
+
+@pytest.mark.parametrize(
+    "how, kind, text",
+    [
+        ("value", ValueError, "bad value"),
+        ("custom", Custom, "two"),
+        ("timeout", TimeoutError, "my own"),
+        ("unsendable", ToolRaised, "Unsendable"),
+        ("stop", ToolRaised, "StopIteration"),
+        ("result", ToolResultError, "cannot pickle"),
+    ],
+)
+@pytest.mark.parametrize("sync", [False, True])
+def test_what_a_tool_raises_comes_back(
+    how: str, kind: type[Exception], text: str, sync: bool
+) -> None:
+    with pytest.raises(kind, match=text) as caught:
+        fail.call_sync(how) if sync else asyncio.run(fail(how))
+    assert type(caught.value) is kind
+    assert isinstance(caught.value.__cause__, ToolTraceback)
+    if how != "result":
+        assert "in fail" in str(caught.value.__cause__)
+        assert "\x1b" not in str(caught.value.__cause__)
+    if isinstance(caught.value, Custom):
+        assert caught.value.number == 2
+
+
+def test_arguments_that_cannot_be_sent_are_named() -> None:
+    lock: Any = threading.Lock()
+    with pytest.raises(ToolArgumentError, match="'x'") as caught:
+        asyncio.run(later(lock))
+    assert caught.value.argument == "x"
+    with pytest.raises(ToolArgumentError, match="'how'"):
+        asyncio.run(fail(how=lock))
+
+
+def test_functions_that_cannot_be_sent_are_refused() -> None:
+    lock = threading.Lock()
+
+    @tool
+    def holds() -> bool:
+        return lock.locked()
+
+    with pytest.raises(ToolFunctionError, match="holds"):
+        asyncio.run(holds())
+
+
+def test_time_limit_ends_the_task(tmp_path: Path) -> None:
+    @tool(num_cpus=0.1, timeout=1)
+    def hang() -> None:
+        (tmp_path / "pid").write_text(str(os.getpid()))
+        while True:
+            time.sleep(0.1)
+
+    with pytest.raises(ToolTimeout, match="1 s"):
+        asyncio.run(hang())
+    _wait_gone(int((tmp_path / "pid").read_text()))
+
+
+def test_cancelling_the_await_ends_the_task(tmp_path: Path) -> None:
+    @tool(num_cpus=0.1)
+    def hang() -> None:
+        (tmp_path / "pid").write_text(str(os.getpid()))
+        time.sleep(600)
+
+    async def run() -> None:
+        task = asyncio.ensure_future(hang())
+        while not (tmp_path / "pid").exists():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+    _wait_gone(int((tmp_path / "pid").read_text()))
+
+
+def _wait_gone(pid: int) -> None:
+    deadline = time.monotonic() + 60
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < deadline, f"{pid} is still there"
+        time.sleep(0.02)
+
+
+def test_a_worker_that_dies_is_retried_by_rays_rules(tmp_path: Path) -> None:
+    @tool(num_cpus=0.1)
+    def dies_once() -> str:
+        mark = tmp_path / "died"
+        if not mark.exists():
+            mark.touch()
+            os._exit(3)
+        return "second try"
+
+    assert asyncio.run(dies_once()) == "second try"
+
+
+def test_a_worker_that_always_dies_is_reported() -> None:
+    @tool(num_cpus=0.1)
+    def dies() -> None:
+        os._exit(3)
+
+    with pytest.raises(ToolCrashed, match="dies"):
+        asyncio.run(dies())
+    assert asyncio.run(later(1)) == 2  # others go on
+
+
+# ---- the choice of the engine ----
+
+
+def test_the_variable_wins_over_an_initialised_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HUSK_ENGINE", "local")
+    assert engine.current().name == "local"
+    monkeypatch.setenv("HUSK_ENGINE", "ray")
+    assert isinstance(engine.current(), RayEngine)
+
+
+def test_ray_is_started_at_the_first_call_when_asked_for() -> None:
+    code = (
+        "import asyncio, sys, husk\n"
+        "@husk.tool(num_cpus=0.1)\n"
+        "def add(a, b): return a + b\n"
+        "assert 'ray' not in sys.modules\n"
+        "print(asyncio.run(add(1, b=2)))\n"
+        "print(asyncio.run(add(3, b=4)))  # Ray outlives the event loop that started it\n"
+        "import ray\n"
+        "print(ray.is_initialized())\n"
+    )
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**environment, "HUSK_ENGINE": "ray"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.split() == ["3", "7", "True"], done.stderr

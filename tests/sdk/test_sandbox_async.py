@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AsyncSandbox: the same operations, awaited, and many at once."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import warnings
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import pytest
+from conftest import PATIENCE, SdkServer
+
+from husk import AsyncClient, AsyncSandbox, errors
+
+T = TypeVar("T")
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(asyncio.wait_for(work, PATIENCE))
+
+
+def test_first_output(server: SdkServer) -> None:
+    async def main() -> str:
+        async with AsyncSandbox() as s:
+            return (await s.run("1+1")).text
+
+    assert run(main()) == "2"
+
+
+def test_every_kind_of_work(server: SdkServer) -> None:
+    async def main() -> None:
+        async with AsyncSandbox(memory="128Mi") as s:
+            assert (await s.run("x = 20; x + 1")).value == 21
+            assert (await s.shell("echo hi; exit 2")).exit_code == 2
+            made = await s.handler("def handler(e): return e['a'] + x", {"a": 1})
+            assert made.value == 21
+            await s.files.write("d/f.txt", "text")
+            assert await s.files.read_text("d/f.txt") == "text"
+            assert [e.path for e in await s.files.list(recursive=True)] == ["d", "d/f.txt"]
+            twin = await s.branch()
+            assert (await s.run("x", context=twin.context_id)).value == 20
+            point = await s.checkpoint()
+            await s.reset()
+            await s.restore(point)
+            assert (await s.run("x")).value == 20
+            assert (await s.stats()).executions >= 5
+            assert (await s.receipt()).limits["memory_bytes"] == 128 << 20
+            assert not (await s.interrupt()).interrupted
+            assert (await s.extend(50)).timeout == 50
+
+    run(main())
+
+
+def test_streams_and_callbacks(server: SdkServer) -> None:
+    async def main() -> None:
+        async with AsyncSandbox() as s:
+            stream = s.stream("print('a', flush=True); print('b'); 7")
+            kinds = [event.kind async for event in stream]
+            assert kinds[0] == "status" and kinds[-1] == "end"
+            assert (await stream.result()).value == 7
+            assert [t async for t in s.stream(command="echo one").text()] == ["one\n"]
+            seen: list[str] = []
+
+            async def on_stdout(text: str) -> None:
+                await asyncio.sleep(0)
+                seen.append(text)
+
+            errors_seen: list[str] = []
+            code = "import sys; print('x'); print('y', file=sys.stderr)"
+            result = await s.run(code, on_stdout=on_stdout, on_stderr=errors_seen.append)
+            assert "".join(seen) == "x\n" == result.stdout and "".join(errors_seen) == "y\n"
+
+    run(main())
+
+
+def test_many_at_once_overlap(server: SdkServer) -> None:
+    """Four sandboxes wait for each other inside their runs: that ends only if all run at the same time."""
+
+    async def main() -> None:
+        async with AsyncClient() as client:
+            boxes = [AsyncSandbox(client=client, memory="64Mi") for _ in range(4)]
+            try:
+                await asyncio.gather(*(box.start() for box in boxes))
+                wait = (
+                    "import os, time\nopen('in', 'w').close()\n"
+                    "while not os.path.exists('go'): time.sleep(.01)\n'done'"
+                )
+
+                async def release() -> None:
+                    for box in boxes:
+                        while not await box.files.exists("in"):
+                            await asyncio.sleep(0.02)
+                    for box in boxes:
+                        await box.files.write("go", b"")
+
+                results = await asyncio.gather(*(box.run(wait) for box in boxes), release())
+                assert [r.value for r in results if r is not None] == ["done"] * 4
+            finally:
+                for box in boxes:
+                    await box.close()
+
+    run(main())
+
+
+def test_tasks_that_come_first_together_make_one_session(server: SdkServer) -> None:
+    async def main() -> None:
+        s = AsyncSandbox()
+        try:
+            await asyncio.gather(*(s.run("n = globals().get('n', 0) + 1") for _ in range(8)))
+            assert (await s.run("n")).value == 8
+            async with AsyncClient() as client:
+                assert len([x for x in await client.list_sessions(status="running")]) == 1
+        finally:
+            await s.close()
+
+    run(main())
+
+
+def test_one_object_in_two_event_loops(server: SdkServer) -> None:
+    s = AsyncSandbox()
+
+    async def first() -> None:
+        await s.run("x = 1")
+
+    async def second() -> None:
+        assert (await s.run("x")).value == 1
+        await s.close()
+
+    run(first())
+    run(second())
+
+
+def test_cancelling_the_wait_leaves_the_sandbox_usable(server: SdkServer) -> None:
+    async def main() -> None:
+        async with AsyncSandbox() as s:
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(s.run("import time; time.sleep(30)"), 0.5)
+            await s.interrupt()
+            assert (await s.run("1")).value == 1
+
+    run(main())
+
+
+def test_owner_rule_and_errors(server: SdkServer) -> None:
+    async def main() -> None:
+        async with AsyncSandbox() as maker:
+            async with await AsyncSandbox.attach(maker.id) as guest:
+                with pytest.raises(errors.NotOwnerError):
+                    await guest.terminate()
+            assert (await maker.run("1")).value == 1
+            await maker.terminate()
+            with pytest.raises(errors.SessionEndedError):
+                await AsyncSandbox.attach(maker.id)
+        with pytest.raises(errors.TemplateNotFoundError):
+            async with AsyncSandbox("no-such-template"):
+                pass
+
+    run(main())
+
+
+def test_unclosed_is_warned_about(server: SdkServer) -> None:
+    async def main() -> str:
+        s = AsyncSandbox()
+        await s.start()
+        return s.id
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        session = run(main())
+        gc.collect()
+    assert any(
+        issubclass(w.category, ResourceWarning) and session in str(w.message) for w in caught
+    )
+
+    async def tidy() -> None:
+        async with AsyncClient() as client:
+            await client.terminate_session(session)
+
+    run(tidy())
