@@ -37,12 +37,13 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "store": BELOW_BACKEND,
     "core": BELOW_CORE - {"http"} | {"husk"},
     "service": {"base", "box", "config", "core", "husk", "store", "wire"},
-    "api": BELOW_API | {"config", "service"},
+    "api": BELOW_API | {"agents", "config", "service"},
     "mcp": BELOW_API,
-    "agents": BELOW_API,
+    "agents": {"base", "config"},
     "daemon": BELOW_API | {"api", "config", "mcp", "agents", "service"},
-    "cli": {"base", "config", "core", "husk", "supervisor"},
-    "supervisor": {"base", "config", "daemon", "wire"},
+    "cli": {"base", "config", "core", "husk", "limited", "supervisor"},
+    "limited": {"base", "box"},
+    "supervisor": {"base", "config", "daemon", "limited", "wire"},
     # Privileged, and inside the box: nothing that parses, nothing that serves.
     "launcher": {"base", "box", "wire"},
     "runner": {"base", "box", "wire"},
@@ -78,6 +79,10 @@ NO_CLOEXEC = {
 }
 NEEDS_CLOEXEC = ["socket", "socketpair", "accept4", "pipe2", "epoll_create1", "eventfd"]
 NEEDS_CLOEXEC += ["timerfd_create", "signalfd", "memfd_create", "inotify_init1"]
+
+# What modules of the SDK may import when they are imported themselves.
+MAY_IMPORT = {*sys.stdlib_module_names, "husk", "rayai", "httpx", "cloudpickle"}
+TOP_IMPORT = re.compile(r"(?:import|from) ([A-Za-z_]\w*)")
 
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.~>)}$*-])/(?:root|work)/[\w.]")
@@ -236,6 +241,17 @@ def check_c_text(source: Source) -> Iterator[Finding]:
         yield Finding(1, "a header needs #pragma once")
 
 
+def check_python_imports(source: Source) -> Iterator[Finding]:
+    """Importing our packages must cost nothing: frameworks are imported by the functions that need them."""
+    if not source.name.startswith(("sdk/python/husk/", "sdk/python/rayai/")):
+        return
+    for number, line in enumerate(source.lines, 1):
+        if (match := TOP_IMPORT.match(line)) and match.group(1) not in MAY_IMPORT:
+            yield Finding(
+                number, f"{match.group(1)} is imported with the module; do it in a function"
+            )
+
+
 def check_any_text(source: Source) -> Iterator[Finding]:
     for number, line in enumerate(source.lines, 1):
         if match := UNFINISHED.search(line):
@@ -252,6 +268,7 @@ RULES: list[Callable[[Source], Iterator[Finding]]] = [
     check_banned,
     check_cloexec,
     check_c_text,
+    check_python_imports,
     check_any_text,
 ]
 

@@ -21,7 +21,7 @@ from openapi_schema import ContractError, check_request_schema, check_value, res
 Json = dict[str, Any]
 
 METHODS = ("get", "post", "put", "delete")
-DIALECTS = ("common", "v1", "run", "workspace_se")
+DIALECTS = ("common", "v1", "run", "workspace_se", "agents")
 PARAMETERS_MAX = 4  # API_PATH_PARAMS_MAX in src/api/route.h
 JSON_TYPE = "application/json"
 SUMMARY_MAX = 90

@@ -120,9 +120,11 @@ void call_wake(struct api_call *call)
 
 void call_pause(struct api_call *call)
 {
+    struct fiber *before = call->waiting; /* set for good by call_watch() */
+
     call->waiting = fiber_self();
     (void)fiber_poll(NULL, 0, -1);
-    call->waiting = NULL;
+    call->waiting = before;
 }
 
 static void tell_gone(struct api_call *call)
@@ -151,7 +153,11 @@ static void on_done(void *user, enum http_end how)
 
 static void on_hangup(void *user, struct http_request *req)
 {
-    tell_gone(user);
+    struct api_call *call = user;
+
+    call->is_hung_up = true;
+    tell_gone(call);
+    call_wake(call);
 }
 
 static void on_drain(void *user, struct http_request *req)
@@ -240,6 +246,7 @@ static void call_main(void *user)
     if (is_request_valid(call)) {
         api_handlers[call->op](call);
     }
+    call->waiting = NULL; /* this fiber ends */
     call_finish(call);
     call_unref(call);
 }
@@ -271,6 +278,24 @@ static void refuse_method(struct api_call *call)
     call_refuse(call, 405, "the address does not have this method");
 }
 
+/* What the contract has comes first. */
+static enum api_found find_route(struct api_call *call, const char *path)
+{
+    const struct api *api = call->api;
+    const char *method = http_method_name(http_method(call->req));
+    enum api_found found = api_route_match(method, path, strlen(path), &call->match);
+
+    if (found != API_FOUND && api->more_routes != NULL) {
+        struct api_match more = {0};
+        enum api_found also = api->more_routes(api->agents, method, path, &more);
+        if (also != API_NOT_FOUND) {
+            call->match = more;
+            return also;
+        }
+    }
+    return found;
+}
+
 void api_on_request(void *user, struct http_request *req)
 {
     struct api_call *call = call_new(user, req);
@@ -281,7 +306,7 @@ void api_on_request(void *user, struct http_request *req)
         return;
     }
     call->dialect = api_dialect_of(path);
-    switch (api_route_match(http_method_name(http_method(req)), path, strlen(path), &call->match)) {
+    switch (find_route(call, path)) {
     case API_NOT_FOUND:
         call_refuse(call, 404, "there is nothing at this address");
         return;
@@ -304,80 +329,24 @@ void api_on_request(void *user, struct http_request *req)
     }
 }
 
-/* ---- what a handler can ask ---- */
-
-struct service *call_service(const struct api_call *call)
-{
-    return call->api->service;
-}
-
-const struct api_op_info *call_op(const struct api_call *call)
-{
-    return call->info;
-}
-
-const struct http_peer *call_peer(const struct api_call *call)
-{
-    return &call->peer;
-}
-
-bool call_is_head(const struct api_call *call)
-{
-    return call->match.is_head;
-}
-
-const char *call_request_id(const struct api_call *call)
-{
-    return call->request_id;
-}
-
-const char *call_header(const struct api_call *call, const char *name)
-{
-    return call->req != NULL ? http_header(call->req, name) : NULL;
-}
-
-json_t *call_params(const struct api_call *call)
-{
-    return call->params;
-}
-
-json_t *call_body(const struct api_call *call)
-{
-    return call->body;
-}
-
-const char *call_text(const struct api_call *call, const char *name)
-{
-    return json_string_value(json_object_get(call->params, name));
-}
-
-int64_t call_int(const struct api_call *call, const char *name, int64_t fallback)
-{
-    const json_t *value = json_object_get(call->params, name);
-
-    return json_is_integer(value) ? json_integer_value(value) : fallback;
-}
-
-bool call_bool(const struct api_call *call, const char *name, bool fallback)
-{
-    const json_t *value = json_object_get(call->params, name);
-
-    return json_is_boolean(value) ? json_is_true(value) : fallback;
-}
-
-json_t *call_bytes_json(const char *data, size_t len)
-{
-    return api_text_json(data, len);
-}
-
-struct http_request *call_request(struct api_call *call)
-{
-    return call->req;
-}
+/* ---- is the client still there? ---- */
 
 bool call_is_gone(const struct api_call *call)
 {
     return call->is_gone;
+}
+
+void call_watch(struct api_call *call)
+{
+    call->waiting = fiber_self();
+    if (call->req != NULL) {
+        http_on_hangup(call->req, on_hangup);
+    }
+}
+
+bool call_has_left(const struct api_call *call)
+{
+    return call->is_hung_up || call->req == NULL;
 }
 
 int call_gone_fd(struct api_call *call)

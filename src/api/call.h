@@ -19,6 +19,7 @@
 #include "http/request.h"
 #include "service/service.h"
 
+struct agents;
 struct api_call;
 
 struct service *call_service(const struct api_call *call);
@@ -86,6 +87,9 @@ void call_sse_begin(struct api_call *call);
 int call_sse_event(struct api_call *call, const char *id, const char *name, const json_t *data);
 
 bool call_is_gone(const struct api_call *call);
+/* From now on whatever happens to the client wakes the handler's fiber; call_has_left(): it has hung up or is gone. */
+void call_watch(struct api_call *call);
+bool call_has_left(const struct api_call *call);
 /*
  * Readable once the client has hung up or is gone: for cancel_fd of a run that nobody else waits for. Owned by the call; -1
  * when there is none to be had.
@@ -112,6 +116,8 @@ struct api *api_open(const struct api_options *options);
 void api_close(struct api *api);
 /* For /metrics; NULL: forget it. */
 void api_set_server(struct api *api, const struct http_server *server);
+/* Served agents; before the first request. NULL: none are. */
+void api_set_agents(struct api *api, struct agents *agents);
 void api_on_request(void *user, struct http_request *req);
 size_t api_error_body(void *user, const struct http_request *req, int status, const char *why,
                       char *dst, size_t size);

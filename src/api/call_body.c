@@ -133,7 +133,7 @@ static int refuse_json(struct api_call *call, const struct err *e, struct api_vi
     char detail[API_DETAIL_MAX];
 
     (void)str_format(detail, sizeof(detail), "the body is not JSON: %s", e->msg);
-    if (call->dialect == API_RUN || call->dialect == API_WORKSPACE_SE) {
+    if (api_is_fastapi(call->dialect)) {
         api_violation_add(v, "body", NULL, "json_invalid", detail);
         return 0; /* told together with the others */
     }

@@ -27,6 +27,10 @@ struct api {
     const struct config *config;
     struct uv_loop_s *loop;
     const struct http_server *server;
+    struct agents *agents; /* NULL: none are served */
+    /* Asked when the contract has no route for a request; which operation does it is in *ret. NULL: the contract is all. */
+    enum api_found (*more_routes)(struct agents *agents, const char *method, const char *path,
+                                  struct api_match *ret);
     EVP_MD *sha256;
     EVP_MD_CTX *digest;
     uint64_t start_ns;
@@ -56,6 +60,7 @@ struct api_call {
     char request_id[API_REQUEST_ID_SIZE];
 
     bool is_gone;     /* the request ended without (all of) an answer */
+    bool is_hung_up;  /* the client sends nothing more */
     bool is_answered; /* begun at least */
     bool is_open;     /* call_begin() without call_end() */
     bool

@@ -179,7 +179,7 @@ void call_reply_invalid(struct api_call *call, const struct api_violations *v)
 {
     char detail[2048];
 
-    if (call->dialect == API_RUN || call->dialect == API_WORKSPACE_SE) {
+    if (api_is_fastapi(call->dialect)) {
         call_reply_json(call, 422, api_violations_json(v));
         return;
     }

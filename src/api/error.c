@@ -104,6 +104,11 @@ const char *api_error_code(enum api_dialect dialect, int status)
     return status < 500 ? "Sandbox.InvalidParameter" : "Sandbox.InternalError";
 }
 
+bool api_is_fastapi(enum api_dialect dialect)
+{
+    return dialect == API_RUN || dialect == API_WORKSPACE_SE || dialect == API_AGENTS;
+}
+
 int api_error_status(enum api_dialect dialect, int status)
 {
     return dialect == API_WORKSPACE_SE && status == 429 ? 503 : status;
@@ -242,6 +247,9 @@ enum api_dialect api_dialect_of(const char *target)
     if (str_starts(target, "/workspace/se/")) {
         return API_WORKSPACE_SE;
     }
+    if (str_starts(target, "/agents")) {
+        return API_AGENTS;
+    }
     return str_starts(target, "/api/v1/") ? API_V1 : API_COMMON;
 }
 
@@ -284,6 +292,8 @@ json_t *api_error_json(enum api_dialect dialect, const struct api_error *error,
     switch (dialect) {
     case API_RUN:
         return json_pack("{s:o}", "error", text);
+    case API_AGENTS:
+        return json_pack("{s:o}", "detail", text);
     case API_WORKSPACE_SE:
         return json_pack("{s:{s:s, s:s, s:o, s:s}}", "detail", "error_code", code, "description",
                          description, "error_detail", text, "solution", solution);

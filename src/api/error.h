@@ -35,6 +35,9 @@ const struct api_error_row *api_error_find(const char *code); /* NULL: no such c
 /* The code for a status: what the dialect says when nobody knows more. */
 const char *api_error_code(enum api_dialect dialect, int status);
 
+/* Dialects whose originals stand on FastAPI: 422 with a list for everything that is wrong in a request. */
+bool api_is_fastapi(enum api_dialect dialect);
+
 /* The original Runtime knows fewer statuses than we do. */
 int api_error_status(enum api_dialect dialect, int status);
 

@@ -8,34 +8,6 @@
 #include "api/schema.h"
 #include "base/str.h"
 
-/* Brackets outside strings. What is no JSON at all is left to jansson to say. */
-static bool is_too_deep(const char *data, size_t len)
-{
-    unsigned depth = 0;
-    bool in_string = false;
-
-    for (size_t i = 0; i < len; i++) {
-        char c = data[i];
-
-        if (in_string) {
-            if (c == '\\') {
-                i++;
-            }
-            in_string = c != '"';
-        } else if (c == '"') {
-            in_string = true;
-        } else if (c == '[' || c == '{') {
-            depth++;
-            if (depth > API_JSON_DEPTH_MAX) {
-                return true;
-            }
-        } else if ((c == ']' || c == '}') && depth > 0) {
-            depth--;
-        }
-    }
-    return false;
-}
-
 json_t *api_json_parse(const char *data, size_t len, struct err *e)
 {
     json_error_t why;
@@ -49,7 +21,7 @@ json_t *api_json_parse(const char *data, size_t len, struct err *e)
         err_set(e, ERR_INVALID, "the body is not JSON: a NUL at byte %zu", (size_t)(nul - data));
         return NULL;
     }
-    if (is_too_deep(data, len)) {
+    if (str_nests_deeper(data, len, API_JSON_DEPTH_MAX)) {
         err_set(e, ERR_INVALID, "the body has more than %d levels", API_JSON_DEPTH_MAX);
         return NULL;
     }

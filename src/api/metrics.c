@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "agents/agents.h"
 #include "api/call_impl.h"
 #include "api/tables.h"
 #include "base/clock.h"
@@ -219,6 +220,36 @@ static void put_answers(struct page *p, const struct api *api)
     }
 }
 
+static void put_agents(struct page *p, struct agents *agents)
+{
+    static const struct {
+        const char *name;
+        const char *type;
+        const char *help;
+    } rows[] = {
+        {"husk_agent_ready", "gauge", "Workers that are ready."},
+        {"husk_agent_in_flight", "gauge", "Requests that workers have."},
+        {"husk_agent_queued", "gauge", "Requests that wait for a worker."},
+        {"husk_agent_requests_total", "counter", "Requests to the agent."},
+        {"husk_agent_errors_total", "counter", "Of these, failed by the agent or its worker."},
+        {"husk_agent_restarts_total", "counter", "Workers that were replaced."},
+    };
+    size_t n = agents != NULL ? agents_plan_of(agents)->n_agents : 0;
+
+    for (size_t row = 0; row < ARRAY_LEN(rows) && n > 0; row++) {
+        head(p, rows[row].name, rows[row].type, rows[row].help);
+        for (size_t i = 0; i < n; i++) {
+            struct agent *agent = agents_at(agents, i);
+            struct agent_figures f;
+            agent_figures(agent, &f);
+            const uint64_t values[ARRAY_LEN(rows)] = {f.ready,    f.in_flight, f.queued,
+                                                      f.requests, f.errors,    f.restarts};
+            PUT(p, "%s{agent=\"%s\"} %" PRIu64 "\n", rows[row].name, agent_plan_of(agent)->name,
+                values[row]);
+        }
+    }
+}
+
 void api_metrics(struct api_call *call)
 {
     struct page p = {.text = BUF_INIT(TEXT_MAX), .ok = true};
@@ -235,6 +266,7 @@ void api_metrics(struct api_call *call)
     put_store(&p, service);
     put_http(&p, call->api->server);
     put_answers(&p, call->api);
+    put_agents(&p, call->api->agents);
     if (p.ok) {
         call_reply_text(call, 200, "text/plain; version=0.0.4; charset=utf-8", p.text.data,
                         p.text.len);

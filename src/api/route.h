@@ -58,7 +58,7 @@ void api_allow_text(uint8_t allow, char ret[static API_ALLOW_MAX]);
 struct api_field;
 struct api_schema;
 
-enum api_dialect { API_COMMON, API_V1, API_RUN, API_WORKSPACE_SE };
+enum api_dialect { API_COMMON, API_V1, API_RUN, API_WORKSPACE_SE, API_AGENTS };
 
 enum api_body { API_BODY_NONE, API_BODY_JSON, API_BODY_MULTIPART, API_BODY_RAW };
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* husk up: starts the server and keeps it running; husk down: ends it. */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
@@ -11,18 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/log.h"
-#include "base/str.h"
 #include "cli/commands.h"
-#include "cli/config_options.h"
+#include "cli/serving.h"
 #include "cli/term.h"
-#include "core/paths.h"
-#include "supervisor/supervisor.h"
 
 struct up_options {
     struct config_options settings;
@@ -65,13 +57,9 @@ const struct option_table down_table = {
 
 /* ---- up ---- */
 
-struct starting {
-    const struct config *config;
-    int report; /* detached: where the waiting parent hears of it; else -1 */
-};
-
-static void greet(const struct config *c)
+static void greet(const struct serving *s)
 {
+    const struct config *c = s->config;
     const char *address = c->listen.n > 0 ? c->listen.items[0] : NULL;
 
     if (address == NULL) {
@@ -87,96 +75,6 @@ static void greet(const struct config *c)
         }
     }
     fflush(stdout);
-}
-
-static void on_ready(void *user)
-{
-    struct starting *s = user;
-
-    if (s->report >= 0) {
-        (void)!write(s->report, "", 1);
-        fd_close(&s->report);
-    } else {
-        greet(s->config);
-        puts("Ctrl-C stops it.");
-        fflush(stdout);
-    }
-}
-
-static int supervise(struct starting *s)
-{
-    char launcher[PATH_MAX];
-    char daemon[PATH_MAX];
-    struct supervisor_options options = {.config = s->config,
-                                         .launcher = launcher,
-                                         .daemon = daemon,
-                                         .on_ready = on_ready,
-                                         .user = s};
-    struct err e = {0};
-
-    if (paths_launcher(launcher, sizeof(launcher), &e) < 0 ||
-        paths_daemon(daemon, sizeof(daemon), &e) < 0 || supervisor_run(&options, &e) < 0) {
-        term_say(PROGRAM, "%s", e.msg);
-        return EXIT_HUSK;
-    }
-    return 0;
-}
-
-/* The child goes on in a session of its own; its last words and its log go to DATA/husk.log. */
-static int detach(struct starting *s)
-{
-    char path[PATH_MAX];
-    int report[2];
-    char byte;
-
-    if (pipe2(report, O_CLOEXEC) < 0) {
-        term_say(PROGRAM, "pipe: %s", strerror(errno));
-        return EXIT_HUSK;
-    }
-    pid_t pid = fork();
-    if (pid == 0) {
-        fd_close(&report[0]);
-        s->report = report[1];
-        setsid();
-        int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        (void)dup2(null, STDIN_FILENO);
-        if (str_format(path, sizeof(path), "%s/husk.log", s->config->data) == 0) {
-            struct err ignored;
-            (void)place_prepare(s->config, &ignored); /* if not, starting says why */
-            int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);
-            if (log >= 0) {
-                (void)dup2(log, STDOUT_FILENO);
-                (void)dup2(log, STDERR_FILENO);
-            }
-        }
-        _exit(supervise(s));
-    }
-    fd_close(&report[1]);
-    bool ready = pid > 0 && read(report[0], &byte, 1) == 1;
-    fd_close(&report[0]);
-    if (!ready) {
-        if (pid > 0) {
-            (void)waitpid(pid, NULL, 0);
-        }
-        term_say(PROGRAM, "the server could not start: see %s/husk.log", s->config->data);
-        return EXIT_HUSK;
-    }
-    greet(s->config);
-    puts("`husk down` stops it.");
-    return 0;
-}
-
-static int load(const struct up_options *o, struct config *c)
-{
-    AUTO(config_report_release) struct config_report report = {0};
-    struct err e = {0};
-
-    int r = config_options_load(&o->settings, c, &report, &e);
-    config_options_say(&report);
-    if (r < 0 && report.n_errors == 0) {
-        term_say(PROGRAM, "%s", e.msg);
-    }
-    return r;
 }
 
 static int parse(const struct option_table *table, const char *name, int argc, char **argv,
@@ -195,32 +93,6 @@ static int parse(const struct option_table *table, const char *name, int argc, c
     return 0;
 }
 
-static bool is_loopback(const struct sockaddr_storage *a)
-{
-    if (a->ss_family == AF_INET) {
-        return (ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24) == 127;
-    }
-    return a->ss_family == AF_INET6 &&
-           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
-}
-
-static void warn_about_addresses(const struct config *c)
-{
-    struct sockaddr_storage address;
-    struct err ignored;
-    socklen_t len;
-
-    for (size_t i = 0; i < c->listen.n; i++) {
-        if (config_address(c->listen.items[i], &address, &len, &ignored) == 0 &&
-            !is_loopback(&address)) {
-            term_say(PROGRAM,
-                     "warning: %s can be reached from other machines, and there is no "
-                     "authentication: put a proxy that has some in front of it",
-                     c->listen.items[i]);
-        }
-    }
-}
-
 int cmd_up(int argc, char **argv)
 {
     struct up_options o = {0};
@@ -229,14 +101,11 @@ int cmd_up(int argc, char **argv)
     int r = parse(&up_table, "up", argc, argv, &o);
     if (r == 0 && o.help) {
         options_print_help(&up_table, stdout);
-    } else if (r == 0 && load(&o, &c) < 0) {
+    } else if (r == 0 && serving_load(&o.settings, &c) < 0) {
         r = EXIT_HUSK;
     } else if (r == 0) {
-        struct starting s = {.config = &c, .report = -1};
-        log_set_level((enum log_level)c.log_level);
-        log_set_json(c.log_format == CONFIG_LOG_JSON);
-        warn_about_addresses(&c);
-        r = o.detach ? detach(&s) : supervise(&s);
+        struct serving s = {.config = &c, .greet = greet, .stop_hint = "`husk down` stops it."};
+        r = serving_run(&s, o.detach != 0);
     }
     config_options_release(&o.settings);
     return r;
@@ -277,7 +146,7 @@ int cmd_down(int argc, char **argv)
     if (r == 0 && o.help) {
         options_print_help(&down_table, stdout);
     } else if (r == 0) {
-        r = load(&o, &c) < 0 ? EXIT_HUSK : end(&c);
+        r = serving_load(&o.settings, &c) < 0 ? EXIT_HUSK : end(&c);
     }
     config_options_release(&o.settings);
     return r;

@@ -16,8 +16,8 @@ static const struct option_row rows[] = {
 };
 
 const struct option_table version_table = {
-    .usage = "husk version [--json]\nhusk --version",
-    .about = "Shows the version of husk.",
+    .usage = PROGRAM " version [--json]\n" PROGRAM " --version",
+    .about = "Shows the version.",
     .rows = rows,
     .n_rows = ARRAY_LEN(rows),
     .anywhere = true,
@@ -43,6 +43,6 @@ int cmd_version(int argc, char **argv)
     if (o.json) {
         return print_json(json_pack("{s:s}", "version", husk_version()));
     }
-    printf("husk %s\n", husk_version());
+    printf(PROGRAM " %s\n", husk_version());
     return 0;
 }

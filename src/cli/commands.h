@@ -9,9 +9,8 @@
 #include <jansson.h>
 
 #include "base/err.h"
+#include "cli/flavour.h"
 #include "cli/options.h"
-
-#define PROGRAM "husk"
 
 enum {
     EXIT_INCOMPLETE = 1, /* doctor: a mandatory layer is missing; config: something is wrong */
@@ -26,10 +25,12 @@ struct command {
     const char *about; /* one line */
     const struct option_table *options;
     int (*run)(int argc, char **argv);
+    bool uncounted; /* analytics, if somebody turned them on, leave it out */
 };
 
 extern const struct option_table run_table, doctor_table, template_table, config_table,
-    version_table, up_table, down_table;
+    version_table, up_table, down_table, init_table, create_agent_table, create_mcp_table,
+    agents_table, analytics_table, limited_table;
 
 int cmd_run(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
@@ -38,6 +39,15 @@ int cmd_config(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_up(int argc, char **argv);
 int cmd_down(int argc, char **argv);
+int cmd_init(int argc, char **argv);
+int cmd_create_agent(int argc, char **argv);
+int cmd_create_mcp(int argc, char **argv);
+int cmd_agents(int argc, char **argv);
+int cmd_analytics(int argc, char **argv);
+int cmd_limited(int argc, char **argv);
+
+/* `husk agents up`, `rayai up`, `rayai mcp up`; command is what the user typed. */
+int agents_up(const char *command, bool only_servers, int argc, char **argv);
 
 /* One line about what cannot be done, with where to look if an option is wrong; returns EXIT_HUSK. */
 int usage_error(const char *command, const struct err *e);

@@ -38,7 +38,7 @@ struct config_list {
 #define CONFIG_FIELD_HOSTS(key) struct config_list key;     /* lower case, no port */
 #define CONFIG_FIELD_ORIGINS(key) struct config_list key;   /* lower case */
 #define CONFIG_FIELD_NAMES(key) struct config_list key;
-#define CONFIG_FIELD_PATH(key) char *key;    /* owned, absolute, never NULL */
+#define CONFIG_FIELD_PATH(key) char *key;    /* owned, absolute, never NULL; "" if so by default */
 #define CONFIG_FIELD_ACCOUNT(key) char *key; /* owned, never NULL; "": do not switch */
 #define CONFIG_FIELD_MODE(key) uint64_t key;
 #define CONFIG_FIELD_COUNT(key) uint64_t key;

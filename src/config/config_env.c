@@ -8,9 +8,11 @@
 
 /* Variables with our prefix that are no settings. */
 static const char *const known[] = {
+    "HUSK_BIN",          /* Python SDK: where the programs are */
     "HUSK_BIN_DIR",      /* tests: where the programs are */
     "HUSK_BUILD",        /* tests and benchmarks: the build folder */
     "HUSK_CONFIG",       /* the configuration file */
+    "HUSK_ENGINE",       /* Python SDK: where tools run */
     "HUSK_LAUNCHER",     /* path of husk-launcher */
     "HUSK_LIB_DIR",      /* what programs are made of at run time */
     "HUSK_TEMPLATE_DIR", /* further templates */
@@ -48,7 +50,9 @@ static bool is_known(const char *name)
             return true;
         }
     }
-    return str_starts(name, "HUSK_TEST_");
+    /* Of tests, and of the Python SDK: served agents and tools. */
+    return str_starts(name, "HUSK_TEST_") || str_starts(name, "HUSK_AGENT_") ||
+           str_starts(name, "HUSK_TOOL_");
 }
 
 static void warn_of(struct config_loader *l, const char *name)

@@ -47,6 +47,9 @@ int config_text_path(char **field, const struct config_row *row, const char *val
     char here[PATH_MAX];
     char whole[2 * PATH_MAX];
 
+    if (value[0] == '\0' && row->fallback != NULL && row->fallback[0] == '\0') {
+        return config_text_set(field, "", e); /* one that need not be there */
+    }
     if (value[0] == '\0' || (value[0] != '/' && source == CONFIG_FROM_FILE)) {
         return err_set(e, ERR_INVALID, "'%s' is not an absolute path such as /srv/husk",
                        config_quote(value, shown));

@@ -24,10 +24,13 @@
 #include "daemon/confine.h"
 #include "daemon/loop.h"
 #include "daemon/supervisor_msg.h"
+#include "daemon/workers.h"
 #include "http/server.h"
 #include "service/service.h"
 
 enum { EXIT_NO_START = 1, EXIT_NO_LAUNCHER = 3 };
+
+#define WORKERS_END_MS 3000 /* their requests are over by then */
 
 static struct daemon {
     int argc;
@@ -40,6 +43,7 @@ static struct daemon {
     uv_poll_t supervisor;
     struct service *service;
     struct api *api;
+    struct agents *agents; /* NULL: none are served */
     struct http_server *http;
     const char **hosts;
     int exit_code;
@@ -84,6 +88,9 @@ static int configure(void)
 static void save(void *user)
 {
     (void)user;
+    if (d.agents != NULL) {
+        agents_end(d.agents, WORKERS_END_MS);
+    }
     service_save(d.service);
     uv_stop(&d.loop);
 }
@@ -103,6 +110,9 @@ static void drain(int exit_code)
     }
     d.draining = true;
     d.exit_code = exit_code;
+    if (d.agents != NULL) {
+        agents_stop(d.agents);
+    }
     http_server_drain(d.http, (unsigned)d.config.drain_timeout_ms, on_drained, NULL);
 }
 
@@ -116,14 +126,11 @@ static void on_signal(uv_signal_t *h, int signum)
     drain(0);
 }
 
-/* Its end of file: without a supervisor nobody would start us again, and the launcher is about to end. */
+/* News of workers; or its end of file: without a supervisor nobody would start us again, and the launcher is about to end. */
 static void on_supervisor(uv_poll_t *h, int status, int events)
 {
-    char byte;
-
     (void)events;
-    ssize_t n = recv(SUPERVISOR_FD, &byte, 1, MSG_DONTWAIT);
-    if (status < 0 || n == 0 || (n < 0 && errno != EAGAIN)) {
+    if (!workers_take_messages() || status < 0) {
         uv_poll_stop(h);
         drain(0);
     }
@@ -285,6 +292,10 @@ static int serve(int launcher, struct fd_set_msg *listeners, struct err *e)
     }
     service_warm(d.service, "pyrunner", &run_default, d.config.pool_min);
     service_warm(d.service, "python", &se_default, d.config.se_pool);
+    if (workers_open(&d.loop, &d.agents, e) < 0) {
+        return -1;
+    }
+    api_set_agents(d.api, d.agents);
     if (open_http(listeners, e) < 0 || loop_serve_fibers(&d.loop, e) < 0 || watch(e) < 0) {
         return -1;
     }
@@ -305,7 +316,8 @@ int main(int argc, char **argv)
     if (configure() != 0) {
         return EXIT_NO_START;
     }
-    if (take_start(&launcher, &listeners, &e) < 0 || confine_self(d.config.data, &e) < 0) {
+    if (take_start(&launcher, &listeners, &e) < 0 || workers_load(d.config.agents_plan, &e) < 0 ||
+        confine_self(d.config.data, &e) < 0) {
         return fail(&e);
     }
     if (serve(launcher, &listeners, &e) < 0) {

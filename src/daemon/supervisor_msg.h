@@ -16,3 +16,27 @@ struct supervisor_start {
 struct supervisor_ready {
     uint32_t pid;
 };
+
+/*
+ * After that, both ways: workers of served agents. The daemon names an agent by its index in the plan (config/agents_plan.h) and
+ * a worker by a number that it has not used before; what is run for that index is the supervisor's business alone.
+ */
+enum supervisor_worker_kind {
+    /* from the daemon */
+    WORKER_START = 1, /* agent, worker */
+    WORKER_KILL,      /* worker; status: the signal, SIGTERM or SIGKILL */
+    /* to the daemon */
+    WORKER_STARTED, /* worker; one descriptor: its socket */
+    WORKER_FAILED,  /* worker; status: the errno; it never ran */
+    WORKER_EXITED,  /* worker; status: as of wait(); flags */
+};
+
+enum supervisor_worker_flags { WORKER_OUT_OF_MEMORY = 1 };
+
+struct supervisor_worker {
+    uint32_t kind;
+    uint32_t agent;
+    uint32_t worker;
+    int32_t status;
+    uint32_t flags;
+};

@@ -24,6 +24,7 @@
 #include <time.h>
 
 #include "base/attr.h"
+#include "base/buf.h"
 #include "http/head.h"
 
 #define HTTP_LENGTH_UNKNOWN UINT64_MAX
@@ -169,6 +170,9 @@ struct http_event {
     const char *data; /* may hold line ends: each line becomes a "data" line */
     size_t len;
 };
+
+/* The event as it is sent, added to *b: for answers that are streams of events but end like any other. */
+int http_sse_text(struct buf *b, const struct http_event *event);
 
 /* Sends the head. A comment goes out by itself whenever the stream was quiet for 15 s. */
 void http_sse_begin(struct http_request *req);

@@ -46,19 +46,22 @@ static int add_data(struct buf *b, const char *data, size_t len)
     return r;
 }
 
+int http_sse_text(struct buf *b, const struct http_event *event)
+{
+    if (!is_one_line(event->id) || !is_one_line(event->name)) {
+        return -1;
+    }
+    bool ok = (event->id == NULL || buf_printf(b, "id: %s\n", event->id) == 0) &&
+              (event->name == NULL || buf_printf(b, "event: %s\n", event->name) == 0) &&
+              add_data(b, event->data, event->len) == 0 && buf_add(b, "\n", 1) == 0;
+    return ok ? 0 : -1;
+}
+
 int http_sse_event(struct http_request *req, const struct http_event *event)
 {
     AUTO_BUF struct buf b = BUF_INIT(EVENT_MAX);
 
-    if (!is_one_line(event->id) || !is_one_line(event->name)) {
-        return -1;
-    }
-    if ((event->id != NULL && buf_printf(&b, "id: %s\n", event->id) < 0) ||
-        (event->name != NULL && buf_printf(&b, "event: %s\n", event->name) < 0) ||
-        add_data(&b, event->data, event->len) < 0 || buf_add(&b, "\n", 1) < 0) {
-        return -1;
-    }
-    return http_write(req, b.data, b.len);
+    return http_sse_text(&b, event) < 0 ? -1 : http_write(req, b.data, b.len);
 }
 
 int http_sse_retry(struct http_request *req, unsigned ms)

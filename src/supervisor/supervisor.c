@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +21,10 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "daemon/supervisor_msg.h"
+#include "supervisor/child.h"
+#include "supervisor/workers.h"
 #include "wire/launcher_msg.h"
 
-#define ARGS_MAX (2 * CONFIG_KEYS + 4)
 #define QUICK_DEATH_MS 10000 /* one that dies sooner is started again more slowly each time */
 #define PAUSE_MAX_MS 5000
 #define END_EXTRA_MS 5000 /* beyond the drain time */
@@ -33,9 +33,7 @@
 
 struct supervisor {
     const struct supervisor_options *o;
-    uid_t uid; /* of the daemon */
-    gid_t gid;
-    bool switch_account;
+    struct account account; /* of the daemon */
     struct listeners listeners;
     int signals;
     sigset_t old_mask;
@@ -43,6 +41,7 @@ struct supervisor {
     int launcher_socket;
     pid_t daemon;
     int daemon_socket;
+    struct workers *workers;
     uint64_t daemon_started;
     uint64_t start_at; /* when the next daemon is due; 0: one runs */
     unsigned pause_ms;
@@ -51,29 +50,6 @@ struct supervisor {
     bool was_ready;
     bool failed; /* the first daemon could not start */
 };
-
-/* ---- accounts ---- */
-
-static int find_account(struct supervisor *s, struct err *e)
-{
-    const char *name = s->o->config->user;
-
-    s->uid = geteuid();
-    s->gid = getegid();
-    if (geteuid() != 0 || name[0] == '\0') {
-        return 0;
-    }
-    struct passwd pw;
-    struct passwd *found = NULL;
-    char text[4096];
-    if (getpwnam_r(name, &pw, text, sizeof(text), &found) != 0 || found == NULL) {
-        return err_set(e, ERR_INVALID, "there is no account \"%s\" (--user)", name);
-    }
-    s->uid = pw.pw_uid;
-    s->gid = pw.pw_gid;
-    s->switch_account = true;
-    return 0;
-}
 
 /* ---- children ---- */
 
@@ -101,13 +77,16 @@ static void become(const struct supervisor *s, int socket, bool drop, char *cons
     if (dup2(socket, SUPERVISOR_FD) < 0 || close_range(SUPERVISOR_FD + 1, ~0U, 0) < 0) {
         _exit(127);
     }
-    if (drop && s->switch_account &&
-        (setgroups(0, NULL) < 0 || setgid(s->gid) < 0 || setuid(s->uid) < 0)) {
+    if (drop && s->account.switch_to &&
+        (setgroups(0, NULL) < 0 || setgid(s->account.gid) < 0 || setuid(s->account.uid) < 0)) {
         _exit(127);
     }
     setsid(); /* a terminal's Ctrl-C is for us; we tell them */
     sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
-    execv(argv[0], argv);
+    char **environment = daemon_environment();
+    if (environment != NULL) {
+        execve(argv[0], argv, environment);
+    }
     static const char message[] =
         "husk: cannot start a program of its own: is it readable for the daemon's account?\n";
     (void)!write(STDERR_FILENO, message, sizeof(message) - 1);
@@ -130,50 +109,10 @@ static int start_launcher(struct supervisor *s, struct err *e)
     return s->launcher < 0 ? err_sys(e, errno, "start the launcher") : 0;
 }
 
-/*
- * The flags that we were given, and the same file, so that the daemon can read it again; data and socket always, since their defaults
- * depend on who asks.
- */
-static int daemon_args(const struct config *c, struct buf *text, char **argv, struct err *e)
-{
-    size_t offsets[ARGS_MAX];
-    size_t n = 0;
-
-    if (c->file != NULL) {
-        offsets[n++] = text->len;
-        if (buf_printf(text, "--config=%s", c->file) < 0 || buf_add(text, "", 1) < 0) {
-            return err_sys(e, ENOMEM, "arguments");
-        }
-    }
-
-    for (int key = 0; key < CONFIG_KEYS; key++) {
-        AUTO_BUF struct buf value = BUF_INIT((size_t)64 << 10);
-        bool needed =
-            c->origin[key].source == CONFIG_FROM_FLAG || key == CONFIG_data || key == CONFIG_socket;
-        if (!needed || key == CONFIG_user) {
-            continue;
-        }
-        if (config_value_text(c, (enum config_key)key, &value, e) < 0) {
-            return -1;
-        }
-        offsets[n++] = text->len;
-        if (buf_printf(text, "--%s=%s", config_rows[key].flag,
-                       value.data != NULL ? value.data : "") < 0 ||
-            buf_add(text, "", 1) < 0) {
-            return err_sys(e, ENOMEM, "arguments");
-        }
-    }
-    for (size_t i = 0; i < n; i++) {
-        argv[i + 1] = text->data + offsets[i];
-    }
-    argv[n + 1] = NULL;
-    return 0;
-}
-
 /* A new connection to the launcher for a new daemon. */
 static int connect_launcher(struct supervisor *s, int *ret, struct err *e)
 {
-    struct launcher_newcomer newcomer = {.uid = s->uid};
+    struct launcher_newcomer newcomer = {.uid = s->account.uid};
     int theirs = -1;
 
     if (pair(ret, &theirs, e) < 0) {
@@ -201,7 +140,7 @@ static int send_start(struct supervisor *s, int launcher, struct err *e)
 static int start_daemon(struct supervisor *s, struct err *e)
 {
     AUTO_BUF struct buf text = BUF_INIT((size_t)1 << 20);
-    char *argv[ARGS_MAX] = {drop_const(s->o->daemon)};
+    char *argv[DAEMON_ARGS_MAX] = {drop_const(s->o->daemon)};
     int theirs = -1;
 
     if (daemon_args(s->o->config, &text, argv, e) < 0 || pair(&s->daemon_socket, &theirs, e) < 0) {
@@ -234,6 +173,8 @@ static void on_daemon_end(struct supervisor *s, int status)
 
     s->daemon = 0;
     fd_close(&s->daemon_socket);
+    /* It has let them finish if it was told to end; else nobody knows what they were at. */
+    workers_orphan(s->workers, s->stopping && s->kill_at != 0 ? SIGTERM : SIGKILL);
     if (s->stopping) {
         return;
     }
@@ -280,14 +221,24 @@ static void reap(struct supervisor *s)
             on_daemon_end(s, status);
         } else if (pid == s->launcher) {
             on_launcher_end(s, status);
+        } else {
+            (void)workers_reap(s->workers, pid, status);
         }
     }
 }
 
+static void end_now(struct supervisor *s)
+{
+    if (s->daemon > 0) {
+        kill(s->daemon, SIGKILL);
+    }
+    workers_end(s->workers, SIGKILL);
+}
+
 static void stop(struct supervisor *s)
 {
-    if (s->stopping && s->daemon > 0) {
-        kill(s->daemon, SIGKILL); /* asked twice */
+    if (s->stopping) { /* asked twice */
+        end_now(s);
     }
     s->stopping = true;
     s->kill_at = clock_ms() + s->o->config->drain_timeout_ms + END_EXTRA_MS;
@@ -313,17 +264,27 @@ static void take_signals(struct supervisor *s)
     }
 }
 
+static void on_daemon_ready(struct supervisor *s)
+{
+    if (s->o->on_ready != NULL && !s->was_ready) {
+        s->o->on_ready(s->o->user);
+    }
+    s->was_ready = true;
+}
+
 static void hear_daemon(struct supervisor *s)
 {
-    struct supervisor_ready ready;
+    char msg[64];
 
-    ssize_t n = recv(s->daemon_socket, &ready, sizeof(ready), MSG_DONTWAIT);
-    if (n == (ssize_t)sizeof(ready)) {
-        if (s->o->on_ready != NULL && !s->was_ready) {
-            s->o->on_ready(s->o->user);
-        }
-        s->was_ready = true;
-    } else if (n == 0) {
+    /* Without room for descriptors: it has none to give us. */
+    ssize_t n = fd_recv(s->daemon_socket, msg, sizeof(msg), NULL, MSG_DONTWAIT);
+    if (n == (ssize_t)sizeof(struct supervisor_ready)) {
+        on_daemon_ready(s);
+    } else if (n > 0) {
+        workers_hear(s->workers, s->daemon_socket, msg, (size_t)n);
+    } else if (n == -EMSGSIZE || n == -EBADMSG) {
+        log_error("daemon_message_refused", "%s", strerror((int)-n));
+    } else if (n != -EAGAIN && n != -EINTR) {
         fd_close(&s->daemon_socket); /* its end follows */
     }
 }
@@ -340,18 +301,22 @@ static void loop(struct supervisor *s)
 {
     struct err e = {0};
 
-    while (!s->stopping || s->daemon > 0) {
+    while (!s->stopping || s->daemon > 0 || workers_any(s->workers)) {
+        short wanted = workers_owe(s->workers) ? POLLIN | POLLOUT : POLLIN;
         struct pollfd p[] = {{.fd = s->signals, .events = POLLIN},
-                             {.fd = s->daemon_socket, .events = POLLIN}};
+                             {.fd = s->daemon_socket, .events = wanted}};
         (void)poll(p, ARRAY_LEN(p), timeout(s));
         if (p[0].revents != 0) {
             take_signals(s);
         }
-        if (s->daemon_socket >= 0 && p[1].revents != 0) {
+        if (s->daemon_socket >= 0 && (p[1].revents & ~POLLOUT) != 0) {
             hear_daemon(s);
         }
-        if (s->stopping && s->daemon > 0 && s->kill_at != 0 && clock_ms() >= s->kill_at) {
-            kill(s->daemon, SIGKILL);
+        if (s->daemon_socket >= 0) {
+            workers_tell(s->workers, s->daemon_socket);
+        }
+        if (s->stopping && s->kill_at != 0 && clock_ms() >= s->kill_at) {
+            end_now(s);
         }
         if (!s->stopping && s->start_at != 0 && clock_ms() >= s->start_at && s->launcher > 0 &&
             start_daemon(s, &e) < 0) {
@@ -388,15 +353,18 @@ static void end_launcher(struct supervisor *s)
 int supervisor_run(const struct supervisor_options *options, struct err *e)
 {
     struct supervisor s = {.o = options, .signals = -1, .launcher_socket = -1, .daemon_socket = -1};
+    const struct config *c = options->config;
     bool was_left = false;
     int place = -1;
     int r = -1;
 
-    if (find_account(&s, e) == 0 &&
-        (place = place_take(options->config, s.uid, s.gid, &was_left, e)) >= 0 &&
-        listeners_open(options->config, s.uid, s.gid, was_left ? LEFT_PATIENCE_MS : 0, &s.listeners,
-                       e) == 0 &&
-        block_signals(&s, e) == 0 && start_launcher(&s, e) == 0 && start_daemon(&s, e) == 0) {
+    if (account_find(c, &s.account, e) == 0 &&
+        (place = place_take(c, s.account.uid, s.account.gid, &was_left, e)) >= 0 &&
+        listeners_open(c, s.account.uid, s.account.gid, was_left ? LEFT_PATIENCE_MS : 0,
+                       &s.listeners, e) == 0 &&
+        block_signals(&s, e) == 0 &&
+        workers_open(c, options->daemon, &s.old_mask, &s.workers, e) == 0 &&
+        start_launcher(&s, e) == 0 && start_daemon(&s, e) == 0) {
         loop(&s);
         r = s.failed ? err_set(e, ERR_SYSTEM, "the server could not start") : 0;
     }
@@ -404,12 +372,13 @@ int supervisor_run(const struct supervisor_options *options, struct err *e)
         kill(s.daemon, SIGKILL);
         (void)waitpid(s.daemon, NULL, 0);
     }
+    workers_close(s.workers);
     end_launcher(&s);
     if (s.listeners.n > 0) {
-        listeners_close(&s.listeners, options->config);
+        listeners_close(&s.listeners, c);
     }
     if (place >= 0) {
-        place_leave(options->config, place);
+        place_leave(c, place);
     }
     fd_close(&s.daemon_socket);
     if (s.signals >= 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps a launcher and a daemon running: `husk up`.
+ * Keeps a launcher and a daemon running, and the workers of agents that the daemon asks for (workers.h): `husk up`.
  *
  * The supervisor binds the sockets, so that no connection is refused while the daemon is started again, and hands each new daemon a
  * fresh connection to the same launcher, which has kept the boxes. It reads nothing that clients or boxes send.
@@ -21,7 +21,7 @@ struct supervisor_options {
     void *user;
 };
 
-/* Runs until SIGTERM or SIGINT, then ends both. 0, or -1 and why it could not start. */
+/* Runs until SIGTERM or SIGINT, then ends all of them. 0, or -1 and why it could not start. */
 int supervisor_run(const struct supervisor_options *options, struct err *e);
 
 /* listen.c */

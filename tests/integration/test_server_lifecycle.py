@@ -277,3 +277,15 @@ def test_stopping_twice_is_at_once(one: Server) -> None:
     assert time.monotonic() - start < 9, "it waited for the drain time"
     client.join(PATIENCE)
     check_all_gone(tree.everyone, [tree.launcher], "two signals")
+
+
+def test_keys_of_whoever_starts_it_stay_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings reach launcher and daemon, other variables of the shell do not: they may be secrets."""
+    monkeypatch.setenv("MODEL_API_KEY", "not-for-the-daemon")
+    monkeypatch.setenv("TZ", "UTC")
+    with Server.run() as server:
+        tree = wait_tree(server)
+        for pid in (tree.huskd, tree.launcher):
+            variables = Path(f"/proc/{pid}/environ").read_text().split("\0")
+            assert "TZ=UTC" in variables
+            assert not [v for v in variables if "not-for-the-daemon" in v]

@@ -9,7 +9,8 @@
 #include "base/str.h"
 #include "tap.h"
 
-static const enum api_dialect dialects[] = {API_COMMON, API_V1, API_RUN, API_WORKSPACE_SE};
+static const enum api_dialect dialects[] = {API_COMMON, API_V1, API_RUN, API_WORKSPACE_SE,
+                                            API_AGENTS};
 
 /* The error_code of a body, or of what is inside its "detail". */
 static const char *body_text(json_t *body, const char *name)

@@ -201,3 +201,15 @@ TEST(printable_cuts_between_characters)
     str_printable(&none, 0, "a", 1);
     CHECK_INT(none, '#');
 }
+
+TEST(nesting_counts_brackets_outside_strings)
+{
+    CHECK(!str_nests_deeper("", 0, 0));
+    CHECK(!str_nests_deeper("[]", 2, 1));
+    CHECK(str_nests_deeper("[]", 2, 0));
+    CHECK(str_nests_deeper("[{}]", 4, 1));
+    CHECK(!str_nests_deeper("[[],[],{}]", 10, 2));
+    CHECK(!str_nests_deeper("[\"[[[\\\"[[\"]", 11, 1));
+    CHECK(str_nests_deeper("\"a\\\\\"[[", 7, 1));
+    CHECK(!str_nests_deeper("]]]}}[", 6, 1)); /* what closes nothing does not count */
+}

@@ -78,6 +78,15 @@ def test_lint_is_content(name: str, text: str) -> None:
     assert findings(name, HEAD + text) == []
 
 
+def test_lint_keeps_frameworks_out_of_the_sdk() -> None:
+    head = "# SPDX-License-Identifier: Apache-2.0\n# c\n"
+    assert findings("sdk/python/husk/a.py", head + "import os\nfrom husk import b\n") == []
+    assert findings("sdk/python/husk/a.py", head + "def f():\n    import ray\n") == []
+    found = findings("sdk/python/rayai/a.py", head + "import os\nfrom ray.util import x\n")
+    assert found == ["4: ray is imported with the module; do it in a function"]
+    assert findings("sdk/python/examples/a.py", head + "import ray\n") == []
+
+
 def test_lint_wants_licence_and_comment_first() -> None:
     assert len(findings("src/base/a.c", "int x;\n")) == 2
     assert len(findings("tools/a.py", "import os\nimport re\n")) == 2

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What differs between husk and rayai. The commands that both have are compiled once for each; rayai with -DRAYAI.
+ */
+#pragma once
+
+#ifdef RAYAI
+#    define PROGRAM "rayai"
+#    define PACKAGE "rayai" /* what new projects import */
+#    define UP_COMMAND "up" /* serves the agents of a project */
+#    define UP_USAGE                                                                               \
+        "rayai up [PROJECT] [options] [settings of husk up]\n"                                     \
+        "rayai mcp up [PROJECT] [options] [settings of husk up]"
+#    define UP_HOST "0.0.0.0" /* as its users expect; a warning says what that means */
+#else
+#    define PROGRAM "husk"
+#    define PACKAGE "husk"
+#    define UP_COMMAND "agents up"
+#    define UP_USAGE "husk agents up [PROJECT] [options] [settings of husk up]"
+#    define UP_HOST "127.0.0.1"
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Running the server from a command; see serving.h. */
+#include "cli/serving.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "cli/commands.h"
+#include "cli/term.h"
+#include "core/paths.h"
+
+struct starting {
+    const struct serving *serving;
+    const struct config *config;
+    int report; /* detached: where the waiting parent hears of it; else -1 */
+};
+
+static void on_ready(void *user)
+{
+    struct starting *s = user;
+
+    if (s->report >= 0) {
+        (void)!write(s->report, "", 1);
+        fd_close(&s->report);
+    } else {
+        s->serving->greet(s->serving);
+        puts("Ctrl-C stops it.");
+        fflush(stdout);
+    }
+}
+
+static int supervise(struct starting *s)
+{
+    char launcher[PATH_MAX];
+    char daemon[PATH_MAX];
+    struct supervisor_options options = {.config = s->config,
+                                         .launcher = launcher,
+                                         .daemon = daemon,
+                                         .on_ready = on_ready,
+                                         .user = s};
+    struct err e = {0};
+
+    if (paths_launcher(launcher, sizeof(launcher), &e) < 0 ||
+        paths_daemon(daemon, sizeof(daemon), &e) < 0 || supervisor_run(&options, &e) < 0) {
+        term_say(PROGRAM, "%s", e.msg);
+        return EXIT_HUSK;
+    }
+    return 0;
+}
+
+/* The child goes on in a session of its own; its last words and its log go to DATA/husk.log. */
+static int run_detached(struct starting *s)
+{
+    char path[PATH_MAX];
+    int report[2];
+    char byte;
+
+    if (pipe2(report, O_CLOEXEC) < 0) {
+        term_say(PROGRAM, "pipe: %s", strerror(errno));
+        return EXIT_HUSK;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        fd_close(&report[0]);
+        s->report = report[1];
+        setsid();
+        int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        (void)dup2(null, STDIN_FILENO);
+        if (str_format(path, sizeof(path), "%s/husk.log", s->config->data) == 0) {
+            struct err ignored;
+            (void)place_prepare(s->config, &ignored); /* if not, starting says why */
+            int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);
+            if (log >= 0) {
+                (void)dup2(log, STDOUT_FILENO);
+                (void)dup2(log, STDERR_FILENO);
+            }
+        }
+        _exit(supervise(s));
+    }
+    fd_close(&report[1]);
+    bool ready = pid > 0 && read(report[0], &byte, 1) == 1;
+    fd_close(&report[0]);
+    if (!ready) {
+        if (pid > 0) {
+            (void)waitpid(pid, NULL, 0);
+        }
+        term_say(PROGRAM, "the server could not start: see %s/husk.log", s->config->data);
+        return EXIT_HUSK;
+    }
+    s->serving->greet(s->serving);
+    puts(s->serving->stop_hint);
+    return 0;
+}
+
+int serving_load(const struct config_options *settings, struct config *c)
+{
+    AUTO(config_report_release) struct config_report report = {0};
+    struct err e = {0};
+
+    int r = config_options_load(settings, c, &report, &e);
+    config_options_say(&report);
+    if (r < 0 && report.n_errors == 0) {
+        term_say(PROGRAM, "%s", e.msg);
+    }
+    return r;
+}
+
+static bool is_loopback(const struct sockaddr_storage *a)
+{
+    if (a->ss_family == AF_INET) {
+        return (ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24) == 127;
+    }
+    return a->ss_family == AF_INET6 &&
+           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
+}
+
+static void warn_about_addresses(const struct config *c)
+{
+    struct sockaddr_storage address;
+    struct err ignored;
+    socklen_t len;
+
+    for (size_t i = 0; i < c->listen.n; i++) {
+        if (config_address(c->listen.items[i], &address, &len, &ignored) == 0 &&
+            !is_loopback(&address)) {
+            term_say(PROGRAM,
+                     "warning: %s can be reached from other machines, and there is no "
+                     "authentication: put a proxy that has some in front of it; names other than "
+                     "localhost must be in --allowed-hosts",
+                     c->listen.items[i]);
+        }
+    }
+}
+
+int serving_run(const struct serving *s, bool detach)
+{
+    const struct config *c = s->config;
+    struct starting starting = {.serving = s, .config = c, .report = -1};
+
+    log_set_level((enum log_level)c->log_level);
+    log_set_json(c->log_format == CONFIG_LOG_JSON);
+    warn_about_addresses(c);
+    return detach ? run_detached(&starting) : supervise(&starting);
+}

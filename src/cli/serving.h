@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Running the server from a command: what `husk up` and `husk agents up` share. Settings are loaded, the supervisor runs in
+ * this process or detached from the terminal, and the user is told when it serves.
+ */
+#pragma once
+
+#include "cli/config_options.h"
+#include "supervisor/supervisor.h"
+
+struct serving {
+    const struct config *config;
+    void (*greet)(const struct serving *s); /* it serves: what to try first */
+    const char *stop_hint;                  /* detached: how to end it */
+    const void *user;
+};
+
+/* Fills *c, which must be zeroed. What is wrong is said on stderr. */
+int serving_load(const struct config_options *settings, struct config *c);
+
+/* Until it is ended, or detached until it serves. The exit code. */
+int serving_run(const struct serving *s, bool detach);

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plan of served agents: which there are, what file each is in, what it may use, where it is reached.
+ *
+ * `husk agents up` makes it from what discovery found and writes it; the supervisor reads it to know what it may start,
+ * huskd to know what it serves. Both know an agent by its index here. Whoever starts programs reads the plan
+ * before it starts huskd, and once: huskd may write to the folder that the file is in.
+ *
+ *     AUTO(agents_plan_release) struct agents_plan plan = {0};
+ *     if (agents_plan_load(path, &plan, &e) < 0) { ... e.msg names the file, the agent and the field ... }
+ *     for (size_t i = 0; i < plan.n_agents; i++) { use(plan.agents[i].name); }
+ *
+ * A plain value. Anything unknown in the file, missing, doubled or out of range is refused: nothing is guessed.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define AGENTS_PLAN_VERSION 1
+#define AGENTS_PLAN_FILE_MAX ((size_t)4 << 20)
+#define AGENTS_PLAN_AGENTS_MAX 256
+#define AGENTS_PLAN_REPLICAS_MAX 64
+#define AGENT_NAME_MAX 64    /* end included */
+#define AGENT_PREFIX_MAX 256 /* end included */
+
+enum agent_kind { AGENT_KIND_AGENT, AGENT_KIND_MCP };
+
+enum agent_streams { AGENT_STREAM_TEXT = 1, AGENT_STREAM_EVENTS = 2 };
+
+struct agent_plan {
+    char name[AGENT_NAME_MAX];           /* letters, digits, '_' and '-'; does not start with '-' */
+    char framework[AGENT_NAME_MAX];      /* "pydantic_ai", "callable", ...; for people only */
+    char route_prefix[AGENT_PREFIX_MAX]; /* "/agents/x": no '/' at the end; not a path of huskd */
+    char *file;                          /* absolute; borrowed from the plan's document */
+    enum agent_kind kind;
+    bool main;                   /* the file is a script to be run as __main__ */
+    bool chat;                   /* has run(data) of AgentProtocol */
+    uint32_t streams;            /* enum agent_streams */
+    uint32_t cpu_milli;          /* 1000 is one core; 1 to 1,024,000 */
+    uint32_t gpu_milli;          /* 0: none */
+    uint64_t memory_bytes;       /* of one worker; at least 16 MiB */
+    uint32_t replicas;           /* workers; 1 to AGENTS_PLAN_REPLICAS_MAX */
+    uint32_t max_in_flight;      /* requests of one worker at the same time; 1 to 10,000 */
+    uint32_t queue_length;       /* requests that may wait for a worker; 0 to 100,000 */
+    uint64_t request_timeout_ms; /* 1 to a day */
+};
+
+/* A file that discovery could not use. */
+struct agent_failure {
+    const char *file; /* borrowed from the plan's document, as are the others */
+    const char *error;
+    const char *traceback;
+};
+
+struct agents_plan {
+    char *python; /* absolute path of the interpreter; owned, as is what follows */
+    char *folder; /* absolute path of the project: the workers' working directory */
+    char *sdk;    /* to put first in PYTHONPATH, absolute; "": the interpreter finds husk anyway */
+    struct agent_plan *agents;
+    size_t n_agents;
+    struct agent_failure *failed;
+    size_t n_failed;
+    struct json_t *document; /* what was read */
+};
+
+/* *ret must be zeroed; it is empty again on -1. origin is what messages call the text. */
+int agents_plan_load(const char *path, struct agents_plan *ret, struct err *e);
+int agents_plan_parse(const char *text, size_t n, const char *origin, struct agents_plan *ret,
+                      struct err *e);
+
+/* The same for what discovery writes: without python, folder and sdk, which stay NULL for the caller to set (strdup()). */
+int agents_plan_parse_found(const char *text, size_t n, const char *origin, struct agents_plan *ret,
+                            struct err *e);
+
+/* Writes what agents_plan_load() reads: beside the path, then renamed over it; mode 0644. Refuses what could not be read again. */
+int agents_plan_write(const struct agents_plan *plan, const char *path, struct err *e);
+
+void agents_plan_release(struct agents_plan *plan);

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of the plan of agents share with each other: agents_plan.c reads, agents_plan_write.c checks and writes. */
+#pragma once
+
+#include "config/agents_plan.h"
+
+#define AGENTS_PLAN_PATH_MAX 4095
+
+enum { AGENT_KINDS = 2, AGENT_STREAMS = 2 };
+extern const char *const agent_kind_names[AGENT_KINDS];     /* by enum agent_kind */
+extern const char *const agent_stream_names[AGENT_STREAMS]; /* by bit of enum agent_streams */
+
+/* Ranges, names, paths, and nothing twice. `found`: python, folder and sdk are not there yet. */
+int agents_plan_check(const struct agents_plan *plan, bool found, const char *origin,
+                      struct err *e);

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Workers of served agents, between the supervisor's socket and src/agents. */
+#pragma once
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "agents/agents.h"
+#include "base/err.h"
+
+/* Reads the plan, while any file may still be read. path "": nothing is served. */
+int workers_load(const char *path, struct err *e);
+
+/* Starts what the plan names. *ret is NULL when it names nothing. */
+int workers_open(uv_loop_t *loop, struct agents **ret, struct err *e);
+
+/* Takes what the supervisor has said. False: it is gone. */
+bool workers_take_messages(void);

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to src/limited: what front and keeper share. */
+#pragma once
+
+#include <signal.h>
+
+#include "base/attr.h"
+#include "box/cgroup.h"
+#include "limited/limited.h"
+
+#define LIMITED_END_MS 2000 /* how long what was killed may take to be gone */
+
+/* Made by the front, known to both. cgroup is NULL when limits are weak. */
+struct limited_place {
+    struct cgroup_host *host;
+    struct cgroup *cgroup;
+    int control;       /* SEQPACKET. To the keeper: an int, the signal to pass on; its end: kill */
+    sigset_t old_mask; /* what the program gets */
+};
+
+/* From the keeper. */
+enum keeper_kind { KEEPER_STARTED, KEEPER_FAILED, KEEPER_ENDED };
+
+struct keeper_msg {
+    enum keeper_kind kind;
+    pid_t pid; /* STARTED */
+    int why;   /* FAILED: the errno */
+    struct limited_end end;
+};
+
+/* keeper.c */
+NORETURN void keeper_run(const struct limited_options *o, struct limited_place *place);
+
+/* Closes what the caller's parent left us, and lets go of standard input and output. What is ours is close-on-exec. */
+void limited_let_go(void);
+
+/* weak.c: limits of this process and its children, without cgroups. 0 or -errno. */
+int weak_limit(const struct limited_options *o);
+
+/*
+ * descendants.c, for a subreaper: kills its children, and theirs as they become its own, until none is left or time is up. If
+ * *pid is among them, *status is set and *pid is 0.
+ */
+void descendants_end(pid_t *pid, int *status);

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the plan of agents and starts a worker for one of them; see workers.h.
+ *
+ * The worker is of the user who runs us, with that user's environment; its descriptors are the standard ones and
+ * WORKER_SOCKET.
+ */
+#include "supervisor/worker_start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+
+#define WORKER_SOCKET 3
+#define WORKER_REPORT 4
+#define CPU_LEAST 10 /* thousandths; the kernel divides no finer */
+#define ARGS_MAX 24
+
+/* ---- the plan ---- */
+
+/* Whoever can write this file decides what runs as us. */
+static int check_file(int fd, const char *path, struct err *e)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0) {
+        return err_sys(e, errno, "read %s", path);
+    }
+    if (!S_ISREG(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0) ||
+        (st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        return err_set(e, ERR_INVALID,
+                       "the plan of agents %s must be a file that only you or root can write",
+                       path);
+    }
+    return 0;
+}
+
+static int read_plan(const char *path, struct agents_plan *ret, struct err *e)
+{
+    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    AUTO_FREE char *text = malloc(AGENTS_PLAN_FILE_MAX + 1);
+
+    if (fd < 0) {
+        return err_sys(e, errno, "read the plan of agents %s", path);
+    }
+    if (text == NULL) {
+        return err_sys(e, ENOMEM, "read the plan of agents %s", path);
+    }
+    if (check_file(fd, path, e) < 0) {
+        return -1;
+    }
+    ssize_t n = fd_read_all(fd, text, AGENTS_PLAN_FILE_MAX + 1);
+    if (n < 0) {
+        return err_sys(e, (int)-n, "read the plan of agents %s", path);
+    }
+    if ((size_t)n > AGENTS_PLAN_FILE_MAX) {
+        return err_set(e, ERR_INVALID, "the plan of agents %s is too large", path);
+    }
+    return agents_plan_parse(text, (size_t)n, path, ret, e);
+}
+
+int worker_kit_open(const struct config *c, const char *daemon, struct worker_kit *ret,
+                    struct err *e)
+{
+    const char *slash = strrchr(daemon, '/');
+    int folder = slash != NULL ? (int)(slash - daemon) + 1 : 0;
+
+    ret->socket = c->socket;
+    if (str_format(ret->husk, sizeof(ret->husk), "%.*shusk", folder, daemon) < 0) {
+        return err_set(e, ERR_INVALID, "the path of husk is too long");
+    }
+    return c->agents_plan[0] != '\0' ? read_plan(c->agents_plan, &ret->plan, e) : 0;
+}
+
+/* ---- in the child ---- */
+
+/* A path list with one more folder in front. */
+static int prepend(const char *variable, const char *folder)
+{
+    const char *old = getenv(variable);
+    char *text = NULL;
+
+    if (folder[0] == '\0') {
+        return 0;
+    }
+    if (old == NULL || old[0] == '\0') {
+        return setenv(variable, folder, 1);
+    }
+    if (asprintf(&text, "%s:%s", folder, old) < 0) {
+        return -1;
+    }
+    int r = setenv(variable, text, 1);
+    free(text);
+    return r;
+}
+
+static int set_environment(const struct worker_kit *kit, const struct agent_plan *agent)
+{
+    return prepend("PYTHONPATH", kit->plan.sdk) < 0 ||
+                   setenv("HUSK_AGENT_WORKER", agent->name, 1) < 0 ||
+                   setenv("HUSK_SOCKET", kit->socket, 1) < 0 || unsetenv("HUSK_URL") < 0 ||
+                   setenv("PYTHONUNBUFFERED", "1", 0) < 0 /* what it prints is a log */
+               ? -1
+               : 0;
+}
+
+static int set_descriptors(int socket, int report)
+{
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    /* First out of the way: either may have a number that the other is to get. */
+    int high_socket = fcntl(socket, F_DUPFD_CLOEXEC, WORKER_REPORT + 1);
+    int high_report = fcntl(report, F_DUPFD_CLOEXEC, WORKER_REPORT + 1);
+
+    return null < 0 || high_socket < 0 || high_report < 0 || dup2(null, STDIN_FILENO) < 0 ||
+                   dup2(high_socket, WORKER_SOCKET) < 0 || dup2(high_report, WORKER_REPORT) < 0 ||
+                   close_range(WORKER_REPORT + 1, ~0U, 0) < 0
+               ? -1
+               : 0;
+}
+
+/* A cgroup's name has fewer letters than an agent's. */
+static void label(const struct agent_plan *agent, char ret[AGENT_NAME_MAX])
+{
+    (void)str_format(ret, AGENT_NAME_MAX, "agent-%.*s", AGENT_NAME_MAX - 7, agent->name);
+    for (char *p = ret; *p != '\0'; p++) {
+        *p = (char)(*p >= 'A' && *p <= 'Z' ? *p - 'A' + 'a' : *p);
+    }
+}
+
+static NORETURN void become(const struct worker_kit *kit, const struct agent_plan *agent,
+                            pid_t parent, const int fds[2])
+{
+    char *argv[ARGS_MAX];
+    char name[AGENT_NAME_MAX];
+    char cpus[32];
+    char memory[32];
+    size_t n = 0;
+    uint32_t milli = MAX(agent->cpu_milli, CPU_LEAST);
+
+    label(agent, name);
+    (void)str_format(cpus, sizeof(cpus), "%" PRIu32 ".%03" PRIu32, milli / 1000, milli % 1000);
+    (void)str_format(memory, sizeof(memory), "%" PRIu64, agent->memory_bytes);
+    char *const head[] = {
+        drop_const(kit->husk), "limited", "--name", name, "--cpus", cpus, "--memory", memory,
+        "--report-fd",         "4"};
+    char *const tail[] = {"--",     kit->plan.python, "-m",     "husk.agents.worker",
+                          "--file", agent->file,      "--name", drop_const(agent->name)};
+    memcpy(argv, head, sizeof(head));
+    n = ARRAY_LEN(head);
+    if (geteuid() != 0) {
+        argv[n++] = "--best-effort";
+    }
+    memcpy(argv + n, tail, sizeof(tail));
+    n += ARRAY_LEN(tail);
+    if (agent->main) {
+        argv[n++] = "--main";
+    }
+    argv[n] = NULL;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    setsid(); /* a terminal's Ctrl-C is for the supervisor, which tells the workers in time */
+    if (getppid() == parent && set_descriptors(fds[0], fds[1]) == 0 &&
+        set_environment(kit, agent) == 0 && chdir(kit->plan.folder) == 0) {
+        sigprocmask(SIG_SETMASK, &kit->mask, NULL);
+        execv(kit->husk, argv);
+    }
+    static const char message[] = "husk: cannot start a worker: is the project's folder there?\n";
+    (void)!write(STDERR_FILENO, message, sizeof(message) - 1);
+    _exit(127);
+}
+
+int worker_start(const struct worker_kit *kit, const struct agent_plan *agent,
+                 struct worker_process *ret)
+{
+    AUTO_CLOSE int ours = -1;
+    AUTO_CLOSE int theirs = -1;
+    AUTO_CLOSE int report = -1;
+    AUTO_CLOSE int reporter = -1;
+    pid_t self = getpid();
+    int p[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p) < 0) {
+        return -errno;
+    }
+    ours = p[0];
+    theirs = p[1];
+    if (pipe2(p, O_CLOEXEC) < 0) {
+        return -errno;
+    }
+    report = p[0];
+    reporter = p[1];
+    int r = fd_set_nonblock(report, true);
+    if (r < 0) {
+        return r;
+    }
+    pid_t pid = fork();
+    if (pid < 0) {
+        return -errno;
+    }
+    if (pid == 0) {
+        become(kit, agent, self, (const int[]){theirs, reporter});
+    }
+    *ret =
+        (struct worker_process){.pid = pid, .socket = take_fd(&ours), .report = take_fd(&report)};
+    return 0;
+}

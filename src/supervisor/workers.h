@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Workers of served agents: processes that the supervisor starts and ends on the daemon's word.
+ *
+ * The daemon says which agent of the plan, never what to run: the plan was read before there was a daemon, from a file that the
+ * daemon's account cannot have written. Each worker is a `husk limited`, which ends all that the worker started.
+ */
+#pragma once
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "config/config.h"
+
+struct workers;
+
+/* Reads the plan, if the settings name one. daemon: path of huskd; husk is beside it. mask: the workers' signal mask. */
+int workers_open(const struct config *c, const char *daemon, const sigset_t *mask,
+                 struct workers **ret, struct err *e);
+void workers_close(struct workers *w); /* kills and waits; NULL is fine */
+
+/* What the daemon said: checked, and refused with a line in the log if it is no worker message. */
+void workers_hear(struct workers *w, int daemon_socket, const void *data, size_t n);
+
+/* False: it is none of ours. */
+bool workers_reap(struct workers *w, pid_t pid, int status);
+
+/* Ends that the daemon has to hear of yet, and telling it as many as it takes now. */
+bool workers_owe(const struct workers *w);
+void workers_tell(struct workers *w, int daemon_socket);
+
+bool workers_any(const struct workers *w);       /* some run */
+void workers_end(struct workers *w, int signal); /* sends it to all */
+/* The daemon has ended: whoever it had is nobody's now and gets the signal. */
+void workers_orphan(struct workers *w, int signal);
