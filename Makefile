@@ -19,7 +19,9 @@ help: ## this list
 
 up: ## install what is missing, build, check this host, show a run, start the server
 	@tools/install-deps build runtime
+	@tools/install-deps --optional python
 	@$(MAKE) --no-print-directory build
+	@tools/python-env $(BUILD) --run
 	@echo "==> Checking this host"
 	@$(BUILD)/bin/husk doctor
 	@tools/demo $(BUILD)
@@ -35,9 +37,11 @@ $(BUILD)/build.ninja:
 	@meson setup $(BUILD)
 
 test: ## install what tests need, build, run every suite
-	@tools/install-deps build runtime test
+	@tools/install-deps build runtime test python
 	@tools/install-deps --optional science
 	@$(MAKE) --no-print-directory build
+	@tools/python-env $(BUILD)
+	@tools/python-env $(BUILD) --run
 	@echo "==> Testing"
 	@T_MUST_WORK=1 $(PYTHON) tools/test_summary.py $(BUILD)
 
@@ -45,7 +49,8 @@ bench: build ## measure start times and throughput
 	@bench/run $(BUILD)
 
 lint: ## every static check
-	@tools/install-deps build lint
+	@tools/install-deps build lint python
+	@mkdir -p build && tools/python-env build
 	@tools/static-checks
 
 asan: ## the C tests under the address, leak and undefined-behaviour sanitizers
@@ -60,7 +65,8 @@ fuzz: ## each fuzz target for FUZZ_SECONDS (60)
 	@tools/fuzz $(FUZZ_SECONDS)
 
 format: ## lay out C and Python as the linter wants them
-	@tools/install-deps lint
+	@tools/install-deps lint python
+	@mkdir -p build && tools/python-env build
 	@tools/static-checks --format
 
 install: build ## copy to PREFIX (/usr/local), below DESTDIR

@@ -39,6 +39,9 @@ static const struct benchmark {
     {"H4", "memory of idle sessions", bench_session_memory},
     {"H5", "burst of sessions", bench_session_burst},
     {"H6", "no debt of the server", bench_http_debt},
+    {"S1", "Python: tool call", bench_tool_call},
+    {"S2", "Python: the client's own time", bench_sandbox_client},
+    {"S3", "Python: served agents", bench_gateway},
 };
 
 struct options {

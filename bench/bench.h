@@ -48,3 +48,6 @@ int bench_session_memory(struct world *w, struct err *e);      /* H4: sessions.c
 int bench_session_burst(struct world *w, struct err *e);       /* H5 */
 int sessions_come_and_go(uint16_t port, int n, struct err *e); /* so many at a time, then none */
 int bench_http_debt(struct world *w, struct err *e);           /* H6: http_debt.c */
+int bench_tool_call(struct world *w, struct err *e);           /* S1: sdk.c */
+int bench_sandbox_client(struct world *w, struct err *e);      /* S2 */
+int bench_gateway(struct world *w, struct err *e);             /* S3: gateway.c */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -18,23 +19,39 @@
 
 extern char **environ;
 
-static int hear(const struct child *c, const char *expected, struct err *e)
+#define WORD_MAX 200
+
+static int hear_any(const struct child *c, char word[WORD_MAX], struct err *e)
 {
-    char word[200];
-    ssize_t n = recv(c->socket, word, sizeof(word) - 1, 0);
+    ssize_t n = recv(c->socket, word, WORD_MAX - 1, 0);
 
     if (n <= 0) {
         return err_set(e, ERR_SYSTEM, "the helper program ended early");
     }
     word[n] = '\0';
-    return str_eq(word, expected) ? 0 : err_set(e, ERR_PROTOCOL, "the helper says: %s", word);
+    return 0;
+}
+
+static int unexpected(const char *word, struct err *e)
+{
+    return err_set(e, ERR_PROTOCOL, "the helper says: %s", word);
+}
+
+static int hear(const struct child *c, const char *expected, struct err *e)
+{
+    char word[WORD_MAX];
+
+    if (hear_any(c, word, e) < 0) {
+        return -1;
+    }
+    return str_eq(word, expected) ? 0 : unexpected(word, e);
 }
 
 /* -B and -I as for a zygote. */
-static int spawn(struct child *c, const char *const *args, int socket, int out)
+static int spawn(struct child *c, const char *python, const char *const *args, int socket, int out)
 {
     posix_spawn_file_actions_t actions;
-    char *argv[ARGS_MAX] = {"/usr/bin/python3", "-I", "-B"};
+    char *argv[ARGS_MAX] = {(char *)python, "-I", "-B"};
     int n = 3;
 
     for (; *args != NULL && n < ARGS_MAX - 1; args++) {
@@ -50,6 +67,11 @@ static int spawn(struct child *c, const char *const *args, int socket, int out)
 }
 
 int child_open(struct child *ret, const char *const *args, struct err *e)
+{
+    return child_open_with(ret, "/usr/bin/python3", args, e);
+}
+
+int child_open_with(struct child *ret, const char *python, const char *const *args, struct err *e)
 {
     AUTO_CLOSE int theirs = -1;
     AUTO_CLOSE int out = -1;
@@ -68,9 +90,9 @@ int child_open(struct child *ret, const char *const *args, struct err *e)
     }
     ret->out = pipe_fds[0];
     out = pipe_fds[1];
-    int r = spawn(ret, args, theirs, out);
+    int r = spawn(ret, python, args, theirs, out);
     if (r != 0) {
-        return err_sys(e, r, "start /usr/bin/python3");
+        return err_sys(e, r, "start %s", python);
     }
     fd_close(&theirs);
     r = fd_set_nonblock(ret->out, true);
@@ -96,10 +118,29 @@ void child_close(struct child *c)
     }
 }
 
+static int say(const struct child *c, const char *word, struct err *e)
+{
+    return send(c->socket, word, strlen(word), MSG_NOSIGNAL) < 0
+               ? err_sys(e, errno, "ask the helper")
+               : 0;
+}
+
 int child_ask(const struct child *c, const char *word, struct err *e)
 {
-    if (send(c->socket, word, strlen(word), MSG_NOSIGNAL) < 0) {
-        return err_sys(e, errno, "ask the helper");
+    return say(c, word, e) < 0 ? -1 : hear(c, "ok", e);
+}
+
+int child_measure(const struct child *c, const char *word, double *ret, struct err *e)
+{
+    char answer[WORD_MAX];
+    char *end;
+
+    if (say(c, word, e) < 0 || hear_any(c, answer, e) < 0) {
+        return -1;
     }
-    return hear(c, "ok", e);
+    if (!str_starts(answer, "ok ")) {
+        return unexpected(answer, e);
+    }
+    *ret = strtod(answer + strlen("ok "), &end);
+    return *end == '\0' && *ret > 0 ? 0 : unexpected(answer, e);
 }

@@ -122,7 +122,7 @@ int http_load_once(void *user, double *ret, struct err *e)
     struct run run = {.load = l, .epoll = epoll_create1(EPOLL_CLOEXEC)};
 
     run.lines = calloc((size_t)l->connections, sizeof(*run.lines));
-    run.request_len = http_request(run.request, sizeof(run.request), l->port, l->target, NULL);
+    run.request_len = http_request(run.request, sizeof(run.request), l->port, l->target, l->body);
     if (run.lines == NULL || run.epoll < 0 || run.request_len == 0) {
         free(run.lines);
         fd_close(&run.epoll);

@@ -11,7 +11,8 @@
 
 struct http_load {
     uint16_t port;
-    const char *target; /* GET */
+    const char *target;
+    const char *body; /* JSON to POST; NULL: GET */
     int connections;
     double seconds;
 };

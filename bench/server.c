@@ -198,18 +198,56 @@ int server_husk(const struct world *w, const char *const *flags, struct server *
     return start(ret, argv, "/api/v1/health/ready", e);
 }
 
-int server_fastapi(const struct world *w, struct server *ret, struct err *e)
+/* app: MODULE:NAME, below the folder. */
+static int server_uvicorn(const struct world *w, const char *python, const char *folder,
+                          const char *app, struct server *ret, struct err *e)
 {
     char port[8];
-    const char *argv[] = {"/usr/bin/python3", "-B", "-m",     "uvicorn",   "--app-dir",   w->source,
-                          "--port",           port, "--host", "127.0.0.1", "--log-level", "warning",
-                          "peer_fastapi:app", NULL};
+    const char *argv[] = {python,        "-B",      "-m", "uvicorn", "--app-dir",
+                          folder,        "--port",  port, "--host",  "127.0.0.1",
+                          "--log-level", "warning", app,  NULL};
 
     if (prepare(w, "fastapi", ret, e) < 0) {
         return -1;
     }
     (void)str_format(port, sizeof(port), "%u", ret->port);
     return start(ret, argv, "/health", e);
+}
+
+int server_fastapi(const struct world *w, struct server *ret, struct err *e)
+{
+    return server_uvicorn(w, "/usr/bin/python3", w->source, "peer_fastapi:app", ret, e);
+}
+
+int server_fastapi_agent(const struct world *w, struct server *ret, struct err *e)
+{
+    char python[PATH_MAX + 32];
+    char folder[PATH_MAX + 32];
+
+    (void)str_format(python, sizeof(python), "%s/venv/bin/python", w->build);
+    (void)str_format(folder, sizeof(folder), "%s/python", w->source);
+    return server_uvicorn(w, python, folder, "peer_echo:app", ret, e);
+}
+
+int server_agent(const struct world *w, struct server *ret, struct err *e)
+{
+    char program[PATH_MAX + 16];
+    char project[PATH_MAX + 32];
+    char python[PATH_MAX + 32];
+    char data[PATH_MAX + 80];
+    char port[8];
+    const char *argv[] = {program, "agents", "up", project,    "--host", "127.0.0.1", "--port",
+                          port,    "--data", data, "--python", python,   NULL};
+
+    if (prepare(w, "agents", ret, e) < 0) {
+        return -1;
+    }
+    (void)str_format(program, sizeof(program), "%s/bin/husk", w->build);
+    (void)str_format(project, sizeof(project), "%s/python/echo_project", w->source);
+    (void)str_format(python, sizeof(python), "%s/venv/bin/python", w->build);
+    (void)str_format(port, sizeof(port), "%u", ret->port);
+    (void)str_format(data, sizeof(data), "%s/data", ret->folder);
+    return start(ret, argv, ECHO_TARGET "health", e);
 }
 
 /* All of its files are in its folder; one worker, as huskd has one loop. */

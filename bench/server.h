@@ -29,6 +29,14 @@ int server_fastapi(const struct world *w, struct server *ret, struct err *e);
 /* nginx with one worker and the small static file /health. */
 int server_nginx(const struct world *w, struct server *ret, struct err *e);
 
+/*
+ * husk agents up with bench/python/echo_project, which serves one agent, and uvicorn with one worker and bench/python/peer_echo.py, which
+ * answers the same: ECHO_TARGET.
+ */
+#define ECHO_TARGET "/agents/echo/"
+int server_agent(const struct world *w, struct server *ret, struct err *e);
+int server_fastapi_agent(const struct world *w, struct server *ret, struct err *e);
+
 void server_stop(struct server *s); /* waits for its end; fine if it was never started */
 
 /* The child of a server with this name; 0: there is none. */

@@ -7,8 +7,8 @@
     test_summary.py BUILD --c-only unit      only the C programs of them
 
 A suite is a folder below tests/. Its tests are the C programs that the build registers for it, the
-shell scripts *.tap.sh and *_vm.sh in the folder (both speak TAP), and its pytest files. HUSK_BUILD
-and HUSK_BIN tell tests where the build and its husk program are.
+shell scripts *.tap.sh and *_vm.sh in the folder (both speak TAP), and its pytest files. HUSK_BUILD,
+HUSK_BIN_DIR and HUSK_BIN tell tests where the build, its programs and its husk program are.
 
 With T_MUST_WORK=1 a skip is a failure, unless tests/expected-skips lists it. The C harness applies
 that rule itself; here it is applied to shell scripts and pytest.
@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SUITES = ["unit", "corpus", "box", "integration", "escape"]
+SUITES = ["unit", "corpus", "box", "integration", "escape", "sdk"]
 PROGRAM_SECONDS = 600
 PYTEST_SECONDS = 1800
 DETAIL_LINES = 60  # of one failure
@@ -200,9 +200,13 @@ def run_pytest(suite: str, build: Path) -> Tally:
     folder = ROOT / "tests" / suite
     report = build / f"pytest-{suite}.xml"
     report.unlink(missing_ok=True)
-    command = ["/usr/bin/python3", "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    python, more_env = "/usr/bin/python3", {"HUSK_BIN_DIR": str(build / "bin")}
+    if suite == "sdk":  # beside the frameworks that tools/python-env has installed
+        python = str(build / "venv" / "bin" / "python")
+        more_env["PYTHONPATH"] = str(ROOT / "sdk" / "python")
+    command = [python, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += ["-o", "xfail_strict=true", "-o", "junit_family=xunit1", f"--junitxml={report}"]
-    ended = run([*command, str(folder)], build, PYTEST_SECONDS)
+    ended = run([*command, str(folder)], build, PYTEST_SECONDS, more_env=more_env)
 
     if ended.timed_out or ended.status not in (0, 1) or not report.exists():
         tally.fail(f"{suite} (pytest)", f"{ended.why_bad()}\n{ended.output}\n{ended.errors}")
