@@ -267,6 +267,8 @@ def main() -> int:
         if suite not in SUITES:
             parser.error(f"no suite {suite}; there are: {', '.join(SUITES)}")
 
+    # A shell that starts us in the background has SIGINT ignored, and so would every program that a test interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     total = Tally()
     check_registration(registered_programs(build), total)
     start = time.monotonic()

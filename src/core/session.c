@@ -129,6 +129,9 @@ void husk_session_close(struct husk_session *s)
     if (s->guest != NULL) {
         guest_free(s->engine, s->guest);
     }
+    if (s->no_input > 0) {
+        fd_close(&s->no_input);
+    }
     free(s);
 }
 

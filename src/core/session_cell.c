@@ -69,22 +69,47 @@ static void subtract(struct launcher_usage *now, const struct launcher_usage *be
     now->pids_refused -= MIN(before->pids_refused, now->pids_refused);
 }
 
+/* Most cells have nothing to read: one pipe without a writer serves all of a session. */
+static int empty_input(struct husk_session *s, struct err *e)
+{
+    int p[2];
+
+    if (s->no_input > 0) {
+        return s->no_input;
+    }
+    if (pipe2(p, O_CLOEXEC) < 0) {
+        return err_sys(e, errno, "pipe");
+    }
+    close(p[1]);
+    s->no_input = p[0];
+    return s->no_input;
+}
+
+/* Our end does not block; nothing else is set on a new pipe. Returns theirs. */
+static int open_pipe(int *ours, bool to_box, struct err *e)
+{
+    int p[2];
+
+    if (pipe2(p, O_CLOEXEC) < 0) {
+        return err_sys(e, errno, "pipe");
+    }
+    *ours = p[to_box ? 1 : 0];
+    (void)fcntl(*ours, F_SETFL, O_NONBLOCK);
+    return p[to_box ? 0 : 1];
+}
+
 /* Our ends are kept in pipes: what the run does with its numbers does not matter for closing them. */
 static int open_pipes(struct cell *c, int theirs[3], struct err *e)
 {
-    int *ours[3] = {&c->run.in, &c->run.out, &c->run.err};
+    struct run *run = &c->run;
+    bool has_input = run->spec->stdin_fd > 0 || run->spec->stdin_len > 0;
 
-    for (int i = 0; i < 3; i++) {
-        int p[2];
-        if (pipe2(p, O_CLOEXEC) < 0) {
-            return err_sys(e, errno, "pipe");
-        }
-        *ours[i] = i == 0 ? p[1] : p[0];
-        theirs[i] = i == 0 ? p[0] : p[1];
-        (void)fd_set_nonblock(*ours[i], true);
-        c->pipes[i] = i == 0 ? -1 : *ours[i]; /* the run closes its stdin itself */
-    }
-    return 0;
+    theirs[0] = has_input ? open_pipe(&run->in, true, e) : empty_input(c->session, e);
+    theirs[1] = theirs[0] < 0 ? -1 : open_pipe(&run->out, false, e);
+    c->pipes[1] = run->out;
+    theirs[2] = theirs[1] < 0 ? -1 : open_pipe(&run->err, false, e);
+    c->pipes[2] = run->err;
+    return theirs[2] < 0 ? -1 : 0;
 }
 
 static int send_cell(struct cell *c, struct err *e)
@@ -102,7 +127,7 @@ static int send_cell(struct cell *c, struct err *e)
         run->started_ns = clock_ns();
         r = channel_send(run->channel, &frame, theirs, 3, e);
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = theirs[0] == c->session->no_input ? 1 : 0; i < 3; i++) {
         fd_close(&theirs[i]);
     }
     if (r < 0 && e->sys_errno == EPIPE) {

@@ -12,7 +12,8 @@ struct husk_session {
     struct guest *guest;
     struct limits limits;
     struct context contexts[CONTEXTS_MAX];
-    bool kept; /* the launcher holds its descriptors for whoever comes after us */
+    int no_input; /* what a cell without stdin reads: a pipe that nobody writes to. 0: not made yet */
+    bool kept;    /* the launcher holds its descriptors for whoever comes after us */
 };
 
 struct context *session_context(struct husk_session *s, uint32_t id, bool checkpoint,
