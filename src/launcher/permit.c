@@ -116,7 +116,12 @@ static int handle_stop(struct launcher *l, struct launcher_req *req, struct fd_s
 static int handle_box(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds,
                       struct err *e)
 {
-    return box_new(l, req, fds, e);
+    int r = box_new(l, req, fds, e);
+
+    if (r < 0 && e->code == ERR_NOT_FOUND) {
+        template_died(l, req->template_id); /* so that its owner hears of it before this answer */
+    }
+    return r;
 }
 
 /* A box may have ended while the request was on its way: its EXIT event has told, or will tell. */
