@@ -286,12 +286,10 @@ def _serve_context() -> None:
                 continue
             answer = _cell(_prepare(fields))
             _send_files(fields)
-            _husk.mute()
-            _husk.done(answer)
+            _husk.done(answer, True)
         except KeyboardInterrupt:
             # It hit between the user's code and its answer, or came after that: then nothing is open.
-            _husk.mute()
-            _husk.done([(ERROR_TYPE, b"KeyboardInterrupt"), (EXIT, u32(130))])
+            _husk.done([(ERROR_TYPE, b"KeyboardInterrupt"), (EXIT, u32(130))], True)
 
 
 def _branch(fd: int) -> None:

@@ -379,11 +379,11 @@ static void gather_ready(void)
     }
 }
 
-void fiber_run(void)
+/* Only those that are ready now: one that wakes itself again and again must not keep the others out. */
+static void run_ready(void)
 {
-    gather_ready();
-    /* Only those that are ready now: one that wakes itself again and again must not keep the others out. */
     struct fiber *last = sched.ready_last;
+
     while (last != NULL && sched.ready_first != NULL) {
         struct fiber *f = sched.ready_first;
         bool is_last = f == last;
@@ -397,6 +397,13 @@ void fiber_run(void)
             return;
         }
     }
+}
+
+void fiber_run(void)
+{
+    gather_ready();
+    run_ready();
+    run_ready(); /* mostly whoever waited for one of them: its answer need not go round the loop first */
 }
 
 void fiber_run_all(void)

@@ -154,9 +154,10 @@ PyObject *husk_done(PyObject *self, PyObject *args)
 {
     AUTO_BUF struct buf b = BUF_INIT(FRAME_FROM_BOX_MAX);
     PyObject *fields;
+    int then_mute = 0;
 
     (void)self;
-    if (!PyArg_ParseTuple(args, "O", &fields)) {
+    if (!PyArg_ParseTuple(args, "O|p", &fields, &then_mute)) {
         return NULL;
     }
     if (!module_run_is_open()) {
@@ -172,6 +173,13 @@ PyObject *husk_done(PyObject *self, PyObject *args)
     int r = frame_end(&b);
     if (r == 0) {
         r = control_send(BOX_CONTROL_FD, &b);
+    }
+    /*
+     * Whoever waits need not wait for this. No thread of Python's runs in between: what one prints from now on must
+     * not meet a pipe that nobody reads.
+     */
+    if (r == 0 && then_mute) {
+        r = module_mute(NULL);
     }
     if (r < 0) {
         return module_errno(r);
