@@ -26,7 +26,9 @@ from wire import ARG, ARTIFACTS, BRANCH, CELL, CODE, ENV, ERROR_MESSAGE, ERROR_T
 from wire import MESSAGE_MAX, NAME, POLICY, PRINT, PYRUNNER, SCRIPT, TRACEBACK, VALUE_MAX, VARIABLE
 from wire import Fields, text, u32
 
-REST_ALL, REST_VALUE, REST_ERROR, REST_SESSION = 0, 1, 2, 3  # src/runner/module_once.c
+_getpid = os.getpid  # user code may replace it
+
+REST_ALL, REST_VALUE, REST_ERROR, REST_SESSION = 0, 1, 2, 3  # src/runner/module.h
 
 
 def _open_stdio() -> None:
@@ -145,15 +147,16 @@ def execute(fields: dict[int, bytes], space: dict[str, Any], ends: bool) -> Fiel
     return answer
 
 
-def _conclude(rest: int, what: Any, fields: dict[int, bytes]) -> Fields:
-    """Ends a run that _husk.once() began: it has a value to report, or an exception."""
+def _conclude(rest: int, what: Any, fields: dict[int, bytes], ends: bool) -> Fields:
+    """Ends a run that C began: it has a value to report, or an exception."""
     kind, name, code = _kind(fields), _name(fields), 0
     _remember_source(name, fields[CODE].decode("utf-8", "replace"))
     try:
         if rest == REST_ERROR:
             raise what
         answer = [] if what is None or kind != CELL else value_fields(what)
-        _at_exit()
+        if ends:
+            _at_exit()
     except BaseException as error:
         answer, code = _failure(error, kind, name)
     _flush()
@@ -249,7 +252,7 @@ def _end_once(rest: int, what: Any, fields: Fields) -> None:
     if rest == REST_ALL:
         answer = execute(single, _space, True)
     else:
-        answer = _conclude(rest, what, single)
+        answer = _conclude(rest, what, single, True)
     try:
         _send_files(fields)
         _husk.done(answer)
@@ -276,15 +279,19 @@ def _serve_context() -> None:
     _husk.mute()
     _husk.ready()
     while True:
+        process = _getpid()
         try:
-            request = _husk.recv()
+            request = _husk.cell()
             if request is None:
                 os._exit(0)
-            kind, fd, fields = request
+            rest, what, kind, fd, fields = request
             if kind == BRANCH and fd >= 0:
                 _branch(fd)
                 continue
-            answer = _cell(_prepare(fields))
+            single = _prepare(fields)
+            answer = _cell(single) if rest == REST_ALL else _conclude(rest, what, single, False)
+            if _getpid() != process:
+                os._exit(int.from_bytes(answer[-1][1], "little"))  # forked by the cell: no context
             _send_files(fields)
             _husk.done(answer, True)
         except KeyboardInterrupt:

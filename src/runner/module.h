@@ -16,6 +16,8 @@ extern struct frame_head module_run;
 PyObject *module_errno(int r); /* raises OSError for -errno */
 
 /* module_frames.c */
+/* Puts the descriptors of a frame where they belong; a control socket is returned, else -1 or -errno. */
+int module_place_fds(const struct frame_head *head, struct fd_set_msg *fds);
 int module_wait(struct buf **ret_body,
                 struct fd_set_msg *fds); /* 1 frame, 0 end, -errno, -1 with an exception set */
 PyObject *
@@ -40,7 +42,30 @@ PyObject *husk_ready(PyObject *self, PyObject *args);
 PyObject *husk_mute(PyObject *self, PyObject *args);
 PyObject *husk_seed_libc(PyObject *self, PyObject *args);
 
+/* module_plain.c: code that needs no Python of ours around it */
+
+/* What is left for Python to do. Known to runner.py, but for the last one. */
+enum rest { REST_ALL = 0, REST_VALUE = 1, REST_ERROR = 2, REST_SESSION = 3, REST_NOTHING = 4 };
+
+struct plain {
+    const char *code; /* NUL-terminated; owned */
+    const char *name;
+    int kind; /* enum frame_kind */
+};
+
+/* False: there is something in the request that only Python knows how to apply. Release it in any case. */
+bool plain_read(const struct buf *body, struct plain *ret);
+void plain_release(struct plain *p);
+/* Runs it. VALUE, ERROR: *ret is the value or the exception, a new reference. ALL: nothing has run. */
+enum rest plain_run(const struct plain *p, PyObject *space, PyObject **ret);
+void plain_flush(void); /* stdout and stderr */
+int plain_done(void);   /* says DONE with exit code 0; 0 or -errno */
+
+/* module_cell.c */
+PyObject *husk_cell(PyObject *self, PyObject *args);
+
 /* module_once.c */
+PyObject *module_space(void); /* globals of the code that runs; borrowed */
 PyObject *husk_prepare(PyObject *self, PyObject *args);
 PyObject *husk_rehearse(PyObject *self, PyObject *args);
 PyObject *husk_zygote(PyObject *self, PyObject *args);

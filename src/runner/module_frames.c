@@ -63,7 +63,7 @@ PyObject *module_fields(const struct buf *body)
 }
 
 /* RUN may bring new stdio; CONTEXT and BRANCH bring a control socket, which is handed to the caller. */
-static int place_fds(const struct frame_head *head, struct fd_set_msg *fds)
+int module_place_fds(const struct frame_head *head, struct fd_set_msg *fds)
 {
     if (head->type == FRAME_RUN && fds->n == STDIO) {
         for (int i = 0; i < STDIO; i++) {
@@ -119,7 +119,7 @@ PyObject *husk_recv(PyObject *self, PyObject *args)
     if (module_run.type == FRAME_RUN) {
         module_run_begin(body);
     }
-    int fd = place_fds(&module_run, &fds);
+    int fd = module_place_fds(&module_run, &fds);
     PyObject *fields = module_fields(body);
     if (fields == NULL) {
         return NULL;

@@ -19,9 +19,6 @@
 #include "runner/zygote.h"
 #include "wire/launcher_msg.h"
 
-/* What is left for Python to do: the first item of what zygote() returns. Known to runner.py. */
-enum rest { REST_ALL = 0, REST_VALUE = 1, REST_ERROR = 2, REST_SESSION = 3 };
-
 /* Python's part of the work, handed over before memory is frozen. Owned for ever. */
 static struct {
     PyObject *space;                /* globals of the code that runs */
@@ -31,79 +28,9 @@ static struct {
         in_box; /* called first in a new box: reseed, warm-up of the template; None: nothing to do */
 } given;
 
-struct request {
-    const char *code; /* NUL-terminated */
-    const char *name;
-    int kind;
-    bool plain; /* nothing in it that only Python knows how to apply */
-};
-
-/* Fields end where the next one starts, so strings get their NUL only here. */
-static char *copy_string(const struct frame_field *f)
+PyObject *module_space(void)
 {
-    char *s = PyMem_Malloc((size_t)f->len + 1);
-
-    if (s != NULL) {
-        memcpy(s, f->data, f->len);
-        s[f->len] = '\0';
-    }
-    return s;
-}
-
-static bool read_request(const struct buf *body, struct request *ret)
-{
-    struct frame_field f;
-
-    *ret = (struct request){.plain = true};
-    for (size_t at = 0; frame_next(body->data, body->len, &at, &f) > 0;) {
-        switch (f.key) {
-        case KEY_CODE:
-            ret->code = copy_string(&f);
-            ret->plain = ret->plain && memchr(f.data, '\0', f.len) == NULL;
-            break;
-        case KEY_NAME:
-            ret->name = copy_string(&f);
-            break;
-        case KEY_KIND:
-            ret->kind = f.len == 1 ? f.data[0] : FRAME_HANDLER;
-            break;
-        default:
-            ret->plain = false;
-            break;
-        }
-    }
-    return ret->plain && ret->code != NULL && ret->name != NULL && ret->kind != FRAME_HANDLER;
-}
-
-/* Only a cell that is one expression: several statements with a last value need the syntax tree. */
-static PyObject *compile_request(const struct request *r)
-{
-    return Py_CompileString(r->code, r->name,
-                            r->kind == FRAME_CELL ? Py_eval_input : Py_file_input);
-}
-
-static PyObject *evaluate(const struct request *r)
-{
-    PyObject *code = compile_request(r);
-
-    if (code == NULL) {
-        return NULL;
-    }
-    PyObject *value = PyEval_EvalCode(code, given.space, given.space);
-    Py_DECREF(code);
-    return value;
-}
-
-static int flush(const char *stream)
-{
-    PyObject *file = PySys_GetObject(stream); /* borrowed */
-    PyObject *done = file != NULL ? PyObject_CallMethod(file, "flush", NULL) : NULL;
-
-    if (done == NULL) {
-        PyErr_Clear(); /* user code may have closed or replaced it */
-    }
-    Py_XDECREF(done);
-    return 0;
+    return given.space;
 }
 
 /* Nothing that a normal interpreter would wait for or call at its end. */
@@ -119,14 +46,9 @@ static bool ends_plainly(void)
 
 static void send_done_and_wait(void)
 {
-    struct {
-        struct frame_head head;
-        uint32_t key, len, code;
-    } done = {.head = {.type = FRAME_DONE, .len = 12}, .key = KEY_EXIT, .len = 4};
     char byte;
 
-    memcpy(done.head.token, module_run.token, sizeof(done.head.token));
-    (void)fd_send(BOX_CONTROL_FD, &done, sizeof(done), NULL, 0, 0);
+    (void)plain_done();
     /* Stay until the end comes from outside: a sleeping process's CPU time is fully counted. */
     while (read(BOX_CONTROL_FD, &byte, 1) < 0 && errno == EINTR) {
     }
@@ -148,50 +70,27 @@ static PyObject *hand_over(enum rest rest, PyObject *what, const struct buf *bod
     return Py_BuildValue("iNN", (int)rest, what, fields);
 }
 
-static PyObject *take_exception(void)
-{
-    PyObject *type;
-    PyObject *value;
-    PyObject *traceback;
-
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    if (traceback != NULL) {
-        PyException_SetTraceback(value, traceback);
-    }
-    Py_XDECREF(type);
-    Py_XDECREF(traceback);
-    return value;
-}
-
 /* Waits for the run and serves it: (rest, value or exception, fields), or never. */
 static PyObject *serve_once(void)
 {
     struct fd_set_msg fds = {.n = 0};
-    struct request request;
+    struct plain plain; /* never freed: it is the only one */
     struct buf *body;
+    PyObject *what = NULL;
 
     if (module_wait(&body, &fds) <= 0 || module_run.type != FRAME_RUN) {
         _exit(0); /* thrown away unused */
     }
     fd_set_release(&fds);
     module_run_begin(body);
-    if (!read_request(body, &request)) {
-        return hand_over(REST_ALL, NULL, body);
+    enum rest rest = plain_read(body, &plain) ? plain_run(&plain, given.space, &what) : REST_ALL;
+    if (rest == REST_NOTHING && !ends_plainly()) {
+        rest = REST_VALUE;
     }
-    PyObject *value = evaluate(&request);
-    if (value == NULL) {
-        if (request.kind == FRAME_CELL && PyErr_ExceptionMatches(PyExc_SyntaxError)) {
-            PyErr_Clear(); /* more than an expression, most likely: Python looks again */
-            return hand_over(REST_ALL, NULL, body);
-        }
-        return hand_over(REST_ERROR, take_exception(), body);
+    if (rest != REST_NOTHING) {
+        return hand_over(rest, what, body);
     }
-    if ((request.kind == FRAME_CELL && value != Py_None) || !ends_plainly()) {
-        return hand_over(REST_VALUE, value, body);
-    }
-    flush("stdout");
-    flush("stderr");
+    plain_flush();
     send_done_and_wait();
     return NULL;
 }
@@ -199,14 +98,14 @@ static PyObject *serve_once(void)
 /* The steps of a first short cell, up to its answer. */
 static bool first_cell(void)
 {
-    const struct request request = {.kind = FRAME_CELL, .name = "<cell>", .code = "print(1+1)"};
+    const struct plain cell = {.kind = FRAME_CELL, .name = "<cell>", .code = "print(1+1)"};
+    PyObject *what = NULL;
 
-    PyObject *value = evaluate(&request);
+    enum rest rest = plain_run(&cell, given.space, &what);
     (void)ends_plainly();
-    flush("stdout");
-    flush("stderr");
-    Py_XDECREF(value);
-    return value != NULL;
+    plain_flush();
+    Py_XDECREF(what);
+    return rest == REST_NOTHING;
 }
 
 /* New seeds, and what the template wants done in every box. */

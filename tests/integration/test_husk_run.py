@@ -38,6 +38,11 @@ def test_values(husk: Program, code: str, shown: str) -> None:
     assert (done.code, done.text) == (0, shown)
 
 
+def test_a_syntax_error_while_it_runs_does_not_run_it_again(husk: Program) -> None:
+    done = husk("run", "print('once') or eval('1 +')")
+    assert done.code == 1 and done.text == "once\n" and "SyntaxError" in done.error
+
+
 def test_value_can_be_switched(husk: Program) -> None:
     (husk.cwd / "s.py").write_text("print('script')\n3 + 4\n")
     assert husk("run", "--no-value", "print(1); 5").text == "1\n"

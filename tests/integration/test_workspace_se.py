@@ -376,3 +376,46 @@ def test_unknown_routes(se: Se) -> None:
     answer = se.get("/nothing/here")
     check_detail(answer, 404, "InvalidParameter")
     assert se.call("DELETE", "/healthy", is_checked=False).status == 405
+
+
+# ---- cells that need no Python around them ----
+
+
+def run(se: Se, sid: str, code: str, **more: Any) -> Any:
+    answer = se.post(f"/execute_code/{sid}", {"code": code, **more})
+    assert answer.status == 200, answer.raw
+    return answer.body
+
+
+def test_plain_cells_and_others_share_one_interpreter(se: Se, sid: str) -> None:
+    assert run(se, sid, "print('a')")["stdout"] == "a\n"
+    assert run(se, sid, "x = 5")["returncode"] == 0
+    assert run(se, sid, "print(x)", output_params=["x"])["output_variables"] == {"x": 5}
+    assert run(se, sid, "print(x + 1)")["stdout"] == "6\n"
+
+
+def test_a_plain_cell_that_fails(se: Se, sid: str) -> None:
+    failed = run(se, sid, "print('once') or eval('1 +')")
+    assert failed["stdout"] == "once\n" and failed["returncode"] == 1
+    assert "SyntaxError" in failed["stderr"]
+    failed = run(se, sid, "print(undefined)")
+    assert failed["returncode"] == 1 and 'File "<cell>", line 1' in failed["stderr"]
+    assert run(se, sid, "print(1 +")["returncode"] == 1
+    assert run(se, sid, "print('on')")["stdout"] == "on\n"
+
+
+def test_arguments_end_with_their_cell(se: Se, sid: str) -> None:
+    assert (
+        run(se, sid, "import sys; print(sys.argv[1:])", args=["a", "b"])["stdout"] == "['a', 'b']\n"
+    )
+    assert run(se, sid, "print(__import__('sys').argv[1:])")["stdout"] == "[]\n"
+
+
+@pytest.mark.parametrize("code", ["print(os.fork() > 0)", "pid = os.fork()\nprint(pid > 0)"])
+def test_a_process_forked_by_a_cell_ends_with_it(se: Se, sid: str, code: str) -> None:
+    """It must not take the cells that come next."""
+    run(se, sid, "import os")
+    assert "True" in run(se, sid, code)["stdout"]
+    pids = {run(se, sid, "print(os.getpid())")["stdout"] for _ in range(30)}
+    assert len(pids) == 1
+    assert run(se, sid, "print(os.waitpid(-1, 0)[0] > 0)")["stdout"] == "True\n"

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * _husk: the cells of a session, with as little Python as possible; see module.h.
+ *
+ * A plain cell that ends without a value and without an exception is served here, from its request to its DONE frame; for
+ * everything else runner.py gets the request and what is known so far.
+ */
+#define PY_SSIZE_T_CLEAN
+#include "runner/module.h"
+
+static PyObject *hand_over(enum rest rest, PyObject *what, int fd, const struct buf *body)
+{
+    PyObject *fields = module_fields(body);
+
+    if (fields == NULL) {
+        Py_XDECREF(what);
+        return NULL;
+    }
+    if (what == NULL) {
+        what = Py_None;
+        Py_INCREF(what);
+    }
+    return Py_BuildValue("iNIiN", (int)rest, what, (unsigned)module_run.type, fd, fields);
+}
+
+/* Arguments of an earlier cell are taken back by Python. */
+static bool has_arguments(void)
+{
+    PyObject *argv = PySys_GetObject("argv"); /* borrowed */
+
+    return argv == NULL || !PyList_Check(argv) || PyList_Size(argv) != 1;
+}
+
+static enum rest serve(const struct buf *body, PyObject **ret_what)
+{
+    struct plain plain;
+    enum rest rest = REST_ALL;
+
+    if (plain_read(body, &plain) && !has_arguments()) {
+        rest = plain_run(&plain, module_space(), ret_what);
+    }
+    plain_release(&plain);
+    /* A process that the cell forked comes by here as well: it has nothing to say. */
+    if (rest != REST_NOTHING || !module_run_is_open()) {
+        return rest == REST_NOTHING ? REST_VALUE : rest;
+    }
+    plain_flush();
+    return REST_NOTHING;
+}
+
+PyObject *husk_cell(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    for (;;) {
+        struct fd_set_msg fds = {.n = 0};
+        struct buf *body;
+        PyObject *what = NULL;
+        enum rest rest = REST_ALL;
+
+        int r = module_wait(&body, &fds);
+        if (r < 0) {
+            return PyErr_Occurred() != NULL ? NULL : module_errno(r);
+        }
+        if (r == 0) {
+            Py_RETURN_NONE;
+        }
+        if (module_run.type == FRAME_RUN) {
+            module_run_begin(body);
+        }
+        int fd = module_place_fds(&module_run, &fds);
+        if (module_run.type == FRAME_RUN) {
+            rest = serve(body, &what);
+        }
+        if (rest != REST_NOTHING) {
+            return hand_over(rest, what, fd, body);
+        }
+        module_run_end();
+        /* The result leaves first; no thread of Python's runs before the output is closed (see husk_done). */
+        r = plain_done();
+        r = r == 0 ? module_mute(NULL) : r;
+        if (r < 0) {
+            return module_errno(r);
+        }
+    }
+}
