@@ -42,6 +42,12 @@ static void check_request(const struct launcher_req *req, size_t n, size_t nfds)
         FUZZ_CHECK(limits_check(&req->box.limits, &e) == 0 && nfds == LAUNCHER_BOX_FDS);
         FUZZ_CHECK(req->box.mode <= LAUNCHER_SESSION && req->box.warm <= 1);
         break;
+    case LAUNCHER_KEEP:
+        FUZZ_CHECK(nfds >= 1 && nfds <= LAUNCHER_KEEP_FDS);
+        /* fallthrough */
+    case LAUNCHER_DROP:
+        FUZZ_CHECK(req->keep.slot < LAUNCHER_KEEP_SLOTS);
+        break;
     default:
         FUZZ_CHECK(req->op >= LAUNCHER_HELLO && req->op < LAUNCHER_OPS && nfds == 0);
         break;
@@ -65,8 +71,14 @@ static void check_answer(const struct launcher_rep *rep, size_t n)
         FUZZ_CHECK(TERMINATED(rep->facts.cgroup) && TERMINATED(rep->facts.missing) &&
                    TERMINATED(rep->facts.seccomp));
         break;
+    case LAUNCHER_EV_TEMPLATE:
+        FUZZ_CHECK(TERMINATED(rep->template.name));
+        break;
+    case LAUNCHER_EV_KEPT:
+        FUZZ_CHECK(rep->kept.slot < LAUNCHER_KEEP_SLOTS);
+        break;
     default:
-        FUZZ_CHECK(rep->event >= LAUNCHER_EV_OK && rep->event <= LAUNCHER_EV_GONE);
+        FUZZ_CHECK(rep->event >= LAUNCHER_EV_OK && rep->event <= LAUNCHER_EV_KEPT);
         break;
     }
 }
