@@ -83,6 +83,7 @@ class Server:
         self.flags = flags
         self.lines: list[str] = []  # everything that it printed
         self.process: subprocess.Popen[str] | None = None
+        self.listener: threading.Thread
 
     @classmethod
     @contextmanager
@@ -112,7 +113,8 @@ class Server:
             text=True,
             env=environment,
         )
-        threading.Thread(target=self._listen, args=(self.process,), daemon=True).start()
+        self.listener = threading.Thread(target=self._listen, args=(self.process,), daemon=True)
+        self.listener.start()
         self.wait_ready()
 
     def _listen(self, process: subprocess.Popen[str]) -> None:
@@ -124,11 +126,21 @@ class Server:
     def output(self) -> str:
         return "\n".join(self.lines)
 
+    def wait_said(self, text: str, times: int = 1) -> list[str]:
+        """The lines with this text, as soon as there are so many: what it prints comes a moment later."""
+        deadline = time.monotonic() + PATIENCE
+        while len(found := [line for line in self.lines if text in line]) < times:
+            assert time.monotonic() < deadline, f"it did not say {text!r}:\n{self.output}"
+            time.sleep(0.01)
+        return found
+
     def wait_ready(self) -> None:
         deadline = time.monotonic() + PATIENCE
         while True:
             assert self.process is not None
             code = self.process.poll()
+            if code is not None:
+                self.listener.join(PATIENCE)
             assert code is None, f"husk up ended with {code}:\n{self.output}"
             try:
                 if self.get("/api/v1/health/ready").status == 200:

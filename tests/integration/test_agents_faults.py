@@ -298,14 +298,13 @@ def test_an_agent_that_does_not_import_is_named_and_others_are_served() -> None:
         assert answer.status == 503 and "Retry-After" in answer.headers
         assert "No module named" in answer.json["detail"]
         assert project.ask("echo", "echo served") == "served"
-        assert "Traceback: ModuleNotFoundError" in project.server.output
+        project.server.wait_said("Traceback: ModuleNotFoundError")
 
 
 def test_starts_are_repeated_more_and_more_slowly() -> None:
     with Project.serve(Agent("dead", start="die 5"), wait=False) as project:
         project.wait_until("dead", "restarts", lambda n: n >= 4)
-        starts = [line for line in project.server.lines if "worker_started" in line]
-        times = [_seconds(line) for line in starts]
+        times = [_seconds(line) for line in project.server.wait_said("worker_started", 5)]
         pauses = [b - a for a, b in zip(times, times[1:])]
         assert pauses[0] >= 0.1 and pauses[1] >= 0.2 and pauses[2] >= 0.4 and pauses[3] >= 0.8
         assert project.state("dead")["detail"].endswith("exited with code 5")

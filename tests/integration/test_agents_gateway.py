@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from functools import partial
 
@@ -347,6 +346,6 @@ def test_drain_lets_requests_finish() -> None:
         assert json.loads(connection.getresponse().read())["response"] == "slept"
         assert events(stream.getresponse().read().decode()) == ["a", DONE]
         assert project.server.process.wait(30) == 0
-        ended = [line for line in project.server.lines if "worker_ended" in line]
-        time.sleep(0.05)
-        assert len(ended) == 1 and "exit_code=0" in ended[0]
+        project.server.listener.join(30)
+        (ended,) = project.server.wait_said("worker_ended")
+        assert "exit_code=0" in ended

@@ -55,7 +55,8 @@ def test_curl(server: Server, command: str, printed: str) -> None:  # noqa: F811
 
 def test_the_greeting_is_a_curl_that_works(server: Server) -> None:  # noqa: F811
     """husk up prints the first one to try."""
-    commands = [line.strip() for line in server.lines if line.strip().startswith("curl ")]
+    server.wait_said("Ctrl-C stops it.")
+    commands = [line.strip() for line in server.wait_said("curl ")]
     assert len(commands) == 1
     done = subprocess.run(commands[0], shell=True, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0

@@ -116,6 +116,16 @@ class Served:
     def output(self) -> str:
         return "\n".join(self.lines)
 
+    def wait_said(self, text: str) -> str:
+        """The first line with this text: what it prints comes a moment later."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            for line in self.lines:
+                if text in line:
+                    return line
+            assert time.monotonic() < deadline, f"it did not say {text!r}:\n{self.output}"
+            time.sleep(0.01)
+
     def wait_ready(self) -> None:
         """Until every agent is."""
         deadline = time.monotonic() + 2 * PATIENCE

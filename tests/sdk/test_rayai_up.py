@@ -49,8 +49,8 @@ def test_first_minutes() -> None:
     with Project.made("rayai") as project:
         assert "agents/hello/agent.py" in project.run("create-agent", "hello")
         with project.up() as served:
-            assert f"0.0.0.0:{served.port} can be reached from other machines" in served.output
-            assert f"curl -sN http://localhost:{served.port}/agents/hello/" in served.output
+            served.wait_said(f"0.0.0.0:{served.port} can be reached from other machines")
+            served.wait_said(f"curl -sN http://localhost:{served.port}/agents/hello/")
             answer = "You said 'good morning', which has 2 words."
             assert served.ask("hello", "good morning") == {
                 "response": answer,
@@ -96,8 +96,8 @@ def test_every_framework_and_a_broken_file() -> None:
         with project.up() as served:
             names = {"a_python", "a_langchain", "a_pydantic", "a_agno", "words"}
             assert set(served.agents()) == names
-            assert "agents/broken/agent.py cannot be served: ModuleNotFoundError" in served.output
-            assert "line 2, in <module>" in served.output
+            served.wait_said("agents/broken/agent.py cannot be served: ModuleNotFoundError")
+            served.wait_said("line 2, in <module>")
             assert "2" in served.ask("a_python", "one two")["response"]
             assert served.ask("a_langchain", "one two")["response"] == "That has 2 words."
             assert served.ask("a_agno", "one two")["response"] == "That has 2 words."
@@ -229,7 +229,7 @@ def test_folder_that_only_its_owner_may_enter(project: Project) -> None:
     project.parent.chmod(0o700)
     with project.up() as served:
         assert served.ask("a", "x")["response"] == "x unset"
-        place = next(line for line in served.lines if line.startswith("Serving on "))
+        place = served.wait_said("Serving on ")
         assert "/var/lib/husk-agents/" in place
         data = Path(place.rsplit(" ", 1)[1]).parent
     assert not (project.folder / ".husk").exists()
