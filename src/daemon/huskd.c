@@ -292,11 +292,15 @@ static int serve(int launcher, struct fd_set_msg *listeners, struct err *e)
     }
     service_warm(d.service, "pyrunner", &run_default, d.config.pool_min);
     service_warm(d.service, "python", &se_default, d.config.se_pool);
-    if (workers_open(&d.loop, &d.agents, e) < 0) {
+    /*
+     * In this order: of those who are called before the loop sleeps, libuv calls the one that came first last, and that has to be
+     * the one who knows whether a fiber can go on. Writing to workers may wake some.
+     */
+    if (loop_serve_fibers(&d.loop, e) < 0 || workers_open(&d.loop, &d.agents, e) < 0) {
         return -1;
     }
     api_set_agents(d.api, d.agents);
-    if (open_http(listeners, e) < 0 || loop_serve_fibers(&d.loop, e) < 0 || watch(e) < 0) {
+    if (open_http(listeners, e) < 0 || watch(e) < 0) {
         return -1;
     }
     api_set_server(d.api, d.http);
