@@ -5,6 +5,7 @@ from typing import Any, Callable, NoReturn, Optional
 
 Fields = list[tuple[int, bytes]]
 
+def fill_holes() -> None: ...
 def freeze() -> tuple[int, int]: ...
 def prepare(
     space: dict[str, Any],

@@ -8,6 +8,7 @@ code: `_husk.zygote()` returns only in a new, isolated box.
 import sys
 
 HUSK_DIR = "/husk"
+POOL_SIZE = 16384  # of CPython's allocator for small objects
 sys.path.insert(0, HUSK_DIR)
 sys.path.insert(0, HUSK_DIR + "/runtimes/python")
 
@@ -63,10 +64,19 @@ def fill_holes() -> list[object]:
     """Uses up the gaps between objects, so that a box's first objects lie side by side.
 
     The allocator hands out freed places first, and those are spread over all memory: each would be a page to copy in
-    every box. What is returned must be kept alive.
+    every box. For the same reason every size goes on in a pool that has just been begun: its first objects share a
+    page with its header. What is returned must be kept alive.
     """
-    per_size = 150_000
-    return [bytes(size - 40) for size in range(48, 513, 16) for _ in range(per_size // size)]
+    kept: list[object] = [None] * 60_000
+    del kept[:]  # it has its memory now and asks for none while the gaps are filled
+    for size in range(16, 513, 16):
+        for i in range(POOL_SIZE):
+            filler = bytes(size - 40) if size >= 48 else float(i) if size == 32 else object()
+            kept.append(filler)
+            if i > 150_000 // size and id(filler) % POOL_SIZE < 64:
+                break
+    _husk.fill_holes()
+    return kept
 
 
 def options() -> argparse.Namespace:

@@ -29,7 +29,7 @@ struct box_setup {
     const struct seccomp_program *seccomp;
     int stdio[3];
     int control; /* moves to BOX_CONTROL_FD; still the place for a failure report afterwards */
-    int go;      /* the parent writes a byte here when the id maps are there */
+    void (*await_maps)(void);   /* returns when the parent has written the id maps */
     void (*touch_memory)(void); /* brings in pages that the first run will write; NULL: none */
     int procs[CGROUP_PROCS_MAX];
     size_t n_procs;

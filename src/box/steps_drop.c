@@ -45,11 +45,8 @@ int step_memory(struct box_setup *s, struct err *e)
 
 int step_id_maps(struct box_setup *s, struct err *e)
 {
-    char byte;
-
-    if (read(s->go, &byte, 1) != 1) {
-        return err_set(e, ERR_SYSTEM, "the parent could not write them");
-    }
+    (void)e;
+    s->await_maps(); /* a parent that cannot write them kills us */
     return 0;
 }
 
@@ -110,15 +107,19 @@ int step_identity(struct box_setup *s, struct err *e)
     return 0;
 }
 
-/* Raising a hard limit takes a right in the initial namespace that nobody here has: it can only sink. */
+/* Raising a hard limit takes a right in the initial namespace that nobody here has: one that is lower stays. */
 static int limit(int resource, rlim_t value, struct err *e)
 {
-    struct rlimit now;
+    struct rlimit now = {.rlim_cur = value, .rlim_max = value};
 
-    if (getrlimit(resource, &now) < 0) {
-        return err_sys(e, errno, "read rlimit %d", resource);
+    if (setrlimit(resource, &now) == 0) {
+        return 0;
     }
-    now.rlim_cur = now.rlim_max = MIN(value, now.rlim_max);
+    int why = errno;
+    if (getrlimit(resource, &now) < 0 || now.rlim_max >= value) {
+        return err_sys(e, why, "set rlimit %d", resource);
+    }
+    now.rlim_cur = now.rlim_max;
     if (setrlimit(resource, &now) < 0) {
         return err_sys(e, errno, "set rlimit %d", resource);
     }

@@ -2,121 +2,204 @@
 /* The hot set; see hotset.h. Like all zygote code it must not allocate. */
 #include "runner/hotset.h"
 
-#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "runner/maps.h"
+#include "runner/pagewise.h"
 #include "runner/rawfork.h"
 
 #ifndef MADV_POPULATE_WRITE
 #    define MADV_POPULATE_WRITE 23
 #endif
+#ifndef PIDFD_SELF
+#    define PIDFD_SELF (-10000)
+#endif
+#ifndef SYS_process_madvise
+#    define SYS_process_madvise 440
+#endif
 
-#define RANGES_MAX 1024
+#define RANGES_MAX 2048
 #define PAGE 4096u
+#define HUGE_PAGES 512
 #define PAGEMAP_PRESENT ((uint64_t)1 << 63)
 #define PAGEMAP_FILE ((uint64_t)1 << 61)
 
-struct range {
-    uintptr_t start;
-    uintptr_t pages;
+struct pages {
+    size_t n;
+    struct iovec ranges[RANGES_MAX]; /* as the kernel takes them, by address */
 };
 
-static struct {
-    struct range ranges[RANGES_MAX];
-    size_t n;
-    int pipe_write; /* in the rehearsal child */
-} hot;
+struct hotset {
+    struct pages written;
+    struct pages read;
+};
 
-static void add_page(uintptr_t at)
+static struct hotset hot;       /* private: boxes inherit it and cannot change each other's */
+static struct hotset *rehearsal; /* shared with the child that fills it in */
+static bool is_pagewise;         /* in that child */
+
+static void add_page(struct pages *to, uintptr_t at)
 {
-    struct range *last = hot.n > 0 ? &hot.ranges[hot.n - 1] : NULL;
+    struct iovec *last = to->n > 0 ? &to->ranges[to->n - 1] : NULL;
+    char *page = (char *)at; /* NOLINT(performance-no-int-to-ptr) */
 
-    if (last != NULL && at == last->start + last->pages * PAGE) {
-        last->pages++;
-    } else if (hot.n < RANGES_MAX) {
-        hot.ranges[hot.n++] = (struct range){.start = at, .pages = 1};
+    if (last != NULL && page == (char *)last->iov_base + last->iov_len) {
+        last->iov_len += PAGE;
+    } else if (to->n < RANGES_MAX) {
+        to->ranges[to->n++] = (struct iovec){.iov_base = page, .iov_len = PAGE};
     }
 }
 
-/* Which pages of one mapping are our own copies already. */
-static void scan_mapping(int pagemap, uintptr_t start, uintptr_t end)
+static bool is_huge(const uint64_t *entries, size_t n)
 {
-    uint64_t entries[512];
+    size_t present = 0;
 
-    for (uintptr_t at = start; at < end;) {
-        size_t want = MIN((end - at) / PAGE, ARRAY_LEN(entries));
+    for (size_t i = 0; i < n; i++) {
+        present += (entries[i] & PAGEMAP_PRESENT) != 0;
+    }
+    return present == HUGE_PAGES;
+}
+
+/* Which pages of one mapping are there, and which of them are our own copies already. */
+static void scan_mapping(int pagemap, const struct mapping *m)
+{
+    uint64_t entries[HUGE_PAGES];
+
+    for (uintptr_t at = m->start; at < m->end;) {
+        size_t want = MIN((m->end - at) / PAGE, HUGE_PAGES - at / PAGE % HUGE_PAGES);
         ssize_t n = pread(pagemap, entries, want * sizeof(entries[0]),
                           (off_t)(at / PAGE * sizeof(entries[0])));
-        if (n <= 0) {
+        if (n != (ssize_t)(want * sizeof(entries[0]))) {
             return;
         }
-        for (size_t i = 0; i < (size_t)n / sizeof(entries[0]); i++, at += PAGE) {
-            if ((entries[i] & PAGEMAP_PRESENT) != 0 && (entries[i] & PAGEMAP_FILE) == 0) {
-                add_page(at);
+        bool huge = is_huge(entries, want);
+        for (size_t i = 0; i < want; i++, at += PAGE) {
+            if ((entries[i] & PAGEMAP_PRESENT) == 0 || huge) {
+                continue; /* a huge page comes by one fault and is not inherited */
             }
+            add_page((entries[i] & PAGEMAP_FILE) == 0 ? &rehearsal->written : &rehearsal->read, at);
         }
     }
 }
 
 void hotset_save(void)
 {
-    unsigned long start;
-    unsigned long end;
-    char perms[8];
-    char line[512];
-
-    FILE *maps = fopen("/proc/self/maps", "re");
     int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    hot.n = 0;
-    while (maps != NULL && pagemap >= 0 && fgets(line, sizeof(line), maps) != NULL) {
-        /* Reads are left to the kernel: it maps sixteen pages around each one by itself. */
-        if (sscanf(line, "%lx-%lx %7s", &start, &end, perms) == 3 && /* NOLINT(cert-err34-c) */
-            strchr(line, '/') != NULL && perms[3] == 'p' && perms[1] == 'w') {
-            scan_mapping(pagemap, start, end);
+    struct maps *m = maps_read();
+
+    for (size_t i = 0; m != NULL && i < m->n; i++) {
+        if (m->list[i].is_private && !m->list[i].is_special) {
+            scan_mapping(pagemap, &m->list[i]);
         }
     }
-    (void)fd_write_all(hot.pipe_write, hot.ranges, hot.n * sizeof(hot.ranges[0]));
+    if (!is_pagewise) {
+        rehearsal->read.n = 0; /* most of them nobody has asked for: better faulted in by those who do */
+    }
     _exit(0);
+}
+
+/*
+ * A fork copies the page table of a private mapping only if something in it has been written. Writes what is there
+ * already; text becomes writable for a moment.
+ */
+static void make_inherited(const struct mapping *m, volatile char *at)
+{
+    void *start = (void *)m->start; /* NOLINT(performance-no-int-to-ptr) */
+    size_t n = m->end - m->start;
+
+    if ((m->prot & PROT_WRITE) == 0 && mprotect(start, n, m->prot | PROT_WRITE) < 0) {
+        return; /* a rule of the host: its pages are then faulted in by each box */
+    }
+    *at = *at;
+    if ((m->prot & PROT_WRITE) == 0 && mprotect(start, n, m->prot) < 0) {
+        _exit(1);
+    }
+}
+
+/* In the zygote: maps what boxes will read, where they inherit it. */
+static void map_read_pages(void)
+{
+    struct maps *m = maps_read();
+    size_t i = 0;
+    size_t inherited = MAPS_MAX;
+
+    for (size_t k = 0; m != NULL && k < hot.read.n; k++) {
+        volatile char *page = hot.read.ranges[k].iov_base;
+        while (i < m->n && m->list[i].end <= (uintptr_t)page) {
+            i++;
+        }
+        if (i == m->n) {
+            break;
+        }
+        if (i != inherited) {
+            make_inherited(&m->list[i], page);
+            inherited = i;
+        }
+        for (size_t at = 0; at < hot.read.ranges[k].iov_len; at += PAGE) {
+            (void)page[at];
+        }
+    }
+    maps_free(m);
+}
+
+/* No more than there is: every page that the zygote writes costs each fork a little. */
+static void keep_pages(struct pages *to, const struct pages *from)
+{
+    to->n = from->n;
+    memcpy(to->ranges, from->ranges, from->n * sizeof(from->ranges[0]));
 }
 
 bool hotset_rehearse(void)
 {
-    int pipe_fds[2];
-
-    if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
+    rehearsal =
+        mmap(NULL, sizeof(*rehearsal), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (rehearsal == MAP_FAILED) {
         return false;
     }
     pid_t pid = rawfork_plain();
     if (pid == 0) {
-        close(pipe_fds[0]);
-        hot.pipe_write = pipe_fds[1];
+        is_pagewise = pagewise_begin() >= 0;
         return true;
     }
-    close(pipe_fds[1]);
     if (pid > 0) {
-        ssize_t n = fd_read_all(pipe_fds[0], hot.ranges, sizeof(hot.ranges));
-        hot.n = n > 0 ? (size_t)n / sizeof(hot.ranges[0]) : 0;
         (void)waitpid(pid, NULL, 0);
+        keep_pages(&hot.written, &rehearsal->written);
+        keep_pages(&hot.read, &rehearsal->read);
+        map_read_pages();
     }
-    close(pipe_fds[0]);
+    munmap(rehearsal, sizeof(*rehearsal));
     return false;
+}
+
+/* A write that changes nothing: one fault, where a read and a write would be two. */
+static void touch_each(const struct pages *p)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        volatile char *page = p->ranges[i].iov_base;
+        for (size_t at = 0; at < p->ranges[i].iov_len; at += PAGE) {
+            (void)__atomic_fetch_or(&page[at], 0, __ATOMIC_RELAXED);
+        }
+    }
 }
 
 void hotset_touch(void)
 {
-    for (size_t i = 0; i < hot.n; i++) {
-        const struct range *r = &hot.ranges[i];
-        if (madvise((void *)r->start /* NOLINT(performance-no-int-to-ptr) */, r->pages * PAGE,
-                    MADV_POPULATE_WRITE) < 0 &&
-            errno == EINVAL) {
-            return; /* before Linux 5.14 */
+    const struct pages *p = &hot.written;
+
+    for (size_t i = 0; i < p->n; i += IOV_MAX) {
+        size_t n = MIN(p->n - i, IOV_MAX);
+        if (syscall(SYS_process_madvise, PIDFD_SELF, p->ranges + i, n, MADV_POPULATE_WRITE, 0) < 0) {
+            touch_each(p); /* before Linux 6.15 */
+            return;
         }
     }
 }

@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "box/setup.h"
+#include "runner/heap.h"
 #include "runner/module.h"
+#include "runner/pagewise.h"
 #include "runner/rawfork.h"
 #include "runner/remap.h"
 #include "runner/session.h"
@@ -29,7 +31,16 @@ static PyObject *husk_freeze(PyObject *self, PyObject *args)
     if (r < 0) {
         return module_errno(r);
     }
+    (void)pagewise_begin(); /* for good: what the zygote maps from now on, its boxes inherit */
     return Py_BuildValue("nn", (Py_ssize_t)stats.regions, (Py_ssize_t)stats.bytes);
+}
+
+static PyObject *husk_fill_holes(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    heap_fill_holes();
+    Py_RETURN_NONE;
 }
 
 static PyObject *husk_broken(PyObject *self, PyObject *args)
@@ -81,6 +92,7 @@ static PyObject *husk_fork(PyObject *self, PyObject *args)
 }
 
 static PyMethodDef methods[] = {
+    {"fill_holes", husk_fill_holes, METH_NOARGS, "Take every free block of the C library's heap."},
     {"freeze", husk_freeze, METH_NOARGS, "Freeze private memory for cheap forks."},
     {"prepare", husk_prepare, METH_VARARGS, "Give C what it needs to serve a run."},
     {"rehearse", husk_rehearse, METH_NOARGS, "Find out which memory a first run touches."},

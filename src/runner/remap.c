@@ -2,39 +2,31 @@
 /*
  * Freezing memory; see remap.h.
  *
- * Every private mapping that may hold written pages is copied into one memfd and mapped again from
- * there at the same address. Between the copy and the new mapping nothing may write to the region,
- * so the loop touches only its own stack (which is left out) and makes raw system calls: errno
- * and every other libc variable live in regions that are being replaced.
+ * Every private mapping is copied into one memfd and mapped again from there at the same address. Between the copy and the new
+ * mapping nothing may write to the region, so the loop touches only its own stack (which is left out) and makes
+ * raw system calls: errno and every other libc variable live in regions that are being replaced.
  *
  * Regions that lie side by side with the same protection get neighbouring places in the file, so the kernel
- * merges them into one mapping: fewer to copy on every fork.
+ * merges them into one mapping: fewer to copy on every fork. Text comes along for the same reason, and for another: in
+ * the page cache of the host it is small pages, of which every box would map some hundred anew; here a program's
+ * text becomes huge pages, one fault each.
  */
 #include "runner/remap.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define REGIONS_MAX 2048
-#define MAPS_TEXT_MAX ((size_t)512 * 1024)
+#include "runner/maps.h"
 
-struct region {
-    uintptr_t start;
-    uintptr_t end;
-    int prot;
-};
+#define HUGE ((uintptr_t)2 * 1024 * 1024)
 
-struct scan {
-    struct region regions[REGIONS_MAX];
-    size_t n;
-    char text[MAPS_TEXT_MAX];
-};
+#ifndef MADV_COLLAPSE
+#    define MADV_COLLAPSE 25
+#endif
 
 /* The raw call: no errno, no cancellation, no libc state. */
 static inline long call6(long nr, const long args[6])
@@ -69,88 +61,12 @@ static inline long call6(long nr, const long args[6])
 #endif
 }
 
-static uintptr_t take_hex(const char **p)
-{
-    uintptr_t v = 0;
-
-    for (;; (*p)++) {
-        char c = **p;
-        unsigned d;
-        if (c >= '0' && c <= '9') {
-            d = (unsigned)(c - '0');
-        } else if (c >= 'a' && c <= 'f') {
-            d = (unsigned)(c - 'a') + 10;
-        } else {
-            return v;
-        }
-        v = v * 16 + d;
-    }
-}
-
-/* Stack: in use right now. vvar, vdso, vsyscall: the kernel's own. */
-static bool is_left_out(const char *line, size_t n)
-{
-    return memmem(line, n, "[stack]", 7) != NULL || memmem(line, n, "[v", 2) != NULL;
-}
-
-/* One line of /proc/self/maps: "start-end rwxp offset dev inode name". */
-static void scan_line(struct scan *s, const char *line, size_t n)
-{
-    const char *p = line;
-    struct region r = {.prot = 0};
-
-    r.start = take_hex(&p);
-    p++;
-    r.end = take_hex(&p);
-    p++;
-    bool readable = p[0] == 'r';
-    bool writable = p[1] == 'w';
-    bool executable = p[2] == 'x';
-    bool private_map = p[3] == 'p';
-    /* Text and constants are clean file pages already. Relocated constants (RELRO) are not: r--p of a library. */
-    if (!private_map || !readable || executable || is_left_out(line, n) || s->n == REGIONS_MAX) {
-        return;
-    }
-    r.prot = PROT_READ | (writable ? PROT_WRITE : 0);
-    s->regions[s->n++] = r;
-}
-
-static int scan_maps(struct scan *s)
-{
-    size_t len = 0;
-    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-
-    if (fd < 0) {
-        return -errno;
-    }
-    for (;;) {
-        ssize_t n = read(fd, s->text + len, sizeof(s->text) - len);
-        if (n <= 0) {
-            break;
-        }
-        len += (size_t)n;
-    }
-    close(fd);
-    if (len == sizeof(s->text)) {
-        return -EFBIG;
-    }
-    for (char *line = s->text; line < s->text + len;) {
-        char *end = memchr(line, '\n', (size_t)(s->text + len - line));
-        if (end == NULL) {
-            break;
-        }
-        scan_line(s, line, (size_t)(end - line));
-        line = end + 1;
-    }
-    return 0;
-}
-
 /* Copies a region into the file. Touches nothing but this function's stack. */
-static bool dump_region(int fd, const struct region *r, uint64_t offset)
+static bool dump_region(int fd, const struct mapping *r)
 {
-    uintptr_t at = r->start;
+    uint64_t offset = r->offset;
 
-    while (at < r->end) {
+    for (uintptr_t at = r->start; at < r->end;) {
         const long args[6] = {fd, (long)at, (long)(r->end - at), (long)offset};
         long n = call6(SYS_pwrite64, args);
         if (n <= 0) {
@@ -162,46 +78,127 @@ static bool dump_region(int fd, const struct region *r, uint64_t offset)
     return true;
 }
 
-static bool map_region(int fd, const struct region *r, uint64_t offset)
+static bool map_region(int fd, const struct mapping *r)
 {
-    const long args[6] = {
-        (long)r->start, (long)(r->end - r->start), r->prot, MAP_PRIVATE | MAP_FIXED, fd,
-        (long)offset};
+    const long args[6] = {(long)r->start,
+                          (long)(r->end - r->start),
+                          r->prot,
+                          MAP_PRIVATE | MAP_FIXED,
+                          fd,
+                          (long)r->offset};
     long at = call6(SYS_mmap, args);
     return at == (long)r->start;
+}
+
+/* The stack is in use right now; what is shared, or written and run at once, is somebody else's business. */
+static bool is_ours(const struct mapping *r)
+{
+    const int jit = PROT_WRITE | PROT_EXEC;
+
+    return r->is_private && !r->is_special && (r->prot & PROT_READ) != 0 && (r->prot & jit) != jit;
+}
+
+static void keep_ours(struct maps *m)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < m->n; i++) {
+        if (is_ours(&m->list[i])) {
+            m->list[n++] = m->list[i];
+        }
+    }
+    m->n = n;
+}
+
+/* One past the last region that lies side by side with the first, like it in whether it may be written. */
+static size_t run_end(const struct maps *m, size_t first)
+{
+    int writable = m->list[first].prot & PROT_WRITE;
+    size_t end = first + 1;
+
+    while (end < m->n && maps_adjoin(m, end) && (m->list[end].prot & PROT_WRITE) == writable) {
+        end++;
+    }
+    return end;
+}
+
+/* Constants beside text become executable: the whole is one mapping then. Code in a box may run what it likes anyway. */
+static void join_text(struct maps *m)
+{
+    for (size_t i = 0; i < m->n;) {
+        size_t end = run_end(m, i);
+        int prot = 0;
+        for (size_t k = i; k < end; k++) {
+            prot |= m->list[k].prot;
+        }
+        for (; i < end; i++) {
+            m->list[i].prot = prot;
+        }
+    }
+}
+
+/* Places in the file: neighbours stay neighbours, and what is aligned in memory is aligned there. */
+static void place(struct maps *m)
+{
+    uint64_t offset = 0;
+
+    for (size_t i = 0; i < m->n; i++) {
+        struct mapping *r = &m->list[i];
+        if (!maps_adjoin(m, i)) {
+            offset = (offset + HUGE - 1) / HUGE * HUGE + r->start % HUGE;
+        }
+        r->offset = offset;
+        offset += r->end - r->start;
+    }
+}
+
+static void make_text_huge(const struct maps *m)
+{
+    for (size_t i = 0; i < m->n;) {
+        size_t end = run_end(m, i);
+        uintptr_t from = (m->list[i].start + HUGE - 1) / HUGE * HUGE;
+        uintptr_t to = m->list[end - 1].end / HUGE * HUGE;
+        if ((m->list[i].prot & PROT_EXEC) != 0 && from < to) {
+            const long args[6] = {(long)from, (long)(to - from), MADV_COLLAPSE};
+            (void)call6(SYS_madvise, args); /* before Linux 6.1, or no huge page to be had */
+        }
+        i = end;
+    }
 }
 
 int remap_freeze(struct remap_stats *ret)
 {
     struct remap_stats stats = {0};
     int result = 0;
-    uint64_t offset = 0;
 
-    /* In a shared mapping, which the scan skips: its own bookkeeping must not be replaced. */
-    struct scan *s =
-        mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (s == MAP_FAILED) {
+    struct maps *m = maps_read();
+    if (m == NULL) {
         return -errno;
     }
     int fd = memfd_create("husk-template", MFD_CLOEXEC);
-    if (fd < 0 || scan_maps(s) < 0) {
-        result = fd < 0 ? -errno : -EFBIG;
-        s->n = 0;
+    if (fd < 0) {
+        result = -errno;
+        m->n = 0;
     }
-    for (size_t i = 0; i < s->n && result == 0; i++) {
-        const struct region *r = &s->regions[i];
-        if (!dump_region(fd, r, offset) || !map_region(fd, r, offset)) {
+    keep_ours(m);
+    join_text(m);
+    place(m);
+    for (size_t i = 0; i < m->n; i++) {
+        const struct mapping *r = &m->list[i];
+        if (!dump_region(fd, r) || !map_region(fd, r)) {
             result = -EIO;
             break;
         }
         stats.regions++;
         stats.bytes += r->end - r->start;
-        offset += r->end - r->start;
+    }
+    if (result == 0) {
+        make_text_huge(m);
     }
     if (fd >= 0) {
         close(fd);
     }
-    munmap(s, sizeof(*s));
+    maps_free(m);
     *ret = stats;
     return result;
 }

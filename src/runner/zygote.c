@@ -11,18 +11,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,6 +30,7 @@
 #include "box/root.h"
 #include "box/setup.h"
 #include "box/sys.h"
+#include "runner/birth.h"
 #include "runner/control.h"
 #include "runner/hotset.h"
 #include "runner/rawfork.h"
@@ -45,7 +43,6 @@
 #define IDLE_MS 1      /* nothing to do for so long */
 #define NETNS_FD_FIRST                                                                             \
     256 /* descriptors of network namespaces: a box leaves them all behind at once */
-#define TABLE_TICK_NS 10000000
 
 static struct {
     int child_signals; /* signalfd */
@@ -60,8 +57,7 @@ static struct {
     const char *writable[BOX_WRITABLE_MAX];
     size_t n_writable;
     char writable_text[1024];
-    uint32_t *
-        own_table; /* shared with the child: it has its own table of descriptors; NULL: it is copied */
+    bool shares_table; /* a new child has our table of descriptors until it leaves it */
 } z;
 
 static void report(const struct zygote_rep *rep, int fd)
@@ -111,39 +107,12 @@ static void read_writable(void)
  * A zygote with many boxes has thousands of descriptors, nearly all for namespaces. A fork would copy them one by one and the box close
  * them one by one; instead the child shares the table for a moment and then takes along only the low ones.
  */
-static void prepare_table(void)
-{
-    if (sys_leave_above(~0U) < 0) {
-        return; /* before Linux 5.9 */
-    }
-    void *page =
-        mmap(NULL, sizeof(*z.own_table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    z.own_table = page != MAP_FAILED ? page : NULL;
-}
-
-/* In the child, before it touches any descriptor. */
 static void leave_table(void)
 {
-    if (z.own_table == NULL) {
-        return;
-    }
-    if (sys_leave_above(NETNS_FD_FIRST) < 0) {
+    if (z.shares_table && sys_leave_above(NETNS_FD_FIRST) < 0) {
         _exit(1);
     }
-    __atomic_store_n(z.own_table, 1, __ATOMIC_SEQ_CST);
-    (void)syscall(SYS_futex, z.own_table, FUTEX_WAKE, 1, NULL, NULL, 0);
-}
-
-/* Before the parent closes anything that the child needs. Nearly always it has left by then. */
-static void wait_for_table(int pidfd)
-{
-    const struct timespec tick = {.tv_nsec = TABLE_TICK_NS};
-    struct pollfd p = {.fd = pidfd, .events = POLLIN};
-
-    while (z.own_table != NULL && __atomic_load_n(z.own_table, __ATOMIC_SEQ_CST) == 0 &&
-           poll(&p, 1, 0) == 0) {
-        (void)syscall(SYS_futex, z.own_table, FUTEX_WAIT, 0, &tick, NULL, 0);
-    }
+    birth_say_left();
 }
 
 static void start(void)
@@ -152,13 +121,13 @@ static void start(void)
     sigset_t mask;
 
     read_writable();
-    prepare_table();
+    z.shares_table = sys_leave_above(~0U) == 0; /* not before Linux 5.9 */
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);
     sigprocmask(SIG_BLOCK, &mask, &z.old_mask);
     z.child_signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (z.child_signals < 0) {
-        zygote_broken("cannot watch for ended boxes");
+    if (z.child_signals < 0 || birth_open(ARRAY_LEN(z.live)) < 0) {
+        zygote_broken("cannot watch over boxes");
     }
     report(&ready, -1);
 }
@@ -212,14 +181,14 @@ static void give_netns(struct netns *net)
 }
 
 /* Child side, from here to the runtime. */
-static void become_box(const struct zygote_req *req, const struct fd_set_msg *fds, int go)
+static void become_box(const struct zygote_req *req, const struct fd_set_msg *fds)
 {
     struct box_setup setup = {
         .limits = req->limits,
         .seccomp = &seccomp_programs[req->seccomp],
         .stdio = {fds->fds[1], fds->fds[2], fds->fds[3]},
         .control = fds->fds[0],
-        .go = go,
+        .await_maps = birth_await_mapped,
         .touch_memory = hotset_touch,
         .n_procs = fds->n - ZYGOTE_SPAWN_FDS,
         .landlock_abi = req->landlock_abi,
@@ -249,12 +218,14 @@ static size_t free_slot(void)
 }
 
 /* Parent side: maps, release, report. */
-static void raise_box(const struct zygote_req *req, pid_t pid, int pidfd, int go)
+static void raise_box(const struct zygote_req *req, pid_t pid, int pidfd)
 {
     struct zygote_rep rep = {.event = ZYGOTE_SPAWNED, .box_id = req->box_id};
 
-    if (idmap_write_box(pid, req->block, BOX_UID, &rep.err) < 0 || write(go, "", 1) != 1) {
+    if (idmap_write_box(pid, req->block, BOX_UID, &rep.err) < 0) {
         kill(pid, SIGKILL); /* before it did anything; its EXITED follows */
+    } else {
+        birth_say_mapped();
     }
     report(&rep, pidfd);
 }
@@ -264,7 +235,6 @@ static bool spawn(const struct zygote_req *req, const struct fd_set_msg *fds)
 {
     struct netns net = {-1, -1};
     struct err e = {0};
-    int go[2];
     int pidfd = -1;
     size_t slot = free_slot();
 
@@ -278,22 +248,15 @@ static bool spawn(const struct zygote_req *req, const struct fd_set_msg *fds)
         refuse(req->box_id, &e);
         return false;
     }
-    if (pipe2(go, O_CLOEXEC) < 0) {
-        err_sys(&e, errno, "pipe");
-        refuse(req->box_id, &e);
-        give_netns(&net);
-        return false;
-    }
     uint64_t flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
-    if (z.own_table != NULL) {
-        *z.own_table = 0;
+    if (z.shares_table) {
         flags |= CLONE_FILES;
     }
+    birth_begin(slot);
     pid_t pid = rawfork(flags, &pidfd);
     if (pid == 0) {
         leave_table();
-        fd_close(&go[1]);
-        become_box(req, fds, go[0]);
+        become_box(req, fds);
         return true;
     }
     if (pid < 0) {
@@ -304,12 +267,10 @@ static bool spawn(const struct zygote_req *req, const struct fd_set_msg *fds)
         z.live[slot].pid = pid;
         z.live[slot].box_id = req->box_id;
         z.live[slot].net = net;
-        raise_box(req, pid, pidfd, go[1]);
-        wait_for_table(pidfd);
+        raise_box(req, pid, pidfd);
+        birth_await_left(pidfd);
     }
     fd_close(&pidfd);
-    fd_close(&go[0]);
-    fd_close(&go[1]);
     return false;
 }
 

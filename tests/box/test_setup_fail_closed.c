@@ -232,7 +232,7 @@ TEST(a_zygote_that_cannot_make_a_box_says_why)
     } rows[] = {
         {"clone3", "EAGAIN", "system"},
         {"clone3", "ENOMEM", "system"},
-        {"pipe2", "EMFILE", "limit_reached"},
+        {"clone3", "EMFILE", "limit_reached"},
         {"setns", "EPERM", "system"},
     };
     AUTO_ENGINE struct husk_engine *engine = NULL;

@@ -3,15 +3,13 @@
 # held: a shared library from the workspace loads, also by LD_PRELOAD, and gains no right
 # expect: status=completed exit=0 stdout~HELD
 import ctypes
+import glob
 import os
 import shutil
 import subprocess
 import sys
 
-libc = next(
-    line.split()[-1] for line in open("/proc/self/maps") if "/libc.so.6" in line or "/libc-" in line
-)
-shutil.copy(libc, "./mine.so")
+shutil.copy(glob.glob("/usr/lib/*-linux-gnu*/libc.so.6")[0], "./mine.so")
 os.chmod("mine.so", 0o755)
 mine = ctypes.CDLL(os.path.abspath("mine.so"), use_errno=True)
 assert mine.getuid() == os.getuid() != 0
