@@ -107,19 +107,15 @@ int step_identity(struct box_setup *s, struct err *e)
     return 0;
 }
 
-/* Raising a hard limit takes a right in the initial namespace that nobody here has: one that is lower stays. */
+/* Raising a hard limit takes a right in the initial namespace that nobody here has: it can only sink. */
 static int limit(int resource, rlim_t value, struct err *e)
 {
-    struct rlimit now = {.rlim_cur = value, .rlim_max = value};
+    struct rlimit now;
 
-    if (setrlimit(resource, &now) == 0) {
-        return 0;
+    if (getrlimit(resource, &now) < 0) {
+        return err_sys(e, errno, "read rlimit %d", resource);
     }
-    int why = errno;
-    if (getrlimit(resource, &now) < 0 || now.rlim_max >= value) {
-        return err_sys(e, why, "set rlimit %d", resource);
-    }
-    now.rlim_cur = now.rlim_max;
+    now.rlim_cur = now.rlim_max = MIN(value, now.rlim_max);
     if (setrlimit(resource, &now) < 0) {
         return err_sys(e, errno, "set rlimit %d", resource);
     }

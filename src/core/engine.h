@@ -35,8 +35,10 @@ struct pool {
     struct limits limits;
     uint32_t min; /* refilled up to here */
     uint32_t max;
-    struct guest *parked; /* ready, most recently parked first */
-    struct guest *starting;
+    struct guest *parked;   /* ready and warm, most recently parked first */
+    struct guest *cool;     /* ready as well, taken when no warm one is left */
+    struct guest *starting; /* or warming up */
+    uint32_t warm;          /* in these lists and not cool */
     struct husk_pool_stats stats;
     struct err refusal; /* why the last one was not born */
     uint64_t retry_ms;  /* not refilled before */
@@ -60,6 +62,7 @@ struct live_template {
 
     struct pool *pools;
     uint32_t boxes_asked; /* most boxes at a time, beyond what the pools need; 0: a few */
+    uint32_t boxes_most;  /* that the running zygote was started for */
 };
 
 enum guest_state { GUEST_STARTING, GUEST_READY, GUEST_BROKEN };
@@ -77,6 +80,7 @@ struct guest {
     struct live_template *live;
     struct pool *pool; /* that it was made for, or waits in; NULL once it is used */
     bool in_pool;      /* one of the pool's lists has it */
+    bool cool;         /* does not have the memory yet that a first run needs */
     uint32_t box_id;
     enum guest_state state;
     struct channel control;
@@ -159,6 +163,7 @@ struct live_template *live_one_off(struct husk_engine *engine, const char *name,
 int live_start(struct husk_engine *engine, struct live_template *live,
                const struct husk_mount *mounts, size_t n,
                struct err *e); /* does nothing if it runs */
+uint32_t live_boxes(const struct live_template *live); /* how many it should be able to have */
 int live_stop(struct husk_engine *engine, struct live_template *live,
               struct err *e); /* can be started again */
 void live_close(struct husk_engine *engine, struct live_template *live);
@@ -167,13 +172,15 @@ void live_close(struct husk_engine *engine, struct live_template *live);
 struct guest_options {
     struct limits limits;
     enum launcher_mode mode;
-    bool warm;
+    enum launcher_warmth warmth;
     uint64_t deadline_ms; /* 0: parked */
     struct pool *pool;    /* that it is made for, or NULL */
 };
 struct guest *guest_new(struct husk_engine *engine, struct live_template *live,
                         const struct guest_options *options, struct err *e);
-/* The same, with a zygote started first if none runs. */
+/* A parked box that was cool: it becomes like one that is starting. */
+int guest_warm_up(struct husk_engine *engine, struct guest *g, struct err *e);
+/* The same as guest_new(), with a zygote started first if none runs. */
 struct guest *guest_start(struct husk_engine *engine, struct live_template *live,
                           const struct guest_options *options, struct err *e);
 /* One that an earlier client left: all but its sockets and pipes is there. NULL: no memory. */

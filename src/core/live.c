@@ -268,6 +268,14 @@ static int add_run_mounts(struct husk_engine *engine, uint32_t id, const struct 
     return n == 0 ? 0 : add_text(engine, id, LAUNCHER_ENV, writable.data, e);
 }
 
+uint32_t live_boxes(const struct live_template *live)
+{
+    /* Boxes that run and boxes parked behind them. */
+    return live->one_off ? 1
+                         : MIN(LAUNCHER_BOXES_MAX,
+                               MAX(BOXES_WITHOUT_POOL, live->boxes_asked) + pool_most(live));
+}
+
 static int begin(struct husk_engine *engine, struct live_template *live, struct err *e)
 {
     struct launcher_req req = {.op = LAUNCHER_TEMPLATE};
@@ -283,16 +291,13 @@ static int begin(struct husk_engine *engine, struct live_template *live, struct 
                        live->def.info.missing);
     }
     req.template.seccomp = (uint32_t)(profile - seccomp_programs);
-    /* Boxes that run and boxes parked behind them. */
-    req.template.boxes =
-        live->one_off
-            ? 1
-            : MIN(LAUNCHER_BOXES_MAX, MAX(BOXES_WITHOUT_POOL, live->boxes_asked) + pool_most(live));
+    req.template.boxes = live_boxes(live);
     (void)str_copy(req.template.name, sizeof(req.template.name), live->name);
     if (native_call(engine->native, &req, NULL, 0, &rep, e) < 0) {
         return -1;
     }
     live->id = rep.template_id;
+    live->boxes_most = req.template.boxes;
     return 0;
 }
 

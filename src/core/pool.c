@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pool: boxes of a template that are isolated, warmed and waiting, each for one use.
+ * The pool: boxes of a template that are isolated and waiting, each for one use.
+ *
+ * Those that will be taken next are warm: the warm-up has run in them, and they have their own copy of the memory that a
+ * run needs. The rest of a large pool is cool, which is far smaller and sooner made, and is warmed up as it moves to the front.
  *
  * A parked box is owned by its template's list. A box that died while parked leaves it by its EXIT event, or is found out
  * when it is taken.
@@ -12,6 +15,8 @@
 
 #include "base/clock.h"
 #include "core/pool_impl.h"
+
+#define POOL_WARM 32 /* more than can be taken before others are warm */
 
 static bool list_remove(struct guest **list, struct guest *g)
 {
@@ -80,6 +85,22 @@ void pool_remove(struct husk_engine *engine, struct live_template *live, struct 
     }
 }
 
+struct guest *pool_pop(struct pool *pool, bool warm_first)
+{
+    struct guest **one = warm_first ? &pool->parked : &pool->cool;
+    struct guest **other = warm_first ? &pool->cool : &pool->parked;
+    struct guest **list = *one != NULL ? one : other;
+    struct guest *g = *list;
+
+    if (g != NULL) {
+        *list = g->next;
+        g->next = NULL;
+        pool->stats.parked--;
+        pool->warm -= !g->cool;
+    }
+    return g;
+}
+
 struct guest *pool_take(struct husk_engine *engine, struct live_template *live,
                         enum launcher_mode mode, const struct limits *limits)
 {
@@ -95,13 +116,10 @@ struct guest *pool_take(struct husk_engine *engine, struct live_template *live,
         }
         return NULL;
     }
-    while (pool->parked != NULL) {
-        struct guest *g = pool->parked;
-        pool->parked = g->next;
-        g->next = NULL;
+    struct guest *g;
+    while ((g = pool_pop(pool, true)) != NULL) {
         g->pool = NULL;
         g->in_pool = false;
-        pool->stats.parked--;
         if (is_alive(g)) {
             g->limits = *limits;
             pool->stats.hits++;
@@ -114,35 +132,89 @@ struct guest *pool_take(struct husk_engine *engine, struct live_template *live,
     return NULL;
 }
 
-int pool_refill(struct husk_engine *engine, struct live_template *live, struct pool *pool,
-                struct err *e)
+/* Only Python's boxes can be warmed up later; those of sessions have no warm-up. */
+static enum launcher_warmth warmth_of(const struct live_template *live, const struct pool *pool)
+{
+    if (pool->mode != LAUNCHER_ONCE) {
+        return LAUNCHER_FRESH;
+    }
+    return pool->warm < POOL_WARM || live->def.info.language != HUSK_PYTHON ? LAUNCHER_WARM
+                                                                            : LAUNCHER_COOL;
+}
+
+static bool needs_warming(const struct pool *pool)
+{
+    return pool->cool != NULL && pool->warm < MIN(POOL_WARM, pool->min);
+}
+
+bool pool_is_wanting(const struct pool *pool)
+{
+    return pool->stats.parked + pool->stats.starting < pool->min || needs_warming(pool);
+}
+
+static void add_starting(struct pool *pool, struct guest *g)
+{
+    list_push(&pool->starting, g);
+    g->in_pool = true;
+    pool->warm += !g->cool;
+}
+
+static void warm_next(struct husk_engine *engine, struct pool *pool)
+{
+    struct guest *g = pool->cool;
+    struct err broken;
+
+    pool->cool = g->next;
+    pool->stats.parked--;
+    if (guest_warm_up(engine, g, &broken) < 0) { /* it died, and the news is on its way */
+        pool->stats.dead++;
+        guest_free(engine, g);
+        return;
+    }
+    pool->stats.starting++;
+    add_starting(pool, g);
+}
+
+/* One more. 0 also if it has ended already. */
+static int start_next(struct husk_engine *engine, struct live_template *live, struct pool *pool,
+                      struct err *e)
 {
     struct guest_options options = {.limits = pool->limits,
                                     .mode = pool->mode,
-                                    .warm = pool->mode == LAUNCHER_ONCE,
+                                    .warmth = warmth_of(live, pool),
                                     .pool = pool};
 
+    pool->stats.starting++; /* at once: others may look while we wait for the launcher */
+    struct guest *g = guest_start(engine, live, &options, e);
+    if (g == NULL) {
+        pool->stats.starting--;
+        return -1;
+    }
+    if (g->exited) { /* it ended while we waited */
+        pool->stats.starting--;
+        pool->stats.dead++;
+        guest_free(engine, g);
+        return 0;
+    }
+    add_starting(pool, g);
+    if (g->state != GUEST_STARTING) {
+        pool_serve(engine); /* it was ready before we heard of its birth: no event will follow */
+    }
+    return 0;
+}
+
+int pool_refill(struct husk_engine *engine, struct live_template *live, struct pool *pool,
+                struct err *e)
+{
     if (engine_dispatch(engine, e) < 0) {
         return -1;
     }
+    while (needs_warming(pool)) {
+        warm_next(engine, pool);
+    }
     while (pool->stats.parked + pool->stats.starting < pool->min) {
-        pool->stats.starting++; /* at once: others may look while we wait for the launcher */
-        struct guest *g = guest_start(engine, live, &options, e);
-        if (g == NULL) {
-            pool->stats.starting--;
+        if (start_next(engine, live, pool, e) < 0) {
             return -1;
-        }
-        if (g->exited) { /* it ended while we waited */
-            pool->stats.starting--;
-            pool->stats.dead++;
-            guest_free(engine, g);
-            continue;
-        }
-        list_push(&pool->starting, g);
-        g->in_pool = true;
-        if (g->state != GUEST_STARTING) {
-            pool_serve(
-                engine); /* it was ready before we heard of its birth: no event will follow */
         }
     }
     return 0;
@@ -169,9 +241,10 @@ static void settle(struct husk_engine *engine, struct pool *pool, struct guest *
     if (g->state == GUEST_READY && pool->stats.parked < pool->max) {
         /* Its next word would come only after a RUN: no need to watch it. */
         guest_unwatch(engine, g);
-        list_push(&pool->parked, g);
+        list_push(g->cool ? &pool->cool : &pool->parked, g);
         pool->stats.parked++;
     } else {
+        pool->warm -= !g->cool;
         pool->stats.dead += g->state == GUEST_BROKEN;
         guest_free(engine, g);
     }
@@ -205,11 +278,12 @@ void pool_lost(struct husk_engine *engine, struct guest *g)
     if (pool == NULL || !g->in_pool) {
         return; /* somebody is using it, and will see that it exited */
     }
-    if (list_remove(&pool->parked, g)) {
+    if (list_remove(&pool->parked, g) || list_remove(&pool->cool, g)) {
         pool->stats.parked--;
     } else if (list_remove(&pool->starting, g)) {
         pool->stats.starting--;
     }
+    pool->warm -= !g->cool;
     pool->stats.dead++;
     pool->refusal = g->refusal;
     guest_free(engine, g);
@@ -218,7 +292,7 @@ void pool_lost(struct husk_engine *engine, struct guest *g)
 
 void pool_clear(struct husk_engine *engine, struct pool *pool)
 {
-    struct guest **lists[] = {&pool->parked, &pool->starting};
+    struct guest **lists[] = {&pool->parked, &pool->cool, &pool->starting};
 
     for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
         while (*lists[i] != NULL) {
@@ -229,4 +303,5 @@ void pool_clear(struct husk_engine *engine, struct pool *pool)
     }
     pool->stats.parked = 0;
     pool->stats.starting = 0;
+    pool->warm = 0;
 }

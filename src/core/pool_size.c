@@ -76,10 +76,7 @@ static int make_room(struct husk_engine *engine, struct live_template *live, str
 static void drop_beyond(struct husk_engine *engine, struct pool *pool, uint32_t keep)
 {
     while (pool->stats.parked > keep) {
-        struct guest *g = pool->parked;
-        pool->parked = g->next;
-        pool->stats.parked--;
-        guest_free(engine, g);
+        guest_free(engine, pool_pop(pool, false));
     }
 }
 
@@ -116,12 +113,14 @@ int pool_set(struct husk_engine *engine, struct live_template *live,
     if (!pool_same_limits(&want, &pool->limits)) {
         pool_clear(engine, pool);
     }
-    if (live->open && live->boxes_asked == 0 && max > pool->max && make_room(engine, live, e) < 0) {
+    uint32_t max_before = pool->max;
+    pool->max = max;
+    if (live->open && live->boxes_asked == 0 && live_boxes(live) > live->boxes_most && make_room(engine, live, e) < 0) {
+        pool->max = max_before;
         return -1;
     }
     pool->limits = want;
     pool->min = min;
-    pool->max = max;
     drop_beyond(engine, pool, max);
     fiber_wake(engine->pool_keeper);
     return engine->pool_keeper != NULL ? 0 : pool_refill(engine, live, pool, e);
@@ -132,7 +131,7 @@ static struct pool *find_wanting(const struct husk_engine *engine, struct live_t
 {
     for (struct live_template *t = engine->templates; t != NULL; t = t->next) {
         for (struct pool *p = t->pools; p != NULL; p = p->next) {
-            if (p->stats.parked + p->stats.starting < p->min && p->retry_ms <= clock_ms()) {
+            if (pool_is_wanting(p) && p->retry_ms <= clock_ms()) {
                 *ret_live = t;
                 return p;
             }
@@ -229,5 +228,8 @@ int husk_pool_stats(struct husk_engine *engine, const char *template_name,
     }
     const struct pool *pool = pool_find_fixed(live, LAUNCHER_ONCE);
     *ret = pool != NULL ? pool->stats : (struct husk_pool_stats){0};
+    for (const struct guest *g = pool != NULL ? pool->parked : NULL; g != NULL; g = g->next) {
+        ret->warm++;
+    }
     return 0;
 }

@@ -70,31 +70,6 @@ static PyObject *hand_over(enum rest rest, PyObject *what, const struct buf *bod
     return Py_BuildValue("iNN", (int)rest, what, fields);
 }
 
-/* Waits for the run and serves it: (rest, value or exception, fields), or never. */
-static PyObject *serve_once(void)
-{
-    struct fd_set_msg fds = {.n = 0};
-    struct plain plain; /* never freed: it is the only one */
-    struct buf *body;
-    PyObject *what = NULL;
-
-    if (module_wait(&body, &fds) <= 0 || module_run.type != FRAME_RUN) {
-        _exit(0); /* thrown away unused */
-    }
-    fd_set_release(&fds);
-    module_run_begin(body);
-    enum rest rest = plain_read(body, &plain) ? plain_run(&plain, given.space, &what) : REST_ALL;
-    if (rest == REST_NOTHING && !ends_plainly()) {
-        rest = REST_VALUE;
-    }
-    if (rest != REST_NOTHING) {
-        return hand_over(rest, what, body);
-    }
-    plain_flush();
-    send_done_and_wait();
-    return NULL;
-}
-
 /* The steps of a first short cell, up to its answer. */
 static bool first_cell(void)
 {
@@ -139,6 +114,65 @@ static int settle(bool warm)
     return module_unmute(saved) < 0 || !ok ? -1 : 0;
 }
 
+static PyObject *raise_errno(void)
+{
+    return PyErr_Occurred() != NULL ? NULL : module_errno(-errno);
+}
+
+/* Waits for the run, warming up on the way if that is asked for. */
+static int await_run(bool cool, struct buf **ret)
+{
+    struct fd_set_msg fds = {.n = 0};
+
+    for (;;) {
+        int r = module_wait(ret, &fds);
+        fd_set_release(&fds);
+        if (r <= 0 || (module_run.type != FRAME_RUN && !(cool && module_run.type == FRAME_WARM))) {
+            _exit(0); /* thrown away unused */
+        }
+        if (!cool) {
+            return 0;
+        }
+        bool warm = module_run.type == FRAME_WARM;
+        cool = false;
+        hotset_touch();
+        if (settle(warm) < 0) {
+            return -1;
+        }
+        if (!warm) {
+            return 0;
+        }
+        r = module_ready();
+        if (r < 0) {
+            errno = -r;
+            return -1;
+        }
+    }
+}
+
+/* Serves the one run: (rest, value or exception, fields), or never returns. */
+static PyObject *serve_once(bool cool)
+{
+    struct plain plain; /* never freed: it is the only one */
+    struct buf *body;
+    PyObject *what = NULL;
+
+    if (await_run(cool, &body) < 0) {
+        return raise_errno();
+    }
+    module_run_begin(body);
+    enum rest rest = plain_read(body, &plain) ? plain_run(&plain, given.space, &what) : REST_ALL;
+    if (rest == REST_NOTHING && !ends_plainly()) {
+        rest = REST_VALUE;
+    }
+    if (rest != REST_NOTHING) {
+        return hand_over(rest, what, body);
+    }
+    plain_flush();
+    send_done_and_wait();
+    return NULL;
+}
+
 /* prepare(space, threads, count_exit_functions, in_box) */
 PyObject *husk_prepare(PyObject *self, PyObject *args)
 {
@@ -180,9 +214,10 @@ PyObject *husk_zygote(PyObject *self, PyObject *args)
     if (child.mode == LAUNCHER_SESSION) {
         return Py_BuildValue("iO[]", (int)REST_SESSION, Py_None);
     }
-    if (settle(child.warm) < 0) {
-        return PyErr_Occurred() != NULL ? NULL : module_errno(-errno);
+    bool cool = child.warmth == LAUNCHER_COOL;
+    if (!cool && settle(child.warmth == LAUNCHER_WARM) < 0) {
+        return raise_errno();
     }
     int r = module_ready();
-    return r < 0 ? module_errno(r) : serve_once();
+    return r < 0 ? module_errno(r) : serve_once(cool);
 }

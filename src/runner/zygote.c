@@ -189,7 +189,7 @@ static void become_box(const struct zygote_req *req, const struct fd_set_msg *fd
         .stdio = {fds->fds[1], fds->fds[2], fds->fds[3]},
         .control = fds->fds[0],
         .await_maps = birth_await_mapped,
-        .touch_memory = hotset_touch,
+        .touch_memory = req->warmth != LAUNCHER_COOL ? hotset_touch : NULL,
         .n_procs = fds->n - ZYGOTE_SPAWN_FDS,
         .landlock_abi = req->landlock_abi,
         .single_id = req->block == 0,
@@ -328,7 +328,7 @@ static bool serve_request(struct zygote_child *ret)
         _exit(1);
     }
     if (spawn(&req, &fds)) {
-        *ret = (struct zygote_child){.mode = req.mode, .warm = req.warm != 0};
+        *ret = (struct zygote_child){.mode = req.mode, .warmth = req.warmth};
         return true; /* the descriptors were closed or placed by the set-up */
     }
     fd_set_release(&fds);

@@ -13,7 +13,7 @@
 
 struct zygote_child {
     uint32_t mode; /* enum launcher_mode */
-    bool warm;     /* run the warm-up before saying READY */
+    uint32_t warmth; /* enum launcher_warmth */
 };
 
 /* Ends the process when the launcher goes away. Returns in the child, fully isolated, control socket at BOX_CONTROL_FD. */

@@ -50,7 +50,7 @@ static bool check_box(const struct launcher_req *req)
 {
     struct err ignored;
 
-    return req->box.mode <= LAUNCHER_SESSION && req->box.warm <= 1 &&
+    return req->box.mode <= LAUNCHER_SESSION && req->box.warmth <= LAUNCHER_COOL &&
            req->box.deadline_ms <= LAUNCHER_DEADLINE_MAX &&
            limits_check(&req->box.limits, &ignored) == 0;
 }

@@ -60,6 +60,12 @@ enum launcher_place { LAUNCHER_READ_ONLY = 0, LAUNCHER_WRITABLE = 1, LAUNCHER_CO
 
 enum launcher_isolation { LAUNCHER_FULL = 0, LAUNCHER_USERNS = 1 };
 enum launcher_mode { LAUNCHER_ONCE = 0, LAUNCHER_SESSION = 1 };
+/* What a new box does before it says READY. */
+enum launcher_warmth {
+    LAUNCHER_FRESH = 0, /* gets the memory that a first run needs: its code is on the way */
+    LAUNCHER_WARM = 1,  /* and runs the warm-up: it will be parked, and has to answer fast */
+    LAUNCHER_COOL = 2,  /* neither: it will be parked behind others, and must be small */
+};
 
 struct launcher_req {
     uint32_t op;
@@ -86,7 +92,7 @@ struct launcher_req {
             struct limits limits;
             uint64_t deadline_ms; /* from now; 0: parked, LAUNCHER_RUN will say */
             uint32_t mode;        /* enum launcher_mode */
-            uint32_t warm;        /* run the warm-up snippet before parking */
+            uint32_t warmth;      /* enum launcher_warmth */
         } box;
         struct {
             uint64_t deadline_ms;

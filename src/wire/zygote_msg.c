@@ -11,7 +11,7 @@ bool zygote_req_check(const struct zygote_req *req, size_t n, size_t nfds)
 
     return n == sizeof(*req) && nfds >= ZYGOTE_SPAWN_FDS &&
            nfds <= ZYGOTE_SPAWN_FDS + ZYGOTE_CGROUP_FDS_MAX && req->mode <= LAUNCHER_SESSION &&
-           req->warm <= 1 && limits_check(&req->limits, &ignored) == 0;
+           req->warmth <= LAUNCHER_COOL && limits_check(&req->limits, &ignored) == 0;
 }
 
 bool zygote_rep_check(const struct zygote_rep *rep, size_t n, size_t nfds)

@@ -192,7 +192,7 @@ TEST(fields_out_of_range_end_the_connection)
         BAD("empty argument", LAUNCHER_ARG, text, ""),
         BAD("empty variable", LAUNCHER_ENV, text, ""),
         BAD("unknown mode", LAUNCHER_BOX, box.mode, "\2\0\0"),
-        BAD("half warm", LAUNCHER_BOX, box.warm, "\2\0\0"),
+        BAD("a fourth warmth", LAUNCHER_BOX, box.warmth, "\3\0\0"),
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

@@ -69,6 +69,61 @@ TEST(a_smaller_pool_gives_boxes_back)
     }
 }
 
+#define LARGE 40
+#define WARM 32 /* of a large pool */
+
+TEST(of_a_large_pool_only_the_next_boxes_are_warm)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    set_pool(engine, LARGE, LARGE);
+    CHECK_INT(stats_of(engine).warm, WARM);
+    AUTO_RESULT struct husk_result *r = fixture_cell(engine, "6 * 7");
+    CHECK_STR(r->value, "42");
+    /* One that was cool takes the place of the one that was taken, and a new one the end of the queue. */
+    wait_parked(engine, LARGE);
+    struct husk_pool_stats stats = stats_of(engine);
+    CHECK_INT(stats.parked, LARGE);
+    CHECK_INT(stats.warm, WARM);
+    CHECK_INT(stats.dead, 0);
+}
+
+TEST(a_box_that_is_not_warm_answers_as_well)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_result *results[LARGE];
+    struct husk_error e;
+
+    set_pool(engine, LARGE, LARGE);
+    CHECK_OK(husk_pool_set(engine, "python", NULL, 0, LARGE, &e), &e); /* no refill, no warming */
+    for (size_t i = 0; i < LARGE; i++) {
+        CASE("run %zu", i);
+        results[i] = fixture_cell(engine, "import random, os; (os.getpid(), random.random())");
+        CHECK_INT(results[i]->status, HUSK_COMPLETED);
+        CHECK(results[i]->receipt.warm);
+        for (size_t k = 0; k < i; k++) {
+            CHECK(!str_eq(results[i]->value, results[k]->value)); /* seeds of their own */
+        }
+    }
+    struct husk_pool_stats stats = stats_of(engine);
+    CHECK_INT(stats.hits, LARGE);
+    CHECK_INT(stats.parked + stats.warm, 0);
+    for (size_t i = 0; i < LARGE; i++) {
+        husk_result_free(results[i]);
+    }
+}
+
+TEST(a_pool_that_has_been_smaller_keeps_its_zygote)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    set_pool(engine, 2, LARGE);
+    pid_t zygote = proc_zygote(proc_launcher());
+    set_pool(engine, 0, 0);
+    set_pool(engine, 2, LARGE);
+    CHECK_INT(proc_zygote(proc_launcher()), zygote);
+}
+
 TEST(a_run_takes_a_parked_box_and_another_one_takes_its_place)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();

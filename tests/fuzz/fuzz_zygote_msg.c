@@ -18,7 +18,7 @@ static void check_request(const struct zygote_req *req, size_t n, size_t nfds)
         FUZZ_CHECK(n == sizeof(*req));
         FUZZ_CHECK(nfds >= ZYGOTE_SPAWN_FDS && nfds <= ZYGOTE_SPAWN_FDS + ZYGOTE_CGROUP_FDS_MAX);
         FUZZ_CHECK(limits_check(&req->limits, &e) == 0);
-        FUZZ_CHECK(req->mode <= LAUNCHER_SESSION && req->warm <= 1);
+        FUZZ_CHECK(req->mode <= LAUNCHER_SESSION && req->warmth <= LAUNCHER_COOL);
     }
 }
 

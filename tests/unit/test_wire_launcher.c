@@ -167,14 +167,14 @@ TEST(numbers_out_of_range_are_refused)
     CHECK(!is_fine(&mount));
 
     box.box.mode = LAUNCHER_SESSION;
-    box.box.warm = 1;
+    box.box.warmth = LAUNCHER_COOL;
     CHECK(is_fine(&box));
     box.box.mode = LAUNCHER_SESSION + 1;
     CHECK(!is_fine(&box));
     box.box.mode = LAUNCHER_ONCE;
-    box.box.warm = 2;
+    box.box.warmth = LAUNCHER_COOL + 1;
     CHECK(!is_fine(&box));
-    box.box.warm = 0;
+    box.box.warmth = LAUNCHER_FRESH;
     box.box.limits.pids = 0;
     CHECK(!is_fine(&box));
 }

@@ -24,12 +24,12 @@ TEST(a_spawn_brings_its_four_descriptors_and_a_few_cgroups)
 
 TEST(a_spawn_with_values_out_of_range_is_refused)
 {
-    struct zygote_req req = {.limits = limits_default(), .mode = LAUNCHER_SESSION, .warm = 1};
+    struct zygote_req req = {.limits = limits_default(), .mode = LAUNCHER_SESSION, .warmth = LAUNCHER_COOL};
 
     CHECK(zygote_req_check(&req, sizeof(req), ZYGOTE_SPAWN_FDS));
-    req.warm = 2;
+    req.warmth = LAUNCHER_COOL + 1;
     CHECK(!zygote_req_check(&req, sizeof(req), ZYGOTE_SPAWN_FDS));
-    req.warm = 0;
+    req.warmth = LAUNCHER_FRESH;
     req.mode = LAUNCHER_SESSION + 1;
     CHECK(!zygote_req_check(&req, sizeof(req), ZYGOTE_SPAWN_FDS));
     req.mode = LAUNCHER_ONCE;
