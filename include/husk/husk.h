@@ -241,7 +241,8 @@ char *husk_result_json(const struct husk_result *result);
 
 struct husk_pool_stats {
     uint32_t parked;
-    uint32_t warm; /* of these: warmed up. The rest of a large pool is smaller and slower to answer */
+    uint32_t
+        warm; /* of these: warmed up. The rest of a large pool is smaller and slower to answer */
     uint32_t starting;
     uint64_t hits;   /* runs that found a parked box */
     uint64_t misses; /* runs that had to wait for one */

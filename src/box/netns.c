@@ -86,16 +86,18 @@ int netns_enter(const struct netns *net, struct err *e)
     return 0;
 }
 
-/* Finds the 64-bit counters in an RTM_NEWLINK answer. */
+/* Finds the 64-bit counters in an RTM_NEWSTATS answer. */
 static const struct rtnl_link_stats64 *find_stats(const struct nlmsghdr *h, size_t n)
 {
-    if (!NLMSG_OK(h, n) || h->nlmsg_type != RTM_NEWLINK) {
+    const size_t head = NLMSG_ALIGN(sizeof(struct if_stats_msg));
+
+    if (!NLMSG_OK(h, n) || h->nlmsg_type != RTM_NEWSTATS || h->nlmsg_len < NLMSG_LENGTH(head)) {
         return NULL;
     }
-    int left = (int)(h->nlmsg_len - NLMSG_LENGTH(sizeof(struct ifinfomsg)));
-    const struct rtattr *a = IFLA_RTA(NLMSG_DATA(h));
+    int left = (int)(h->nlmsg_len - NLMSG_LENGTH(head));
+    const struct rtattr *a = (const void *)((const char *)NLMSG_DATA(h) + head);
     for (; RTA_OK(a, left); a = RTA_NEXT(a, left)) {
-        if (a->rta_type == IFLA_STATS64 && RTA_PAYLOAD(a) >= sizeof(struct rtnl_link_stats64)) {
+        if (a->rta_type == IFLA_STATS_LINK_64 && RTA_PAYLOAD(a) >= sizeof(struct rtnl_link_stats64)) {
             return RTA_DATA(a);
         }
     }
@@ -106,13 +108,17 @@ bool netns_is_untouched(const struct netns *net)
 {
     struct {
         struct nlmsghdr head;
-        struct ifinfomsg link;
+        struct if_stats_msg stats;
     } ask = {
-        .head = {.nlmsg_len = sizeof(ask), .nlmsg_type = RTM_GETLINK, .nlmsg_flags = NLM_F_REQUEST},
-        .link = {.ifi_family = AF_UNSPEC, .ifi_index = LOOPBACK_INDEX},
+        .head = {.nlmsg_len = sizeof(ask),
+                 .nlmsg_type = RTM_GETSTATS,
+                 .nlmsg_flags = NLM_F_REQUEST},
+        .stats = {.family = AF_UNSPEC,
+                  .ifindex = LOOPBACK_INDEX,
+                  .filter_mask = IFLA_STATS_FILTER_BIT(IFLA_STATS_LINK_64)},
     };
     union {
-        char bytes[8192];
+        char bytes[1024];
         struct nlmsghdr head;
     } answer;
     struct rtnl_link_stats64 stats;

@@ -24,7 +24,8 @@ static int bind(const char *from, const char *to, struct err *e)
 
 static int make_dir(const char *path, mode_t mode, struct err *e)
 {
-    if (mkdir(path, 0700) < 0 || chown(path, BOX_UID, BOX_UID) < 0 || chmod(path, mode) < 0) {
+    if (mkdir(path, 0700) < 0 || chown(path, BOX_UID, BOX_UID) < 0 ||
+        (mode != 0700 && chmod(path, mode) < 0)) {
         return err_sys(e, errno, "make %s", path);
     }
     return 0;
@@ -54,14 +55,11 @@ int step_disk(struct box_setup *s, struct err *e)
     return 0;
 }
 
-/* Empty file or directory over what tells about the host and not about the box. Absent is fine. */
+/* Empty file or directory over what tells about the host and not about the box. Absent is fine. In /proc. */
 static int mask(const char *name, const char *with, struct err *e)
 {
-    char path[64];
-
-    (void)str_format(path, sizeof(path), "/proc/%s", name);
-    if (mount(with, path, NULL, MS_BIND, NULL) < 0 && errno != ENOENT) {
-        return err_sys(e, errno, "mask %s", path);
+    if (mount(with, name, NULL, MS_BIND, NULL) < 0 && errno != ENOENT) {
+        return err_sys(e, errno, "mask /proc/%s", name);
     }
     return 0;
 }
@@ -91,6 +89,9 @@ int step_proc_masks(struct box_setup *s, struct err *e)
     (void)s;
     if (mount(NULL, "/proc", NULL, read_only, NULL) < 0) {
         return err_sys(e, errno, "make proc read-only");
+    }
+    if (chdir("/proc") < 0) { /* short names are found sooner; step_descriptors() leaves again */
+        return err_sys(e, errno, "enter /proc");
     }
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
         if (mask(files[i], "/dev/null", e) < 0) {

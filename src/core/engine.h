@@ -162,7 +162,7 @@ struct live_template *live_one_off(struct husk_engine *engine, const char *name,
                                    const struct husk_mount *mounts, size_t n, struct err *e);
 int live_start(struct husk_engine *engine, struct live_template *live,
                const struct husk_mount *mounts, size_t n,
-               struct err *e); /* does nothing if it runs */
+               struct err *e);                         /* does nothing if it runs */
 uint32_t live_boxes(const struct live_template *live); /* how many it should be able to have */
 int live_stop(struct husk_engine *engine, struct live_template *live,
               struct err *e); /* can be started again */

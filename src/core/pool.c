@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "core/pool_impl.h"
 
-#define POOL_WARM 32 /* more than can be taken before others are warm */
+#define POOL_WARM 16 /* more than can be taken before others are warm */
 
 static bool list_remove(struct guest **list, struct guest *g)
 {
@@ -179,10 +179,8 @@ static void warm_next(struct husk_engine *engine, struct pool *pool)
 static int start_next(struct husk_engine *engine, struct live_template *live, struct pool *pool,
                       struct err *e)
 {
-    struct guest_options options = {.limits = pool->limits,
-                                    .mode = pool->mode,
-                                    .warmth = warmth_of(live, pool),
-                                    .pool = pool};
+    struct guest_options options = {
+        .limits = pool->limits, .mode = pool->mode, .warmth = warmth_of(live, pool), .pool = pool};
 
     pool->stats.starting++; /* at once: others may look while we wait for the launcher */
     struct guest *g = guest_start(engine, live, &options, e);

@@ -115,7 +115,8 @@ int pool_set(struct husk_engine *engine, struct live_template *live,
     }
     uint32_t max_before = pool->max;
     pool->max = max;
-    if (live->open && live->boxes_asked == 0 && live_boxes(live) > live->boxes_most && make_room(engine, live, e) < 0) {
+    if (live->open && live->boxes_asked == 0 && live_boxes(live) > live->boxes_most &&
+        make_room(engine, live, e) < 0) {
         pool->max = max_before;
         return -1;
     }

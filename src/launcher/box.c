@@ -215,6 +215,9 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
         box_arm(l, box, req->box.deadline_ms);
     }
     box_describe(l, box, req->seq);
+    if (req->box.warmth == LAUNCHER_COOL) {
+        cgroup_fold(box->cgroup); /* one of many that wait */
+    }
     return 0;
 }
 

@@ -8,8 +8,9 @@
 
 #include <stddef.h>
 
-int birth_open(size_t boxes);   /* once, in the zygote; 0 or -errno */
-void birth_begin(size_t slot); /* before the clone: nothing has been said yet. The slot's last box is gone */
+int birth_open(size_t boxes); /* once, in the zygote; 0 or -errno */
+void birth_begin(
+    size_t slot); /* before the clone: nothing has been said yet. The slot's last box is gone */
 
 /* The child has a table of descriptors of its own: the parent may close what it sent. */
 void birth_say_left(void);

@@ -43,7 +43,7 @@ struct hotset {
     struct pages read;
 };
 
-static struct hotset hot;       /* private: boxes inherit it and cannot change each other's */
+static struct hotset hot;        /* private: boxes inherit it and cannot change each other's */
 static struct hotset *rehearsal; /* shared with the child that fills it in */
 static bool is_pagewise;         /* in that child */
 
@@ -102,9 +102,16 @@ void hotset_save(void)
         }
     }
     if (!is_pagewise) {
-        rehearsal->read.n = 0; /* most of them nobody has asked for: better faulted in by those who do */
+        rehearsal->read.n =
+            0; /* most of them nobody has asked for: better faulted in by those who do */
     }
     _exit(0);
+}
+
+/* A write that changes nothing: one fault, where a read and a write would be two. */
+static void touch(volatile char *at)
+{
+    (void)__atomic_fetch_or(at, 0, __ATOMIC_RELAXED);
 }
 
 /*
@@ -119,7 +126,7 @@ static void make_inherited(const struct mapping *m, volatile char *at)
     if ((m->prot & PROT_WRITE) == 0 && mprotect(start, n, m->prot | PROT_WRITE) < 0) {
         return; /* a rule of the host: its pages are then faulted in by each box */
     }
-    *at = *at;
+    touch(at);
     if ((m->prot & PROT_WRITE) == 0 && mprotect(start, n, m->prot) < 0) {
         _exit(1);
     }
@@ -180,13 +187,12 @@ bool hotset_rehearse(void)
     return false;
 }
 
-/* A write that changes nothing: one fault, where a read and a write would be two. */
 static void touch_each(const struct pages *p)
 {
     for (size_t i = 0; i < p->n; i++) {
         volatile char *page = p->ranges[i].iov_base;
         for (size_t at = 0; at < p->ranges[i].iov_len; at += PAGE) {
-            (void)__atomic_fetch_or(&page[at], 0, __ATOMIC_RELAXED);
+            touch(&page[at]);
         }
     }
 }
@@ -197,7 +203,8 @@ void hotset_touch(void)
 
     for (size_t i = 0; i < p->n; i += IOV_MAX) {
         size_t n = MIN(p->n - i, IOV_MAX);
-        if (syscall(SYS_process_madvise, PIDFD_SELF, p->ranges + i, n, MADV_POPULATE_WRITE, 0) < 0) {
+        if (syscall(SYS_process_madvise, PIDFD_SELF, p->ranges + i, n, MADV_POPULATE_WRITE, 0) <
+            0) {
             touch_each(p); /* before Linux 6.15 */
             return;
         }

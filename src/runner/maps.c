@@ -93,5 +93,5 @@ void maps_free(struct maps *m)
 
 bool maps_adjoin(const struct maps *m, size_t i)
 {
-    return i > 0 && m->list[i - 1].end == m->list[i].start;
+    return i > 0 && i < m->n && m->list[i - 1].end == m->list[i].start;
 }

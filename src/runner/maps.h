@@ -22,7 +22,8 @@ struct mapping {
 };
 
 struct maps {
-    struct mapping list[MAPS_MAX]; /* by address; a process with more of them keeps the rest as they are */
+    struct mapping
+        list[MAPS_MAX]; /* by address; a process with more of them keeps the rest as they are */
     size_t n;
     char text[MAPS_TEXT_MAX];
 };

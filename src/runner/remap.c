@@ -80,12 +80,9 @@ static bool dump_region(int fd, const struct mapping *r)
 
 static bool map_region(int fd, const struct mapping *r)
 {
-    const long args[6] = {(long)r->start,
-                          (long)(r->end - r->start),
-                          r->prot,
-                          MAP_PRIVATE | MAP_FIXED,
-                          fd,
-                          (long)r->offset};
+    const long args[6] = {
+        (long)r->start, (long)(r->end - r->start), r->prot, MAP_PRIVATE | MAP_FIXED, fd,
+        (long)r->offset};
     long at = call6(SYS_mmap, args);
     return at == (long)r->start;
 }

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 struct zygote_child {
-    uint32_t mode; /* enum launcher_mode */
+    uint32_t mode;   /* enum launcher_mode */
     uint32_t warmth; /* enum launcher_warmth */
 };
 

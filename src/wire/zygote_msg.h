@@ -20,9 +20,9 @@
 
 struct zygote_req { /* SPAWN is the only request */
     uint32_t box_id;
-    uint32_t block; /* which of the zygote's id blocks, from 1; 0: single-id map */
-    uint32_t mode;  /* enum launcher_mode */
-    uint32_t warmth; /* enum launcher_warmth */
+    uint32_t block;       /* which of the zygote's id blocks, from 1; 0: single-id map */
+    uint32_t mode;        /* enum launcher_mode */
+    uint32_t warmth;      /* enum launcher_warmth */
     uint32_t seccomp;     /* index of the profile */
     int32_t landlock_abi; /* what the launcher promises; 0: the host has none */
     uint32_t limit_data;  /* no cgroup limits memory: limit each process */

@@ -24,7 +24,8 @@ TEST(a_spawn_brings_its_four_descriptors_and_a_few_cgroups)
 
 TEST(a_spawn_with_values_out_of_range_is_refused)
 {
-    struct zygote_req req = {.limits = limits_default(), .mode = LAUNCHER_SESSION, .warmth = LAUNCHER_COOL};
+    struct zygote_req req = {
+        .limits = limits_default(), .mode = LAUNCHER_SESSION, .warmth = LAUNCHER_COOL};
 
     CHECK(zygote_req_check(&req, sizeof(req), ZYGOTE_SPAWN_FDS));
     req.warmth = LAUNCHER_COOL + 1;
