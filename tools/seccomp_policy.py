@@ -96,6 +96,7 @@ class Policy:
         self.constants: dict[str, int] = {}
         self.default: int | None = None
         self.calls: dict[str, Decision] = {}
+        self.setup: set[str] = set()  # calls that the set-up of a box makes, and a box may not
         self.files: list[str] = []
         self.file, self.where = name, name
         self.read(name)
@@ -140,6 +141,7 @@ class Policy:
             "default": self.read_default,
             "number": self.read_number,
             "define": self.read_define,
+            "setup": self.read_setup,
         }
         if keyword in handlers:
             handlers[keyword](words[1:])
@@ -184,6 +186,12 @@ class Policy:
             if not re.fullmatch(r"[A-Z][A-Z0-9_]*", name) or name in self.constants:
                 raise self.fail(f"'{name}' is no new constant name")
             self.constants[name] = value
+
+    def read_setup(self, words: list[str]) -> None:
+        for call in words:
+            if call not in self.numbers or call in self.setup:
+                raise self.fail(f"'{call}' is no call, or named before")
+            self.setup.add(call)
 
     def value(self, text: str) -> int:
         """A number or a constant. 32 bits: the kernel reads no more of the arguments we compare."""

@@ -124,12 +124,32 @@ class Range:
     exception: tuple[int, Outcome] | None = None
 
 
-def ranges_of(policy: Policy) -> list[Range]:
+@dataclass
+class Part:
+    """A whole policy, or the half of it that is loaded before or after the set-up of a box."""
+
+    calls: dict[int, Decision]
+    default: int
+
+
+def part_of(policy: Policy, which: str) -> Part:
+    """Early: calls of the set-up are allowed. Late: all others are. Both together are the whole."""
     calls = policy.by_number()
+    if which == "whole":
+        return Part(calls, policy.default_action())
+    setup = {policy.numbers[call] for call in policy.setup}
+    allowed = Decision(policy.name, ALLOW)
+    if which == "early":
+        return Part(calls | {nr: allowed for nr in setup}, policy.default_action())
+    default = Decision(policy.name, policy.default_action())
+    return Part({nr: calls.get(nr, default) for nr in setup}, ALLOW)
+
+
+def ranges_of(part: Part) -> list[Range]:
     plain: list[Range] = []
-    for nr in range(max(calls) + 2):
-        decision = calls.get(nr)
-        outcome: Outcome = policy.default_action()
+    for nr in range(max(part.calls, default=0) + 2):
+        decision = part.calls.get(nr)
+        outcome: Outcome = part.default
         if decision is not None:
             outcome = decision if decision.action is None else decision.action
         if not plain or plain[-1].outcome != outcome:
@@ -146,16 +166,17 @@ def ranges_of(policy: Policy) -> list[Range]:
     return folded
 
 
-def compile_policy(policy: Policy) -> list[Insn]:
+def compile_policy(policy: Policy, which: str = "whole") -> list[Insn]:
     program = Program()
-    ranges = ranges_of(policy)
+    part = part_of(policy, which)
+    ranges = ranges_of(part)
     kill = program.outcome(KILL_PROCESS)
-    for decision in policy.by_number().values():
+    for decision in part.calls.values():
         program.outcome(decision if decision.action is None else decision.action)
 
     label = program.tree(ranges)
     if policy.target.arch == "x86_64":
-        default = program.outcome(policy.default_action())
+        default = program.outcome(part.default)
         x32 = program.jump(JEQ, NR_NONE, default, kill)
         label = program.jump(JSET, X32_BIT, x32, label)
     label = program.step(LD, OFFSET_NR, label)
@@ -183,11 +204,16 @@ def programs_source(policies: list[Policy]) -> str:
     ]
     table = []
     for policy in policies:
-        code = compile_policy(policy)
-        out.append(f"static const struct sock_filter {policy.name}_code[] = {{")
-        out += [f"    {{0x{c:02x}, {jt}, {jf}, 0x{k:08x}}}," for c, jt, jf, k in code]
-        out += ["};", ""]
-        table.append(f'    {{"{policy.name}", "{digest(code)}", {policy.name}_code, {len(code)}}},')
+        names = []
+        for which in ("whole", "early", "late"):
+            code = compile_policy(policy, which)
+            name = f"{policy.name}_{which}"
+            out.append(f"static const struct sock_filter {name}[] = {{")
+            out += [f"    {{0x{c:02x}, {jt}, {jf}, 0x{k:08x}}}," for c, jt, jf, k in code]
+            out += ["};", ""]
+            names.append(f"{{{name}, {len(code)}}}")
+        whole = digest(compile_policy(policy))
+        table.append(f'    {{"{policy.name}", "{whole}", {", ".join(names)}}},')
     out += ["const struct seccomp_program seccomp_programs[] = {", *table, "};"]
     out.append(f"const size_t seccomp_programs_n = {len(policies)};")
     return "\n".join(out) + "\n"

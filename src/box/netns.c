@@ -97,7 +97,8 @@ static const struct rtnl_link_stats64 *find_stats(const struct nlmsghdr *h, size
     int left = (int)(h->nlmsg_len - NLMSG_LENGTH(head));
     const struct rtattr *a = (const void *)((const char *)NLMSG_DATA(h) + head);
     for (; RTA_OK(a, left); a = RTA_NEXT(a, left)) {
-        if (a->rta_type == IFLA_STATS_LINK_64 && RTA_PAYLOAD(a) >= sizeof(struct rtnl_link_stats64)) {
+        if (a->rta_type == IFLA_STATS_LINK_64 &&
+            RTA_PAYLOAD(a) >= sizeof(struct rtnl_link_stats64)) {
             return RTA_DATA(a);
         }
     }

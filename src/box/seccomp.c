@@ -24,9 +24,9 @@ const struct seccomp_program *seccomp_find(const char *name)
     return NULL;
 }
 
-int seccomp_load(const struct seccomp_program *p)
+int seccomp_load(const struct seccomp_code *c)
 {
-    struct sock_fprog prog = {.len = p->len, .filter = (struct sock_filter *)p->code};
+    struct sock_fprog prog = {.len = c->len, .filter = (struct sock_filter *)c->code};
 
     /* The kernel asks this of unprivileged callers only; for us a missing step is always a bug. */
     if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) {

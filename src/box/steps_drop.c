@@ -236,7 +236,7 @@ int step_descriptors(struct box_setup *s, struct err *e)
 
 int step_seccomp(struct box_setup *s, struct err *e)
 {
-    int r = seccomp_load(s->seccomp);
+    int r = seccomp_load(&s->seccomp->late);
 
     if (r < 0) {
         return err_sys(e, -r, "load filter %s", s->seccomp->name);

@@ -53,7 +53,7 @@ static int try_seccomp(void)
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
         return errno;
     }
-    return -seccomp_load(seccomp_find("default"));
+    return -seccomp_load(&seccomp_find("default")->whole);
 }
 
 static int try_mount_api(void)

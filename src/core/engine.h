@@ -35,10 +35,10 @@ struct pool {
     struct limits limits;
     uint32_t min; /* refilled up to here */
     uint32_t max;
-    struct guest *parked;   /* ready and warm, most recently parked first */
-    struct guest *cool;     /* ready as well, taken when no warm one is left */
-    struct guest *starting; /* or warming up */
-    uint32_t warm;          /* in these lists and not cool */
+    struct guest *parked; /* ready and warm, most recently parked first */
+    struct guest *cool;   /* ready as well, taken when no warm one is left */
+    struct guest *starting;
+    uint32_t warm; /* in these lists and not cool */
     struct husk_pool_stats stats;
     struct err refusal; /* why the last one was not born */
     uint64_t retry_ms;  /* not refilled before */
@@ -178,9 +178,7 @@ struct guest_options {
 };
 struct guest *guest_new(struct husk_engine *engine, struct live_template *live,
                         const struct guest_options *options, struct err *e);
-/* A parked box that was cool: it becomes like one that is starting. */
-int guest_warm_up(struct husk_engine *engine, struct guest *g, struct err *e);
-/* The same as guest_new(), with a zygote started first if none runs. */
+/* The same, with a zygote started first if none runs. */
 struct guest *guest_start(struct husk_engine *engine, struct live_template *live,
                           const struct guest_options *options, struct err *e);
 /* One that an earlier client left: all but its sockets and pipes is there. NULL: no memory. */

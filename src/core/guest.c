@@ -208,25 +208,6 @@ void guest_unwatch(struct husk_engine *engine, struct guest *g)
     (void)epoll_ctl(engine->epoll, EPOLL_CTL_DEL, g->control.fd, NULL); /* twice does no harm */
 }
 
-int guest_warm_up(struct husk_engine *engine, struct guest *g, struct err *e)
-{
-    AUTO_BUF struct buf frame = BUF_INIT(256);
-    struct epoll_event in = {.events = EPOLLIN, .data.ptr = g};
-
-    if (frame_begin(&frame, FRAME_WARM, NULL) < 0 || frame_end(&frame) < 0) {
-        return err_sys(e, ENOMEM, "frame");
-    }
-    if (channel_send(&g->control, &frame, NULL, 0, e) < 0) {
-        return -1;
-    }
-    if (epoll_ctl(engine->epoll, EPOLL_CTL_ADD, g->control.fd, &in) < 0) {
-        return err_sys(e, errno, "epoll");
-    }
-    g->state = GUEST_STARTING;
-    g->cool = false;
-    return 0;
-}
-
 void guest_serve_start(struct guest *g)
 {
     struct frame_head head;

@@ -2,8 +2,9 @@
 /*
  * The pool: boxes of a template that are isolated and waiting, each for one use.
  *
- * Those that will be taken next are warm: the warm-up has run in them, and they have their own copy of the memory that a
- * run needs. The rest of a large pool is cool, which is far smaller and sooner made, and is warmed up as it moves to the front.
+ * Some are warm: the warm-up has run in them, and they have their own copy of the memory that a run needs. They are taken
+ * first, and replaced at once. What a large pool has beyond them is cool: a reserve for bursts, far smaller and sooner made,
+ * that answers a little later.
  *
  * A parked box is owned by its template's list. A box that died while parked leaves it by its EXIT event, or is found out
  * when it is taken.
@@ -16,7 +17,7 @@
 #include "base/clock.h"
 #include "core/pool_impl.h"
 
-#define POOL_WARM 16 /* more than can be taken before others are warm */
+#define POOL_WARM 16
 
 static bool list_remove(struct guest **list, struct guest *g)
 {
@@ -132,7 +133,7 @@ struct guest *pool_take(struct husk_engine *engine, struct live_template *live,
     return NULL;
 }
 
-/* Only Python's boxes can be warmed up later; those of sessions have no warm-up. */
+/* Only Python's boxes can do without their warm-up; those of sessions have none. */
 static enum launcher_warmth warmth_of(const struct live_template *live, const struct pool *pool)
 {
     if (pool->mode != LAUNCHER_ONCE) {
@@ -142,37 +143,11 @@ static enum launcher_warmth warmth_of(const struct live_template *live, const st
                                                                             : LAUNCHER_COOL;
 }
 
-static bool needs_warming(const struct pool *pool)
-{
-    return pool->cool != NULL && pool->warm < MIN(POOL_WARM, pool->min);
-}
-
-bool pool_is_wanting(const struct pool *pool)
-{
-    return pool->stats.parked + pool->stats.starting < pool->min || needs_warming(pool);
-}
-
 static void add_starting(struct pool *pool, struct guest *g)
 {
     list_push(&pool->starting, g);
     g->in_pool = true;
     pool->warm += !g->cool;
-}
-
-static void warm_next(struct husk_engine *engine, struct pool *pool)
-{
-    struct guest *g = pool->cool;
-    struct err broken;
-
-    pool->cool = g->next;
-    pool->stats.parked--;
-    if (guest_warm_up(engine, g, &broken) < 0) { /* it died, and the news is on its way */
-        pool->stats.dead++;
-        guest_free(engine, g);
-        return;
-    }
-    pool->stats.starting++;
-    add_starting(pool, g);
 }
 
 /* One more. 0 also if it has ended already. */
@@ -206,9 +181,6 @@ int pool_refill(struct husk_engine *engine, struct live_template *live, struct p
 {
     if (engine_dispatch(engine, e) < 0) {
         return -1;
-    }
-    while (needs_warming(pool)) {
-        warm_next(engine, pool);
     }
     while (pool->stats.parked + pool->stats.starting < pool->min) {
         if (start_next(engine, live, pool, e) < 0) {

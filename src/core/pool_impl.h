@@ -10,5 +10,4 @@ struct pool *pool_find(const struct live_template *live, enum launcher_mode mode
 struct pool *pool_find_fixed(const struct live_template *live, enum launcher_mode mode);
 /* A parked box, a warm (or cool) one if there is. NULL: none is parked. */
 struct guest *pool_pop(struct pool *pool, bool warm_first);
-bool pool_is_wanting(const struct pool *pool); /* there are boxes to be made or to be warmed up */
 bool pool_same_limits(const struct limits *a, const struct limits *b);

@@ -132,7 +132,7 @@ static struct pool *find_wanting(const struct husk_engine *engine, struct live_t
 {
     for (struct live_template *t = engine->templates; t != NULL; t = t->next) {
         for (struct pool *p = t->pools; p != NULL; p = p->next) {
-            if (pool_is_wanting(p) && p->retry_ms <= clock_ms()) {
+            if (p->stats.parked + p->stats.starting < p->min && p->retry_ms <= clock_ms()) {
                 *ret_live = t;
                 return p;
             }

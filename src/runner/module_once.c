@@ -119,46 +119,23 @@ static PyObject *raise_errno(void)
     return PyErr_Occurred() != NULL ? NULL : module_errno(-errno);
 }
 
-/* Waits for the run, warming up on the way if that is asked for. */
-static int await_run(bool cool, struct buf **ret)
-{
-    struct fd_set_msg fds = {.n = 0};
-
-    for (;;) {
-        int r = module_wait(ret, &fds);
-        fd_set_release(&fds);
-        if (r <= 0 || (module_run.type != FRAME_RUN && !(cool && module_run.type == FRAME_WARM))) {
-            _exit(0); /* thrown away unused */
-        }
-        if (!cool) {
-            return 0;
-        }
-        bool warm = module_run.type == FRAME_WARM;
-        cool = false;
-        hotset_touch();
-        if (settle(warm) < 0) {
-            return -1;
-        }
-        if (!warm) {
-            return 0;
-        }
-        r = module_ready();
-        if (r < 0) {
-            errno = -r;
-            return -1;
-        }
-    }
-}
-
-/* Serves the one run: (rest, value or exception, fields), or never returns. */
+/* Waits for the run and serves it: (rest, value or exception, fields), or never. */
 static PyObject *serve_once(bool cool)
 {
+    struct fd_set_msg fds = {.n = 0};
     struct plain plain; /* never freed: it is the only one */
     struct buf *body;
     PyObject *what = NULL;
 
-    if (await_run(cool, &body) < 0) {
-        return raise_errno();
+    if (module_wait(&body, &fds) <= 0 || module_run.type != FRAME_RUN) {
+        _exit(0); /* thrown away unused */
+    }
+    fd_set_release(&fds);
+    if (cool) { /* what others did before they were parked */
+        hotset_touch();
+        if (settle(false) < 0) {
+            return raise_errno();
+        }
     }
     module_run_begin(body);
     enum rest rest = plain_read(body, &plain) ? plain_run(&plain, given.space, &what) : REST_ALL;

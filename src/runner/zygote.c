@@ -57,6 +57,7 @@ static struct {
     const char *writable[BOX_WRITABLE_MAX];
     size_t n_writable;
     char writable_text[1024];
+    uint32_t confined; /* number of the filter that we have loaded, plus 1 */
     bool shares_table; /* a new child has our table of descriptors until it leaves it */
 } z;
 
@@ -311,6 +312,26 @@ static void reap(void)
     }
 }
 
+/*
+ * Boxes inherit the first half of their filter from us: loading it takes longer than the other half. All boxes of a template have
+ * the same one, so a request for another is no request of our launcher's.
+ */
+static int confine(uint32_t profile, struct err *e)
+{
+    if (z.confined == profile + 1) {
+        return 0;
+    }
+    if (z.confined != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
+        return err_set(e, ERR_ISOLATION, "the zygote cannot be confined");
+    }
+    int r = seccomp_load(&seccomp_programs[profile].early);
+    if (r < 0) {
+        return err_sys(e, -r, "load the first half of filter %s", seccomp_programs[profile].name);
+    }
+    z.confined = profile + 1;
+    return 0;
+}
+
 /* True in the child, which then knows what to be. */
 static bool serve_request(struct zygote_child *ret)
 {
@@ -327,7 +348,10 @@ static bool serve_request(struct zygote_child *ret)
     if (!zygote_req_check(&req, (size_t)n, fds.n) || req.seccomp >= seccomp_programs_n) {
         _exit(1);
     }
-    if (spawn(&req, &fds)) {
+    struct err e = {0};
+    if (confine(req.seccomp, &e) < 0) {
+        refuse(req.box_id, &e);
+    } else if (spawn(&req, &fds)) {
         *ret = (struct zygote_child){.mode = req.mode, .warmth = req.warmth};
         return true; /* the descriptors were closed or placed by the set-up */
     }

@@ -36,7 +36,6 @@ enum frame_type {
     FRAME_BRANCH,  /* context: fork a copy of yourself that listens on the descriptor */
     FRAME_SIGNAL,  /* session: send this signal to this process of the box */
     FRAME_FILES,   /* session: fork a file worker that serves the descriptor (wire/files_msg.h) */
-    FRAME_WARM,    /* single-use box that was parked cool: warm up and say READY once more */
     /* out of the box */
     FRAME_READY = 16, /* isolated, warmed, waiting */
     FRAME_FAILED,     /* a set-up step failed; the process is gone */

@@ -38,11 +38,11 @@ int mark_of(int want)
     return want == WANT_ALLOW ? MARK_ALLOW : want == WANT_KILL ? MARK_KILL : MARK_ERRNO + want;
 }
 
-/* Same instructions, but every return value is a mark. */
+/* The whole program's instructions, but every return value is a mark. */
 static struct seccomp_program marked(const struct seccomp_program *p, struct sock_filter *code)
 {
-    for (size_t i = 0; i < p->len; i++) {
-        code[i] = p->code[i];
+    for (size_t i = 0; i < p->whole.len; i++) {
+        code[i] = p->whole.code[i];
         if (BPF_CLASS(code[i].code) != BPF_RET) {
             continue;
         }
@@ -53,7 +53,16 @@ static struct seccomp_program marked(const struct seccomp_program *p, struct soc
         }
         code[i].k = SECCOMP_RET_ERRNO | (unsigned int)mark_of(want);
     }
-    return (struct seccomp_program){"marked", p->digest, code, p->len};
+    return (struct seccomp_program){
+        .name = "marked", .digest = p->digest, .early = {code, p->whole.len}};
+}
+
+/* As a box gets it: in two halves. */
+static int load_halves(const struct seccomp_program *p)
+{
+    int r = seccomp_load(&p->early);
+
+    return r < 0 || p->late.code == NULL ? r : seccomp_load(&p->late);
 }
 
 /*
@@ -69,7 +78,7 @@ issue(const struct seccomp_program *p, const struct call *calls, size_t n, struc
     sigaction(SIGTRAP, &plain, NULL);
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    r->load = seccomp_load(p);
+    r->load = load_halves(p);
     for (size_t i = 0; r->load == 0 && i < n; i++) {
         const unsigned long *a = calls[i].args;
         r->errnos[i] = syscall(calls[i].nr, a[0], a[1], a[2], 0UL, 0UL, 0UL) < 0 ? errno : 0;
@@ -105,7 +114,7 @@ void run_marked(const struct seccomp_program *p, const struct call *calls, size_
 {
     static struct sock_filter code[BPF_MAXINSNS];
 
-    CHECK(p->len <= BPF_MAXINSNS);
+    CHECK(p->whole.len <= BPF_MAXINSNS);
     struct seccomp_program copy = marked(p, code);
     run_refused(&copy, calls, n, marks);
 }
@@ -119,7 +128,7 @@ int run_under(const char *name, void (*fn)(void))
     if (pid == 0) {
         prctl(PR_SET_DUMPABLE, 0);
         CHECK_INT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        CHECK_INT(seccomp_load(seccomp_find(name)), 0);
+        CHECK_INT(load_halves(seccomp_find(name)), 0);
         fn();
         _exit(0);
     }

@@ -72,7 +72,7 @@ TEST(a_smaller_pool_gives_boxes_back)
 #define LARGE 40
 #define WARM 16 /* of a large pool */
 
-TEST(of_a_large_pool_only_the_next_boxes_are_warm)
+TEST(of_a_large_pool_only_some_boxes_are_warm)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
 
@@ -80,8 +80,7 @@ TEST(of_a_large_pool_only_the_next_boxes_are_warm)
     CHECK_INT(stats_of(engine).warm, WARM);
     AUTO_RESULT struct husk_result *r = fixture_cell(engine, "6 * 7");
     CHECK_STR(r->value, "42");
-    /* One that was cool takes the place of the one that was taken, and a new one the end of the queue. */
-    wait_parked(engine, LARGE);
+    wait_parked(engine, LARGE); /* a warm one was taken, so a warm one takes its place */
     struct husk_pool_stats stats = stats_of(engine);
     CHECK_INT(stats.parked, LARGE);
     CHECK_INT(stats.warm, WARM);
@@ -95,7 +94,7 @@ TEST(a_box_that_is_not_warm_answers_as_well)
     struct husk_error e;
 
     set_pool(engine, LARGE, LARGE);
-    CHECK_OK(husk_pool_set(engine, "python", NULL, 0, LARGE, &e), &e); /* no refill, no warming */
+    CHECK_OK(husk_pool_set(engine, "python", NULL, 0, LARGE, &e), &e); /* no refill */
     for (size_t i = 0; i < LARGE; i++) {
         CASE("run %zu", i);
         results[i] = fixture_cell(engine, "import random, os; (os.getpid(), random.random())");

@@ -49,7 +49,8 @@ TEST(programs_have_names_digests_and_sane_sizes)
         CHECK(seccomp_find(p->name) == p);
         CHECK_INT(strlen(p->digest), 16);
         CHECK_INT(strspn(p->digest, "0123456789abcdef"), 16);
-        CHECK(p->len > 100 && p->len < 500);
+        CHECK(p->whole.len > 100 && p->whole.len < 500);
+        CHECK(p->early.len < p->whole.len && p->late.len < p->whole.len);
         for (size_t k = 0; k < i; k++) {
             CHECK(strcmp(p->digest, seccomp_programs[k].digest) != 0);
         }
@@ -295,14 +296,14 @@ TEST(ordinary_work_runs_under_every_profile)
 
 static void narrow_further(void)
 {
-    CHECK_INT(seccomp_load(seccomp_find("strict")), 0);
+    CHECK_INT(seccomp_load(&seccomp_find("strict")->whole), 0);
     CHECK_INT(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), -1);
     CHECK_INT(errno, EPERM);
 }
 
 static void widen(void)
 {
-    CHECK_INT(seccomp_load(seccomp_find("debug")), 0);
+    CHECK_INT(seccomp_load(&seccomp_find("debug")->whole), 0);
     CHECK_INT(syscall(SYS_kcmp, getpid(), getpid(), 0, 0, 0), -1);
     CHECK_INT(errno, EPERM);
 }
@@ -316,11 +317,11 @@ TEST(a_second_filter_narrows_and_never_widens)
 TEST(load_fails_without_no_new_privs_and_on_a_bad_program)
 {
     struct sock_filter endless = BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0);
-    struct seccomp_program no_return = {"no_return", "", &endless, 1};
-    struct seccomp_program empty = {"empty", "", &endless, 0};
+    struct seccomp_code no_return = {&endless, 1};
+    struct seccomp_code empty = {&endless, 0};
 
     CHECK_INT(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), 0);
-    CHECK_INT(seccomp_load(seccomp_find("default")), -EACCES);
+    CHECK_INT(seccomp_load(&seccomp_find("default")->whole), -EACCES);
     CHECK_INT(prctl(PR_GET_SECCOMP), SECCOMP_MODE_DISABLED);
 
     CHECK_INT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);

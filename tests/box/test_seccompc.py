@@ -125,6 +125,28 @@ def test_other_entry_points_are_killed(name: str, target: Target) -> None:
     assert run(code, 0xFFFFFFFF, AUDIT_ARCH[target.arch], [0] * 6) == ENOSYS
 
 
+def signed(action: int) -> int:
+    """Of two filters the kernel obeys the one whose answer is lower, read as a signed number."""
+    return action - (1 << 32) if action & 0x80000000 else action
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_the_two_halves_are_the_whole(name: str, target: Target) -> None:
+    policy = Policy(ROOT / "profiles", name, target)
+    whole = seccompc.compile_policy(policy)
+    halves = [seccompc.compile_policy(policy, which) for which in ("early", "late")]
+    calls = policy.by_number()
+    arch = AUDIT_ARCH[target.arch]
+    numbers = [*range(600), 0x3FFFFFFF, 0x80000000, seccompc.X32_BIT | 1, 0xFFFFFFFF]
+    for nr, machine in itertools.product(numbers, (arch, 0x40000003)):
+        ruled = nr in calls and calls[nr].action is None and machine == arch
+        for args in interesting_args(policy) if ruled else [[0] * 6]:
+            answers = [run(code, nr, machine, args) for code in halves]
+            assert min(answers, key=signed) == run(whole, nr, machine, args), (nr, args)
+    setup = {policy.numbers[call] for call in policy.setup}
+    assert setup and all(run(halves[0], nr, arch, [0] * 6) == ALLOW for nr in setup)
+
+
 def test_a_program_too_wide_for_short_jumps_still_decides_right(tmp_path: Path) -> None:
     target = Target("aarch64", {f"call{nr}": nr for nr in range(0, 1400, 2)})
     lines = [f"allow {name} # odd ones out" for name in target.numbers]
