@@ -32,6 +32,7 @@
 #define HUGE_PAGES 512
 #define PAGEMAP_PRESENT ((uint64_t)1 << 63)
 #define PAGEMAP_FILE ((uint64_t)1 << 61)
+#define PAGEMAP_OURS ((uint64_t)1 << 56) /* mapped by nobody else: in a fork, a copy of its own */
 
 struct pages {
     size_t n;
@@ -86,7 +87,11 @@ static void scan_mapping(int pagemap, const struct mapping *m)
             if ((entries[i] & PAGEMAP_PRESENT) == 0 || huge) {
                 continue; /* a huge page comes by one fault and is not inherited */
             }
-            add_page((entries[i] & PAGEMAP_FILE) == 0 ? &rehearsal->written : &rehearsal->read, at);
+            if ((entries[i] & PAGEMAP_FILE) != 0) {
+                add_page(&rehearsal->read, at);
+            } else if ((entries[i] & PAGEMAP_OURS) != 0) {
+                add_page(&rehearsal->written, at);
+            }
         }
     }
 }
@@ -97,7 +102,7 @@ void hotset_save(void)
     struct maps *m = maps_read();
 
     for (size_t i = 0; m != NULL && i < m->n; i++) {
-        if (m->list[i].is_private && !m->list[i].is_special) {
+        if (m->list[i].is_private && !m->list[i].is_kernel) {
             scan_mapping(pagemap, &m->list[i]);
         }
     }

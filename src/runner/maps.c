@@ -39,8 +39,8 @@ static void read_line(struct maps *m, const char *line, size_t n)
     at->prot = (p[0] == 'r' ? PROT_READ : 0) | (p[1] == 'w' ? PROT_WRITE : 0) |
                (p[2] == 'x' ? PROT_EXEC : 0);
     at->is_private = p[3] == 'p';
-    /* [stack]; [vvar], [vdso], [vsyscall]. */
-    at->is_special = memmem(line, n, "[stack]", 7) != NULL || memmem(line, n, "[v", 2) != NULL;
+    at->is_stack = memmem(line, n, "[stack]", 7) != NULL;
+    at->is_kernel = memmem(line, n, "[v", 2) != NULL; /* vvar, vdso, vsyscall */
 }
 
 static int read_text(struct maps *m, size_t *ret)

@@ -18,7 +18,8 @@ struct mapping {
     uint64_t offset; /* free for the reader's use */
     int prot;
     bool is_private;
-    bool is_special; /* the stack, and the kernel's own */
+    bool is_stack;
+    bool is_kernel; /* its own pages in our memory: vdso and the like */
 };
 
 struct maps {

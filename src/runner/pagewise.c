@@ -38,7 +38,7 @@ int pagewise_begin(void)
             .range = {.start = at->start, .len = at->end - at->start},
             .mode = UFFDIO_REGISTER_MODE_WP,
         };
-        if (at->is_private && !at->is_special) {
+        if (at->is_private && !at->is_kernel) {
             (void)ioctl(fd, UFFDIO_REGISTER, &area); /* refused for files of a disk */
         }
     }

@@ -92,7 +92,7 @@ static bool is_ours(const struct mapping *r)
 {
     const int jit = PROT_WRITE | PROT_EXEC;
 
-    return r->is_private && !r->is_special && (r->prot & PROT_READ) != 0 && (r->prot & jit) != jit;
+    return r->is_private && !r->is_stack && !r->is_kernel && (r->prot & PROT_READ) != 0 && (r->prot & jit) != jit;
 }
 
 static void keep_ours(struct maps *m)
