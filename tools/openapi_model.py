@@ -307,12 +307,12 @@ def check_responses(contract: Contract, op: Operation, where: str) -> None:
     if "requestBody" in op.raw and "422" not in codes:
         raise ContractError(where, "has a body but no answer 422")
     for code in codes:
-        if not re.fullmatch(r"[2345]\d\d", code):
+        if not re.fullmatch(r"101|[2345]\d\d", code):
             raise ContractError(where, f"answer {code}: must be a status code")
         answer = contract.get(op.raw["responses"][code])
         if not answer.get("description"):
             raise ContractError(where, f"answer {code} has no description")
-        if code in ("204", "304"):
+        if code in ("101", "204", "304"):
             continue
         if not answer.get("content"):
             raise ContractError(where, f"answer {code} has no content")

@@ -143,12 +143,21 @@ static void on_done(void *user, enum http_end how)
 
     call->req = NULL;
     call->data = NULL;
-    call->is_gone = how == HTTP_GONE;
+    /* An answer that is still open has ended without its handler: a WebSocket whose client broke the rules. */
+    call->is_gone = call->is_gone || call->is_open || how == HTTP_GONE;
     if (call->is_gone) {
         tell_gone(call);
     }
     call_wake(call);
     call_unref(call);
+}
+
+void call_lose(struct api_call *call)
+{
+    call->is_gone = true;
+    call->is_open = false;
+    tell_gone(call);
+    call_wake(call);
 }
 
 static void on_hangup(void *user, struct http_request *req)

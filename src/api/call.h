@@ -82,9 +82,16 @@ void call_begin(struct api_call *call, int status, const char *type, uint64_t le
 int call_write(struct api_call *call, const void *data, size_t len);
 void call_end(struct api_call *call);
 
-/* Server-sent events; -1: the client is gone. */
+/*
+ * Events: server-sent, or as text messages {"event", "id", "data"} of a WebSocket. call_event() sends to whichever was begun and
+ * borrows the data; it waits while the client is slow; -1: the client is gone. call_end() ends both, a WebSocket by close code 1000.
+ */
 void call_sse_begin(struct api_call *call);
+bool call_wants_websocket(const struct api_call *call);
+int call_websocket_begin(struct api_call *call); /* -1: no handshake (then answered), or gone */
+int call_event(struct api_call *call, const char *id, const char *name, json_t *data);
 int call_sse_event(struct api_call *call, const char *id, const char *name, const json_t *data);
+int call_websocket_event(struct api_call *call, const char *id, const char *name, json_t *data);
 
 bool call_is_gone(const struct api_call *call);
 /* From now on whatever happens to the client wakes the handler's fiber; call_has_left(): it has hung up or is gone. */

@@ -16,6 +16,7 @@
 
 #define API_REQUEST_ID_SIZE 21 /* "req_", 16 hex digits, NUL */
 #define API_HASH_SIZE 32
+#define CALL_JSON_FLAGS (JSON_COMPACT | JSON_ENCODE_ANY) /* numbers of users: every digit */
 
 struct api_tally {
     uint64_t answers[6]; /* by the first digit of the status; 0: none was possible */
@@ -63,6 +64,7 @@ struct api_call {
     bool is_hung_up;  /* the client sends nothing more */
     bool is_answered; /* begun at least */
     bool is_open;     /* call_begin() without call_end() */
+    bool is_websocket;
     bool
         is_answered_here; /* by this layer, behind the handler's back: what the handler says is dropped */
     int status;
@@ -93,6 +95,8 @@ struct api_call {
 /* call.c */
 void call_pause(struct api_call *call); /* waits until something happened on the connection */
 void call_wake(struct api_call *call);
+/* The client wants nothing more, though its request is not over yet. */
+void call_lose(struct api_call *call);
 
 /* call_body.c: what is done with a body before the handler starts. 0, or -1: answered. */
 int call_take_json(struct api_call *call, struct api_violations *v);
@@ -106,6 +110,7 @@ void call_upload_release(struct api_call *call);
 struct http_request *call_start_answer(struct api_call *call, int status);
 void call_refuse(struct api_call *call, int status, const char *why); /* by this layer itself */
 void call_finish(struct api_call *call);                              /* the handler has returned */
+int call_wait_for_room(struct api_call *call); /* while the client is slow; -1: it is gone */
 
 /* call_hash.c */
 void call_make_hash(struct api_call *call);

@@ -6,11 +6,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "http/websocket.h"
 
 #define JSON_TYPE "application/json"
-#define JSON_FLAGS (JSON_COMPACT | JSON_ENCODE_ANY)           /* numbers of users: every digit */
-#define JSON_FLAGS_RUN (JSON_FLAGS | JSON_REAL_PRECISION(15)) /* only our own, rounded ones */
+#define JSON_FLAGS_RUN (CALL_JSON_FLAGS | JSON_REAL_PRECISION(15)) /* only our own, rounded ones */
 #define PIECE_MAX ((size_t)128 << 10)
+#define CLOSE_NORMAL 1000
+#define CLOSE_FAILED 1011
 
 /* ---- the start of every answer ---- */
 
@@ -73,7 +75,7 @@ static size_t flags_of(const struct api_call *call)
 {
     bool is_run = call->info != NULL && call->info->dialect == API_RUN;
 
-    return is_run ? JSON_FLAGS_RUN : JSON_FLAGS;
+    return is_run ? JSON_FLAGS_RUN : CALL_JSON_FLAGS;
 }
 
 /* Too long for the buffer at hand: written once more, to memory of its own. */
@@ -207,8 +209,7 @@ void call_begin(struct api_call *call, int status, const char *type, uint64_t le
     }
 }
 
-/* Waits until the client has taken enough. -1: it is gone. */
-static int wait_for_room(struct api_call *call)
+int call_wait_for_room(struct api_call *call)
 {
     while (call->req != NULL && call->is_open && http_is_full(call->req)) {
         call_pause(call);
@@ -222,7 +223,7 @@ int call_write(struct api_call *call, const void *data, size_t len)
 
     while (len > 0) {
         size_t n = MIN(len, PIECE_MAX);
-        if (wait_for_room(call) < 0 || http_write(call->req, p, n) < 0) {
+        if (call_wait_for_room(call) < 0 || http_write(call->req, p, n) < 0) {
             return -1;
         }
         p += n;
@@ -233,7 +234,9 @@ int call_write(struct api_call *call, const void *data, size_t len)
 
 void call_end(struct api_call *call)
 {
-    if (call->req != NULL && call->is_open) {
+    if (call->req != NULL && call->is_open && call->is_websocket) {
+        http_websocket_close(call->req, CLOSE_NORMAL, NULL);
+    } else if (call->req != NULL && call->is_open) {
         http_end(call->req);
     }
     call->is_open = false;
@@ -251,15 +254,21 @@ void call_sse_begin(struct api_call *call)
 
 int call_sse_event(struct api_call *call, const char *id, const char *name, const json_t *data)
 {
-    if (wait_for_room(call) < 0) {
+    if (call_wait_for_room(call) < 0) {
         return -1;
     }
-    AUTO_FREE char *text = json_dumps(data, JSON_FLAGS);
+    AUTO_FREE char *text = json_dumps(data, CALL_JSON_FLAGS);
     if (text == NULL) {
         return -1;
     }
     struct http_event event = {.id = id, .name = name, .data = text, .len = strlen(text)};
     return http_sse_event(call->req, &event);
+}
+
+int call_event(struct api_call *call, const char *id, const char *name, json_t *data)
+{
+    return call->is_websocket ? call_websocket_event(call, id, name, data)
+                              : call_sse_event(call, id, name, data);
 }
 
 /* ---- the end ---- */
@@ -276,6 +285,10 @@ void call_finish(struct api_call *call)
     if (call->is_open && call->req != NULL) {
         /* Cut short: only closing can tell the client that the rest is missing. */
         log_warn("api_answer_cut", "operation=%s request_id=%s", call->info->id, call->request_id);
-        http_abort(call->req);
+        if (call->is_websocket) {
+            http_websocket_close(call->req, CLOSE_FAILED, "the rest is missing");
+        } else {
+            http_abort(call->req);
+        }
     }
 }

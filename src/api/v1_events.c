@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handlers of /api/v1 that report an execution as server-sent events, while it runs and after it ended.
+ * Handlers of /api/v1 that report an execution while it runs and after it ended: as server-sent events, or as messages of a
+ * WebSocket. Which of both is known only to call_event(), so they tell the same.
  *
  * The id of an event is the position behind it, OUT.ERR.OUTPUTS.STAGE, so a reader that lost its connection goes on exactly
  * there, whether the execution still runs or not: both kinds of source are put into the same sender below.
@@ -14,32 +15,21 @@
 #include <string.h>
 
 #include "api/v1_execute.h"
+#include "api/v1_position.h"
 #include "api/v1_shape.h"
 #include "base/buf.h"
-#include "base/parse.h"
 #include "base/str.h"
 
 #define PIECE ((size_t)256 << 10)     /* bytes of output in one event */
 #define BACKLOG_MAX ((size_t)2 << 30) /* the configuration bounds what is kept, by far less */
 #define LOOK_AGAIN_MS 1000            /* whether the client is still there */
-#define POSITION_MAX 96
-
-/* How much of an execution's life a reader was told. */
-enum stage { STAGE_NONE, STAGE_PENDING, STAGE_RUNNING, STAGE_ENDED, STAGE_RESULT };
-
-struct position {
-    uint64_t out;
-    uint64_t err;
-    uint64_t outputs;
-    uint64_t stage; /* enum stage */
-};
 
 struct sender {
     struct api_call *call;
     const struct store_execution *record;
-    struct execution *x; /* NULL: over */
-    struct position at;  /* behind the last event that was sent */
-    struct buf out;      /* what comes next */
+    struct execution *x;   /* NULL: over */
+    struct v1_position at; /* behind the last event that was sent */
+    struct buf out;        /* what comes next */
     struct buf err;
     json_t *outputs;
 };
@@ -51,55 +41,20 @@ static void sender_release(struct sender *s)
     json_decref(s->outputs);
 }
 
-/* ---- positions ---- */
-
-/* "4096.0.0.2"; parts that are left out are 0. */
-static int position_parse(const char *text, struct position *ret)
-{
-    struct position p = {0};
-    uint64_t *const parts[] = {&p.out, &p.err, &p.outputs, &p.stage};
-    size_t n = 0;
-
-    for (const char *at = text;; n++) {
-        char part[24];
-        size_t len = strcspn(at, ".");
-        if (n == ARRAY_LEN(parts) || len >= sizeof(part)) {
-            return -EINVAL;
-        }
-        memcpy(part, at, len);
-        part[len] = '\0';
-        if (parse_u64(part, parts[n]) < 0 || *parts[n] > INT64_MAX) {
-            return -EINVAL;
-        }
-        at += len;
-        if (*at == '\0') {
-            break;
-        }
-        at++;
-    }
-    if (p.outputs > UINT32_MAX || p.stage > STAGE_RESULT) {
-        return -EINVAL;
-    }
-    *ret = p;
-    return 0;
-}
-
 /* ---- events ---- */
 
 /* Sends one event and takes the data. -1: the client is gone. */
 static int send_event(struct sender *s, const char *name, json_t *data)
 {
-    char id[POSITION_MAX];
+    char id[V1_POSITION_MAX];
 
-    (void)str_format(id, sizeof(id), "%llu.%llu.%llu.%llu", (unsigned long long)s->at.out,
-                     (unsigned long long)s->at.err, (unsigned long long)s->at.outputs,
-                     (unsigned long long)s->at.stage);
-    int r = data != NULL ? call_sse_event(s->call, id, name, data) : -1;
+    v1_position_format(&s->at, id);
+    int r = data != NULL ? call_event(s->call, id, name, data) : -1;
     json_decref(data);
     return r;
 }
 
-static int send_status(struct sender *s, enum stage stage)
+static int send_status(struct sender *s, enum v1_stage stage)
 {
     if (s->at.stage >= stage) {
         return 0;
@@ -186,10 +141,10 @@ static int send_collected(struct sender *s, int state)
 {
     bool is_over = execution_state_is_final(state);
 
-    if (state == EXECUTION_PENDING && send_status(s, STAGE_PENDING) < 0) {
+    if (state == EXECUTION_PENDING && send_status(s, V1_STAGE_PENDING) < 0) {
         return -1;
     }
-    if (state == EXECUTION_RUNNING && send_status(s, STAGE_RUNNING) < 0) {
+    if (state == EXECUTION_RUNNING && send_status(s, V1_STAGE_RUNNING) < 0) {
         return -1;
     }
     if (send_bytes(s, "stdout", &s->out, &s->at.out, is_over) < 0 ||
@@ -202,11 +157,11 @@ static int send_collected(struct sender *s, int state)
 /* The execution is over and all its output was sent. */
 static void send_end(struct sender *s)
 {
-    if (send_status(s, STAGE_ENDED) < 0) {
+    if (send_status(s, V1_STAGE_ENDED) < 0) {
         return;
     }
-    if (s->at.stage < STAGE_RESULT) {
-        s->at.stage = STAGE_RESULT;
+    if (s->at.stage < V1_STAGE_RESULT) {
+        s->at.stage = V1_STAGE_RESULT;
         json_t *result = v1_execution_json(s->record, s->x);
         json_object_del(result, "outputs"); /* they were events of their own, and may be large */
         if (send_event(s, "result", result) < 0) {
@@ -237,11 +192,11 @@ static int collect(struct sender *s, const struct execution_news *news)
 static int seen_state(const struct sender *s)
 {
     switch (s->at.stage) {
-    case STAGE_NONE:
+    case V1_STAGE_NONE:
         return -1;
-    case STAGE_PENDING:
+    case V1_STAGE_PENDING:
         return EXECUTION_PENDING;
-    case STAGE_RUNNING:
+    case V1_STAGE_RUNNING:
         return EXECUTION_RUNNING;
     default:
         return s->record->status;
@@ -332,8 +287,9 @@ static void replay(struct sender *s)
 
 /* ---- handlers ---- */
 
+/* The answer has begun. */
 static void stream(struct api_call *call, const struct store_execution *record, struct execution *x,
-                   const struct position *from)
+                   const struct v1_position *from)
 {
     AUTO(sender_release)
     struct sender s = {
@@ -346,7 +302,6 @@ static void stream(struct api_call *call, const struct store_execution *record, 
         .outputs = json_array(),
     };
 
-    call_sse_begin(call);
     if (call_is_head(call)) {
         call_end(call);
     } else if (x != NULL && !execution_state_is_final(record->status)) {
@@ -358,33 +313,58 @@ static void stream(struct api_call *call, const struct store_execution *record, 
 
 void api_v1_execute_stream(struct api_call *call)
 {
-    static const struct position start;
+    static const struct v1_position start;
     AUTO_V1_EXECUTION struct v1_execution it = {0};
 
     if (v1_execute_start(call, &it) == 0) {
+        call_sse_begin(call);
         stream(call, it.record, it.x, &start);
     }
 }
 
+/* Where the reader wants to begin. 0, or -1: answered. */
+static int read_position(struct api_call *call, struct v1_position *ret)
+{
+    static const struct {
+        const char *in;
+        const char *name;
+        const char *complaint;
+    } rows[] = {
+        {"header", "last-event-id", "last-event-id must be the id of an event"},
+        {"query", "last_event_id", "last_event_id must be the id of an event"},
+        {"query", "offset", "offset must be a number or the id of an event"},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const char *text = call_text(call, rows[i].name);
+        if (text != NULL && v1_position_parse(text, ret) < 0) {
+            v1_reply_field(call, rows[i].in, rows[i].name, rows[i].complaint);
+            return -1;
+        }
+        if (text != NULL) {
+            return 0;
+        }
+    }
+    return 0;
+}
+
 void api_v1_execution_events(struct api_call *call)
 {
-    const char *last = call_text(call, "last-event-id");
-    const char *offset = call_text(call, "offset");
-    const char *from = last != NULL ? last : offset;
     AUTO_V1_EXECUTION struct v1_execution it = {0};
-    struct position position = {0};
+    struct v1_position from = {0};
     struct err e = {0};
 
-    if (from != NULL && position_parse(from, &position) < 0) {
-        v1_reply_field(call, last != NULL ? "header" : "query",
-                       last != NULL ? "last-event-id" : "offset",
-                       last != NULL ? "last-event-id must be the id of an event"
-                                    : "offset must be a number or the id of an event");
+    if (read_position(call, &from) < 0) {
         return;
     }
     if (v1_execution_open(call_service(call), call_text(call, "execution_id"), &it, &e) < 0) {
         v1_reply_err(call, &e, V1_EXECUTION);
         return;
     }
-    stream(call, it.record, it.x, &position);
+    if (!call_wants_websocket(call)) {
+        call_sse_begin(call);
+    } else if (call_websocket_begin(call) < 0) {
+        return;
+    }
+    stream(call, it.record, it.x, &from);
 }

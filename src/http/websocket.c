@@ -151,11 +151,39 @@ static struct http_websocket_link *link_new(struct http_conn *c,
     return link;
 }
 
+bool http_websocket_is_asked(const struct http_request *req)
+{
+    const struct http_head *h = &req->conn->block->head;
+
+    return http_head_lists(h, "upgrade", "websocket") ||
+           http_head_known(h, HTTP_WEBSOCKET_KEY) != NULL ||
+           http_head_known(h, HTTP_WEBSOCKET_VERSION) != NULL;
+}
+
+int http_websocket_check(const struct http_request *req)
+{
+    const struct http_conn *c = req->conn;
+    int status = http_handshake_check(&c->block->head);
+
+    if (status != 0 || !c->is_closing) {
+        return status;
+    }
+    return c->server->is_draining ? 503 : 400; /* else the client wants to close, not to talk */
+}
+
+void http_websocket_offer(struct http_request *req)
+{
+    http_add_header(req, "Upgrade", "websocket");
+    http_add_header(req, "Sec-WebSocket-Version", "13");
+    if (!req->conn->is_closing) {
+        http_reply_field(req, "Connection", "Upgrade");
+    }
+}
+
 static int refuse(struct http_request *req, int status, const char *why)
 {
     if (status == 426) {
-        http_add_header(req, "Upgrade", "websocket");
-        http_add_header(req, "Sec-WebSocket-Version", "13");
+        http_websocket_offer(req);
     }
     http_reply_error(req, status, why);
     return -1;
@@ -168,9 +196,9 @@ int http_websocket(struct http_request *req, const struct http_websocket *callba
     const struct http_head *h = &c->block->head;
     char accept[HTTP_WEBSOCKET_ACCEPT_SIZE];
 
-    int status = http_handshake_check(h);
-    if (status != 0 || c->is_closing) {
-        return refuse(req, status != 0 ? status : 503, "no proper WebSocket handshake");
+    int status = http_websocket_check(req);
+    if (status != 0) {
+        return refuse(req, status, "no proper WebSocket handshake");
     }
     if (!http_reply_may_start(req)) {
         return -1;
@@ -199,7 +227,7 @@ static int push(struct http_request *req)
     const struct http_limits *limits = &c->server->config.limits;
 
     http_conn_wake(c);
-    if (wslay_event_send(req->websocket->wslay) != 0 || c->out.queued > limits->queue_max) {
+    if (wslay_event_send(req->websocket->wslay) != 0) {
         http_conn_doom(c);
         return -1;
     }
@@ -210,14 +238,22 @@ static int push(struct http_request *req)
 int http_websocket_send(struct http_request *req, bool is_text, const void *data, size_t len)
 {
     struct http_websocket_link *link = req->websocket;
+    struct http_conn *c = req->conn;
     struct wslay_event_msg msg = {
         .opcode = is_text ? WSLAY_TEXT_FRAME : WSLAY_BINARY_FRAME,
         .msg = data,
         .msg_length = len,
     };
 
-    if (link == NULL || req->reply != REPLY_OPEN || req->conn->is_doomed ||
-        req->conn->state == CONN_DEAD || wslay_event_queue_msg(link->wslay, &msg) != 0) {
+    if (link == NULL || req->reply != REPLY_OPEN || c->is_doomed || c->state == CONN_DEAD) {
+        return -1;
+    }
+    /* Before and not after: one message may be of any length, a sender that never waits is stopped. */
+    if (c->out.queued > c->server->config.limits.queue_max) {
+        http_conn_doom(c);
+        return -1;
+    }
+    if (wslay_event_queue_msg(link->wslay, &msg) != 0) {
         return -1;
     }
     return push(req);
@@ -310,6 +346,12 @@ void http_websocket_tick(struct http_request *req, uint64_t now)
     const struct http_limits *limits = &req->conn->server->config.limits;
     struct wslay_event_msg ping = {.opcode = WSLAY_PING};
 
+    if (req->conn->out.first != NULL) {
+        /* A slow reader: what asks for a sign of life is behind all this, and write_ms sees to it that some of it is taken. */
+        link->heard_at = now;
+        link->closing_at = now;
+        return;
+    }
     if ((link->is_closing && now - link->closing_at > limits->head_ms) ||
         (!link->is_paused && now - link->heard_at > 2ULL * limits->ping_ms)) {
         req->conn->server->stats.timeouts++;

@@ -6,12 +6,14 @@ import base64
 import hashlib
 import os
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from http_raw import Echo, Line, answers, echo_server
+from websocket_raw import frame, handshake, masked, shake_hands
 
 HOST = b"Host: localhost\r\n"
 CONTENT = bytes(i % 251 for i in range(1000))
@@ -196,7 +198,7 @@ def test_drain_ends_streams_properly() -> None:
     with server.line() as events, server.line() as socket:
         events.send(b"GET /sse?keep=1 HTTP/1.1\r\n" + HOST + b"\r\n")
         events.until(b"\r\n\r\n")
-        shake_hands(socket)
+        shake_hands(socket, "/ws")
         assert server.get("/drain").status == 200
         assert events.rest().endswith(b": server stops\n\n\r\n0\r\n\r\n")
         assert frame(socket) == (8, struct.pack(">H", 1001))
@@ -210,56 +212,9 @@ def test_drain_ends_streams_properly() -> None:
 # ---- WebSocket ----
 
 
-def handshake(key: bytes, more: bytes = b"") -> bytes:
-    return (
-        b"GET /ws HTTP/1.1\r\n" + HOST + b"Upgrade: websocket\r\nConnection: Upgrade\r\n"
-        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + key + b"\r\n" + more + b"\r\n"
-    )
-
-
-def shake_hands(line: Line, behind: bytes = b"") -> None:
-    key = base64.b64encode(os.urandom(16))
-    line.send(handshake(key) + behind)
-    answer = answers(line.until(b"\r\n\r\n"))[0]
-    digest = hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest()
-    assert answer.status == 101
-    assert answer.headers["sec-websocket-accept"] == base64.b64encode(digest).decode()
-    assert (answer.headers["upgrade"], answer.headers["connection"]) == ("websocket", "Upgrade")
-    assert "content-length" not in answer.headers and "transfer-encoding" not in answer.headers
-
-
-def masked(opcode: int, data: bytes, fin: bool = True, size: int | None = None) -> bytes:
-    n = len(data) if size is None else size
-    if n < 126:
-        length = bytes([128 | n])
-    elif n < 65536:
-        length = bytes([128 | 126]) + struct.pack(">H", n)
-    else:
-        length = bytes([128 | 127]) + struct.pack(">Q", n)
-    mask = os.urandom(4)
-    repeated = mask * (len(data) // 4 + 1)
-    body = int.from_bytes(data, "big") ^ int.from_bytes(repeated[: len(data)], "big")
-    return bytes([(128 if fin else 0) | opcode]) + length + mask + body.to_bytes(len(data), "big")
-
-
-def frame(line: Line, keep_pings: bool = False) -> tuple[int, bytes]:
-    while True:
-        first, second = line.exactly(2)
-        assert first & 0x70 == 0 and second & 0x80 == 0, "reserved bits or mask in a server's frame"
-        n = second
-        if n == 126:
-            (n,) = struct.unpack(">H", line.exactly(2))
-        elif n == 127:
-            (n,) = struct.unpack(">Q", line.exactly(8))
-        data = line.exactly(n)
-        if first & 15 != 9 or keep_pings:
-            return first & 15, data
-        line.send(masked(10, data))
-
-
 def test_messages_come_back(echo: Echo) -> None:
     with echo.line() as line:
-        shake_hands(line, masked(1, b"right behind the head"))
+        shake_hands(line, "/ws", behind=masked(1, b"right behind the head"))
         assert frame(line) == (1, b"right behind the head")
         for size in (0, 1, 125, 126, 65535, 65536, 300000, 1 << 20):
             data = os.urandom(size)
@@ -271,7 +226,7 @@ def test_messages_come_back(echo: Echo) -> None:
 
 def test_fragments_and_control_frames_between(echo: Echo) -> None:
     with echo.line() as line:
-        shake_hands(line)
+        shake_hands(line, "/ws")
         line.send(masked(1, b"a", fin=False) + masked(9, b"hi") + masked(0, b"b", fin=False))
         line.send(masked(0, b"c"))
         assert frame(line) == (10, b"hi")
@@ -281,12 +236,12 @@ def test_fragments_and_control_frames_between(echo: Echo) -> None:
 def test_closing_by_either_side(echo: Echo) -> None:
     before = echo.stats()["answered"]
     with echo.line() as line:
-        shake_hands(line)
+        shake_hands(line, "/ws")
         line.send(masked(8, struct.pack(">H", 1000) + b"bye"))
         assert frame(line) == (8, struct.pack(">H", 1000) + b"bye")
         assert line.rest() == b""
     with echo.line() as line:
-        shake_hands(line)
+        shake_hands(line, "/ws")
         line.send(masked(1, b"close"))
         assert frame(line) == (8, struct.pack(">H", 4000) + b"as you wished")
         line.send(masked(8, struct.pack(">H", 4000)))
@@ -312,7 +267,7 @@ BROKEN = [
 @pytest.mark.parametrize("name, code, data", BROKEN, ids=[row[0] for row in BROKEN])
 def test_broken_frames(echo: Echo, name: str, code: int, data: bytes) -> None:
     with echo.line() as line:
-        shake_hands(line)
+        shake_hands(line, "/ws")
         line.send(data)
         opcode, reason = frame(line)
         assert (opcode, struct.unpack(">H", reason[:2])[0]) == (8, code)
@@ -322,11 +277,11 @@ def test_broken_frames(echo: Echo, name: str, code: int, data: bytes) -> None:
 
 def test_broken_length_ends_the_connection(echo: Echo) -> None:
     with echo.line() as line:
-        shake_hands(line)
+        shake_hands(line, "/ws")
         line.send(b"\x82\xff\xff\xff\xff\xff\xff\xff\xff\xff")
         line.rest()
     with echo.line() as line:
-        shake_hands(line)
+        shake_hands(line, "/ws")
         line.send(masked(9, b"x" * 126))
         line.rest()
 
@@ -334,7 +289,7 @@ def test_broken_length_ends_the_connection(echo: Echo) -> None:
 def test_pings_and_silence(echo: Echo) -> None:
     before = echo.stats()["gone"]
     with echo.line() as line:
-        shake_hands(line)
+        shake_hands(line, "/ws")
         assert frame(line, keep_pings=True) == (9, b"")
         line.send(masked(10, b""))
         assert frame(line, keep_pings=True) == (9, b"")
@@ -346,15 +301,17 @@ def test_refused_handshakes(echo: Echo) -> None:
     key = base64.b64encode(bytes(16))
     assert echo.get("/ws").status == 426
     assert echo.get("/ws").headers["sec-websocket-version"] == "13"
-    assert [a.status for a in echo.ask(handshake(b"short"))] == [400]
-    old = handshake(key).replace(b"Version: 13", b"Version: 8")
+    assert [a.status for a in echo.ask(handshake("/ws", b"short"))] == [400]
+    old = handshake("/ws", key).replace(b"Version: 13", b"Version: 8")
     assert [a.status for a in echo.ask(old)] == [426]
-    assert [a.status for a in echo.ask(handshake(key, b"Origin: http://evil\r\n"))] == [403]
+    assert [a.status for a in echo.ask(handshake("/ws", key, b"Origin: http://evil\r\n"))] == [403]
 
 
 def test_protocol_is_chosen(echo: Echo) -> None:
     with echo.line() as line:
-        line.send(handshake(base64.b64encode(bytes(16)), b"Sec-WebSocket-Protocol: echo, x\r\n"))
+        line.send(
+            handshake("/ws", base64.b64encode(bytes(16)), b"Sec-WebSocket-Protocol: echo, x\r\n")
+        )
         answer = answers(line.until(b"\r\n\r\n"))[0]
     assert answer.headers["sec-websocket-protocol"] == "echo"
 
@@ -363,7 +320,7 @@ def test_sender_that_does_not_read_is_held_back(echo: Echo) -> None:
     """Echoes pile up only to the mark; then the server stops reading."""
     before = echo.stats()["rss_kb"]
     with echo.line() as line:
-        shake_hands(line)
+        shake_hands(line, "/ws")
         line.sock.setblocking(False)
         message = masked(2, bytes(100000))
         sent, pending, quiet = 0, b"", time.monotonic()
@@ -376,3 +333,23 @@ def test_sender_that_does_not_read_is_held_back(echo: Echo) -> None:
                 time.sleep(0.01)
         assert sent < 32 << 20
         assert echo.stats()["rss_kb"] - before < 16384
+
+
+def test_slow_reader_is_not_taken_for_a_dead_one(echo: Echo) -> None:
+    """It can answer no ping that waits behind what it has not read yet."""
+    count, message = 300, bytes(100000)
+    with echo.line() as line:
+        shake_hands(line, "/ws")
+        data = masked(2, message) * count + masked(1, b"close")
+        sender = threading.Thread(target=line.sock.sendall, args=(data,), daemon=True)
+        sender.start()
+        slow_until = time.monotonic() + 5 * 0.4  # so many pings would have been due
+        while time.monotonic() < slow_until:
+            line.buffer += line.sock.recv(1024)
+            time.sleep(0.01)
+        frames: list[tuple[int, bytes]] = []
+        while not frames or frames[-1][0] != 8:
+            frames.append(frame(line, keep_pings=True))
+        sender.join()
+        assert frames[-1][1] == struct.pack(">H", 4000) + b"as you wished"
+        assert [data for opcode, data in frames if opcode == 2] == [message] * count

@@ -246,6 +246,7 @@ BROKEN: list[tuple[str, Callable[[Json], None]]] = [
         both(remove("post", "responses", "422"), put({}, "post", "responses", "400")),
     ),
     ("must be a status code", put({"description": "x"}, "get", "responses", "default")),
+    ("must be a status code", put({"description": "x"}, "get", "responses", "100")),
     ("has no description", remove("get", "responses", "200", "description")),
     ("has no content", remove("get", "responses", "200", "content")),
     ("some paths also match /things/{other}", second_path("/things/{other}")),
