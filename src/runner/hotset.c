@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -138,13 +137,12 @@ static void make_inherited(const struct mapping *m, volatile char *at)
 }
 
 /* In the zygote: maps what boxes will read, where they inherit it. */
-static void map_read_pages(void)
+static void map_read_pages(const struct maps *m)
 {
-    struct maps *m = maps_read();
     size_t i = 0;
     size_t inherited = MAPS_MAX;
 
-    for (size_t k = 0; m != NULL && k < hot.read.n; k++) {
+    for (size_t k = 0; k < hot.read.n; k++) {
         volatile char *page = hot.read.ranges[k].iov_base;
         while (i < m->n && m->list[i].end <= (uintptr_t)page) {
             i++;
@@ -160,14 +158,40 @@ static void map_read_pages(void)
             (void)page[at];
         }
     }
-    maps_free(m);
 }
 
-/* No more than there is: every page that the zygote writes costs each fork a little. */
-static void keep_pages(struct pages *to, const struct pages *from)
+/*
+ * Only pages that the zygote has too, and may use like that: the rehearsal can have got memory of its own, and in a box
+ * there is nothing at that place.
+ */
+static void keep_pages(struct pages *to, const struct pages *from, const struct maps *m, int prot)
 {
-    to->n = from->n;
-    memcpy(to->ranges, from->ranges, from->n * sizeof(from->ranges[0]));
+    size_t i = 0;
+
+    for (size_t k = 0; k < from->n; k++) {
+        uintptr_t at = (uintptr_t)from->ranges[k].iov_base;
+        for (uintptr_t end = at + from->ranges[k].iov_len; at < end; at += PAGE) {
+            while (i < m->n && m->list[i].end <= at) {
+                i++;
+            }
+            if (i < m->n && m->list[i].start <= at && m->list[i].is_private &&
+                (m->list[i].prot & prot) == prot) {
+                add_page(to, at);
+            }
+        }
+    }
+}
+
+static void keep_rehearsal(void)
+{
+    struct maps *m = maps_read();
+
+    if (m != NULL) {
+        keep_pages(&hot.written, &rehearsal->written, m, PROT_READ | PROT_WRITE);
+        keep_pages(&hot.read, &rehearsal->read, m, PROT_READ);
+        map_read_pages(m);
+    }
+    maps_free(m);
 }
 
 bool hotset_rehearse(void)
@@ -184,9 +208,7 @@ bool hotset_rehearse(void)
     }
     if (pid > 0) {
         (void)waitpid(pid, NULL, 0);
-        keep_pages(&hot.written, &rehearsal->written);
-        keep_pages(&hot.read, &rehearsal->read);
-        map_read_pages();
+        keep_rehearsal();
     }
     munmap(rehearsal, sizeof(*rehearsal));
     return false;

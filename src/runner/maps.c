@@ -84,6 +84,42 @@ struct maps *maps_read(void)
     return m;
 }
 
+/* One line of /proc/self/smaps: the same list, each followed by lines that begin with a capital letter. */
+static void read_flags_line(struct maps *m, size_t *seen, const char *line, size_t n)
+{
+    if (line[0] < 'A' || line[0] > 'Z') {
+        ++*seen;
+    } else if (*seen > 0 && *seen <= m->n && n > 8 && memcmp(line, "VmFlags:", 8) == 0) {
+        m->list[*seen - 1].is_kept_back =
+            memmem(line, n, " wf", 3) != NULL || memmem(line, n, " dc", 3) != NULL;
+    }
+}
+
+int maps_read_flags(struct maps *m)
+{
+    int fd = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
+    size_t seen = 0;
+    size_t len = 0;
+    ssize_t n;
+
+    if (fd < 0) {
+        return -errno;
+    }
+    while ((n = read(fd, m->text + len, sizeof(m->text) - len)) > 0) {
+        len += (size_t)n;
+        char *line = m->text;
+        char *end;
+        while ((end = memchr(line, '\n', (size_t)(m->text + len - line))) != NULL) {
+            read_flags_line(m, &seen, line, (size_t)(end - line));
+            line = end + 1;
+        }
+        len = (size_t)(m->text + len - line);
+        memmove(m->text, line, len);
+    }
+    close(fd);
+    return n < 0 ? -EIO : 0;
+}
+
 void maps_free(struct maps *m)
 {
     if (m != NULL) {

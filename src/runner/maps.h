@@ -19,7 +19,8 @@ struct mapping {
     int prot;
     bool is_private;
     bool is_stack;
-    bool is_kernel; /* its own pages in our memory: vdso and the like */
+    bool is_kernel;    /* its own pages in our memory: vdso and the like */
+    bool is_kept_back; /* a child gets it empty or not at all; known after maps_read_flags() */
 };
 
 struct maps {
@@ -32,6 +33,9 @@ struct maps {
 /* In shared memory of its own, which shows up as a shared mapping. NULL: errno says why. */
 struct maps *maps_read(void);
 void maps_free(struct maps *m);
+
+/* What the kernel knows of the mappings and the list does not say. Nothing may have been mapped since. 0 or -errno. */
+int maps_read_flags(struct maps *m);
 
 /* True if mapping i begins where the one before it ends. */
 bool maps_adjoin(const struct maps *m, size_t i);

@@ -163,6 +163,7 @@ PyObject *husk_prepare(PyObject *self, PyObject *args)
     Py_INCREF(given.count_exit_functions);
     Py_INCREF(given.in_box);
     if (!first_cell()) { /* makes what is made lazily, before memory is frozen */
+        PyErr_SetString(PyExc_RuntimeError, "a first print did not end as it should");
         return NULL;
     }
     Py_RETURN_NONE;

@@ -23,6 +23,9 @@
 #include "runner/maps.h"
 
 #define HUGE ((uintptr_t)2 * 1024 * 1024)
+/* Text of so much is copied, from the program and from the libraries that were loaded first: the page cache has it already. */
+#define TEXT_RUN_MAX ((uintptr_t)8 * 1024 * 1024)
+#define TEXT_MAX ((uintptr_t)24 * 1024 * 1024)
 
 #ifndef MADV_COLLAPSE
 #    define MADV_COLLAPSE 25
@@ -87,12 +90,17 @@ static bool map_region(int fd, const struct mapping *r)
     return at == (long)r->start;
 }
 
-/* The stack is in use right now; what is shared, or written and run at once, is somebody else's business. */
+/*
+ * The stack is in use right now; what is shared, or written and run at once, is somebody else's business. What a child must not
+ * get stays as it is: the C library keeps the state of getrandom() in memory that is wiped at a fork, and a copy of it
+ * would give every box the same random numbers.
+ */
 static bool is_ours(const struct mapping *r)
 {
     const int jit = PROT_WRITE | PROT_EXEC;
 
-    return r->is_private && !r->is_stack && !r->is_kernel && (r->prot & PROT_READ) != 0 && (r->prot & jit) != jit;
+    return r->is_private && !r->is_stack && !r->is_kernel && !r->is_kept_back &&
+           (r->prot & PROT_READ) != 0 && (r->prot & jit) != jit;
 }
 
 static void keep_ours(struct maps *m)
@@ -117,6 +125,53 @@ static size_t run_end(const struct maps *m, size_t first)
         end++;
     }
     return end;
+}
+
+/* How much text and constants a run has, 0 if it has no text. */
+static uintptr_t text_size(const struct maps *m, size_t first, size_t end)
+{
+    int prot = 0;
+
+    for (size_t i = first; i < end; i++) {
+        prot |= m->list[i].prot;
+    }
+    return (prot & PROT_EXEC) != 0 ? m->list[end - 1].end - m->list[first].start : 0;
+}
+
+static uintptr_t text_in_all(const struct maps *m)
+{
+    uintptr_t total = 0;
+
+    for (size_t i = 0, end; i < m->n; i = end) {
+        end = run_end(m, i);
+        uintptr_t size = text_size(m, i, end);
+        total += size <= TEXT_RUN_MAX ? size : 0;
+    }
+    return total;
+}
+
+/*
+ * Text beyond the bounds stays mapped from its own file; only the constants beside it, which were relocated, do not. The program
+ * is lowest and always comes along; of the libraries those at low addresses were loaded last, and are left first.
+ */
+static void leave_large_text(struct maps *m)
+{
+    uintptr_t total = text_in_all(m);
+
+    for (size_t i = 0, end; i < m->n; i = end) {
+        end = run_end(m, i);
+        uintptr_t size = text_size(m, i, end);
+        if (size <= TEXT_RUN_MAX && (i == 0 || total <= TEXT_MAX)) {
+            continue;
+        }
+        total -= size <= TEXT_RUN_MAX ? size : 0;
+        for (size_t k = i; k < end; k++) {
+            if ((m->list[k].prot & PROT_EXEC) != 0) {
+                m->list[k].prot = PROT_NONE;
+            }
+        }
+    }
+    keep_ours(m);
 }
 
 /* Constants beside text become executable: the whole is one mapping then. Code in a box may run what it likes anyway. */
@@ -166,18 +221,18 @@ static void make_text_huge(const struct maps *m)
 int remap_freeze(struct remap_stats *ret)
 {
     struct remap_stats stats = {0};
-    int result = 0;
 
     struct maps *m = maps_read();
     if (m == NULL) {
         return -errno;
     }
     int fd = memfd_create("husk-template", MFD_CLOEXEC);
-    if (fd < 0) {
-        result = -errno;
+    int result = fd < 0 ? -errno : maps_read_flags(m);
+    if (result < 0) {
         m->n = 0;
     }
     keep_ours(m);
+    leave_large_text(m);
     join_text(m);
     place(m);
     for (size_t i = 0; i < m->n; i++) {

@@ -167,7 +167,7 @@ TEST_TIMEOUT(a_call_that_is_not_permitted_is_never_passed_over, 120)
         {"landlock_restrict_self", 2, "landlock"},
         {"close_range", 2, "descriptors"},
         {"dup3", 5, "descriptors"},
-        {"chdir", 2, "descriptors"},
+        {"chdir", 3, "proc masks, descriptors"},
         {"seccomp", 2, "seccomp"},
     };
 
