@@ -204,6 +204,11 @@ void api_v1_execution_cancel(struct api_call *call)
             call_reply_err(call, &e);
             return;
         }
+        if (!execution_is_durable(it.x)) {
+            (void)err_set(&e, ERR_STORAGE, "the result could not be written");
+            v1_reply_err(call, &e, V1_OTHER);
+            return;
+        }
     }
     call_reply_json(call, 200, v1_execution_json(it.record, it.x));
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/attr.h"
+#include "base/fault.h"
 #include "core/box_files_impl.h"
 
 /* One message of data. 1: sent; 0: there is no more; -1, or -2 when the source gave up. */
@@ -88,7 +89,9 @@ int box_files_write(struct box_files *f, const char *path, struct box_files_writ
     struct files_req req = {.flags = write->parents ? FILES_PARENTS : 0,
                             .mode = write->mode != 0 ? write->mode & 0777 : 0644};
 
+    FAULT_POINT("upload.before");
     int r = store(f, FILES_WRITE, &req, path, &write->source, e);
+    FAULT_POINT("upload.in_place");
     write->written = r == 0 ? f->done.count : 0;
     write->created = r == 0 && f->done.more != 0;
     return r;
@@ -101,6 +104,7 @@ int box_files_unpack(struct box_files *f, const char *path, struct box_files_unp
     struct files_req req = {.length = limit};
 
     int r = store(f, FILES_UNPACK, &req, path, &unpack->source, e);
+    FAULT_POINT("upload.unpacked");
     unpack->entries = f->over ? f->done.count : 0;
     return r == 0 && f->done.count > limit ? box_files_broke_rules(f, e) : r;
 }

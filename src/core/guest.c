@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "box/cgroup.h"
@@ -120,10 +121,12 @@ struct guest *guest_new(struct husk_engine *engine, struct live_template *live,
     if (make_ends(&ends, e) == 0) {
         g = make_guest(engine, live, options, &ends, e);
     }
+    FAULT_POINT("box.asked.before");
     if (g != NULL && native_box(engine->native, &req, ends.theirs, on_born, g, e) < 0) {
         guest_free(engine, g);
         g = NULL;
     }
+    FAULT_POINT("box.born");
     close_all(ends.theirs);
     close_all(ends.ours);
     return g;

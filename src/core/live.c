@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "box/seccomp.h"
@@ -342,12 +343,16 @@ static int start_zygote(struct husk_engine *engine, struct live_template *live,
     if (begin(engine, live, e) < 0) {
         return -1;
     }
+    FAULT_POINT("zygote.begun");
     start.template_id = stop.template_id = live->id;
     if (fill(engine, live, mounts, n, e) < 0) {
         (void)call(engine, &stop, NULL, &ignored);
         return -1;
     }
-    return call(engine, &start, NULL, e); /* if not, the launcher has taken it apart */
+    FAULT_POINT("zygote.start.before");
+    int r = call(engine, &start, NULL, e); /* if not, the launcher has taken it apart */
+    FAULT_POINT("zygote.started");
+    return r;
 }
 
 int live_start(struct husk_engine *engine, struct live_template *live,

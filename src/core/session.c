@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/rand.h"
 #include "core/box_files.h"
@@ -125,6 +126,7 @@ void husk_session_close(struct husk_session *s)
         struct err ignored;
         (void)native_send(s->engine->native, &release, NULL, 0, &ignored);
         guest_forget(s->engine, s->guest);
+        FAULT_POINT("box.released");
     }
     if (s->guest != NULL) {
         guest_free(s->engine, s->guest);
@@ -215,8 +217,7 @@ int session_fresh_context(struct husk_session *s, uint32_t *ret, struct husk_err
         engine_error_export(&e, error);
         return -1;
     }
-    session_keep_context(s, c);
-    return 0;
+    return 0; /* kept with its cell: without one nobody would ever end it */
 }
 
 void session_end_context(struct husk_session *s, uint32_t id)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "core/session_impl.h"
@@ -62,6 +63,7 @@ void session_keep(struct husk_session *s, const char *tag)
     /* Its stdin may be closed; the others stay open as long as we hold the box. */
     put(s, KEEP_BOX, note, sizeof(note), g->in >= 0 ? fds : (const int[]){fds[0], fds[2], fds[3]},
         g->in >= 0 ? 4 : 3);
+    FAULT_POINT("box.kept_without_contexts");
     for (size_t i = 0; i < CONTEXTS_MAX; i++) {
         session_keep_context(s, &s->contexts[i]);
     }
@@ -95,6 +97,10 @@ void session_keep_cell(const struct cell *c, const char *tag, bool has_own_conte
         memcpy(note.token, c->run.token, sizeof(note.token));
         (void)str_copy(note.tag, sizeof(note.tag), tag);
         put(c->session, KEEP_CELLS + index_of(c->session, c->context), &note, sizeof(note), fds, 2);
+        if (has_own_context) {
+            FAULT_POINT("execution.command.context_not_kept");
+            session_keep_context(c->session, c->context);
+        }
     }
 }
 

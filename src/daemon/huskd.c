@@ -16,6 +16,7 @@
 #include <uv.h>
 
 #include "api/call.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/fiber.h"
 #include "base/log.h"
@@ -265,7 +266,9 @@ static void tell_ready(void)
 {
     struct supervisor_ready ready = {.pid = (uint32_t)getpid()};
 
+    FAULT_POINT("start.ready.before");
     (void)send(SUPERVISOR_FD, &ready, sizeof(ready), MSG_NOSIGNAL);
+    FAULT_POINT("start.ready.after");
 }
 
 static int serve(int launcher, struct fd_set_msg *listeners, struct err *e)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -33,7 +34,6 @@ struct found {
 struct adoption {
     struct service *svc;
     struct found *boxes;
-    struct err err;
 };
 
 static void on_kept(void *user, struct guest *g, const struct launcher_rep *rep,
@@ -92,6 +92,7 @@ static void read_spec(struct session *s)
         .pids = (uint32_t)json_integer_value(json_object_get(limits, "pids")),
     };
     s->timeout_ms = (uint64_t)json_integer_value(json_object_get(spec, "_timeout_ms"));
+    s->keyed = json_is_true(json_object_get(spec, "_keyed"));
     s->env = json_array_size(env) > 0 ? calloc(json_array_size(env) + 1, sizeof(*s->env)) : NULL;
     json_array_foreach(env, i, value)
     {
@@ -130,6 +131,7 @@ static int adopt_session(void *user, const struct store_session *row, struct err
         s->restarted = true;
     }
     table_add_session(svc, s);
+    FAULT_POINT("adopt.session");
     return 0;
 }
 
@@ -156,13 +158,17 @@ static bool resume_cell(struct adoption *a, struct session *s, const struct stor
             x->rich = true; /* whatever it was asked for is taken */
             x->kept->displays = BUF_INIT(DISPLAYS_MAX);
             spool_read(a->svc, x->id, &x->out, &x->err, &x->kept->displays);
+            x->spool_at[0] = x->out.len;
+            x->spool_at[1] = x->err.len;
             x->variables = calloc(1, sizeof(*x->variables)); /* likewise */
             x->kind = str_eq(row->kind, "command") ? EXECUTE_COMMAND : EXECUTE_CODE;
             x->context = x->kept->context;
             x->code = strdup("");
             x->timeout_ms = x->kept->timeout_ms;
+            FAULT_POINT("adopt.cell.before");
             bool ok = execution_begin(x, &e) == 0;
             execution_release(x);
+            FAULT_POINT("adopt.cell.resumed");
             return ok;
         }
     }
@@ -185,14 +191,64 @@ static char *lost_result(struct service *svc, const char *id)
     return text;
 }
 
+static void on_settled(void *user, const struct store_result *r)
+{
+    struct service *svc = user;
+
+    if (r->outcome == STORE_DONE) {
+        svc->figures.executions_ended[EXECUTION_LOST]++;
+        return;
+    }
+    log_warn("execution_not_settled", "%s", r->err.msg);
+    svc->unsettled = svc->unsettled || r->err.code == ERR_STORAGE;
+}
+
+static bool has_cell(const struct adoption *a, const char *session_id, uint32_t context)
+{
+    for (const struct found *f = a->boxes; f != NULL; f = f->next) {
+        for (size_t i = 0; i < f->n_cells && str_eq(f->tag, session_id); i++) {
+            if (f->cells[i].context == context) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/*
+ * It may have been handed over in the daemon's last moment, and run on in a context that nobody watches. One that does nothing
+ * does not mind; a command's own ended with the daemon.
+ */
+static void interrupt_lost(const struct adoption *a, struct session *s,
+                           const struct store_execution *row)
+{
+    json_t *request = json_loads(row->request, 0, NULL);
+    json_int_t id = json_integer_value(json_object_get(request, "context_id"));
+    bool is_command = str_eq(row->kind, "command") || str_eq(row->language, "shell");
+    struct err e = {0};
+
+    json_decref(request);
+    if (s->box != NULL && !is_command && id >= 0 && id < CONTEXTS_MAX &&
+        s->box->contexts[id].used && !has_cell(a, s->id, (uint32_t)id)) {
+        (void)context_send(&s->box->guest->control, FRAME_SIGNAL, NULL, s->box->contexts[id].pid,
+                           SIGINT, &e);
+    }
+}
+
 static int settle_execution(void *user, const struct store_execution *row, struct err *e)
 {
     struct adoption *a = user;
     struct session *s;
 
+    if (table_execution(a->svc, row->id, strlen(row->id)) != NULL) {
+        return 0; /* goes on already */
+    }
     s = table_session(a->svc, row->session_id);
     if (s != NULL && resume_cell(a, s, row)) {
         return 0;
+    }
+    if (s != NULL) {
+        interrupt_lost(a, s, row);
     }
     struct store_batch *b = store_batch_new(a->svc->store);
     if (b == NULL) {
@@ -205,8 +261,59 @@ static int settle_execution(void *user, const struct store_execution *row, struc
     next.ended_ms = clock_wall_ms();
     next.result = result != NULL ? result : "{}";
     store_move_execution(b, row->status, &next);
-    a->svc->figures.executions_ended[EXECUTION_LOST]++;
-    return store_commit(b, NULL, NULL, e);
+    FAULT_POINT("adopt.lost.before");
+    int r = store_commit(b, on_settled, a->svc, e);
+    FAULT_POINT("adopt.lost.handed_over");
+    return r;
+}
+
+/* Waits until the store has tried all of it. */
+static int settle_executions(struct adoption *a, struct err *e)
+{
+    struct service *svc = a->svc;
+    struct store_filter live = {.live = true, .epoch_before = svc->figures.epoch};
+    struct err ignored;
+
+    svc->unsettled = false;
+    int r = store_each_execution(svc->store, &live, settle_execution, a, e);
+    /* They are written in the order in which they were handed over: an empty one comes last. */
+    (void)service_commit(svc, store_batch_new(svc->store), NULL, &ignored);
+    if (fiber_self() == NULL) {
+        store_dispatch(svc->store);
+    }
+    return r;
+}
+
+void service_settle(struct service *svc)
+{
+    struct adoption a = {.svc = svc};
+    struct err e = {0};
+
+    if (!svc->unsettled) {
+        return;
+    }
+    if (settle_executions(&a, &e) < 0) {
+        svc->unsettled = true;
+    }
+    if (!svc->unsettled) {
+        spool_sweep(svc);
+    }
+}
+
+/* One whose end was recorded, but the daemon did not live to let go of it. It is not to be recorded again. */
+static bool let_go_of_ended(struct service *svc, struct session *s, const struct kept_cell *cell)
+{
+    AUTO_FREE struct store_execution *row = NULL;
+    struct err e = {0};
+
+    if (store_get_execution(svc->store, cell->tag, &row, &e) < 0 || row->ended_ms == 0) {
+        return false;
+    }
+    session_drop_cell(s->box, cell->context);
+    if (cell->has_own_context) {
+        session_end_context(s->box, cell->context);
+    }
+    return true;
 }
 
 /*
@@ -231,43 +338,11 @@ static void resume_unrecorded(struct adoption *a)
                 .epoch = a->svc->figures.epoch,
                 .status = EXECUTION_RUNNING,
             };
-            if (f->cells[i].out >= 0 && f->cells[i].tag[0] != '\0') {
+            if (f->cells[i].out >= 0 && f->cells[i].tag[0] != '\0' &&
+                !let_go_of_ended(a->svc, s, &f->cells[i])) {
                 s->record.executions++;
                 (void)resume_cell(a, s, &row);
             }
-        }
-    }
-}
-
-/*
- * Sessions of the dialect whose cells have no records: whoever waited for their cells is gone, and nobody knows their time limits any more.
- * A context that does nothing does not mind.
- */
-static void interrupt_forsaken(struct service *svc)
-{
-    struct err e = {0};
-
-    for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
-        bool is_se = str_eq(s->record.dialect, "workspace_se");
-        if (is_se && s->box != NULL && s->box->contexts[0].used) {
-            (void)context_send(&s->box->guest->control, FRAME_SIGNAL, NULL, s->box->contexts[0].pid,
-                               SIGINT, &e);
-        }
-    }
-}
-
-/* Ephemeral sessions end with their execution, which is over now; unfinished creations were never answered. */
-static void settle_sessions(struct service *svc)
-{
-    struct session *s;
-    struct session *next;
-    struct err e = {0};
-
-    for (s = svc->sessions, next = session_next(s); s != NULL; s = next, next = session_next(s)) {
-        bool had_its_run = !s->persistent && s->record.executions > 0;
-        if (s->record.status == SESSION_CREATING || (had_its_run && s->working == 0)) {
-            int to = s->record.status == SESSION_CREATING ? SESSION_FAILED : SESSION_COMPLETED;
-            (void)session_end(svc, s->id, to, "the server was restarted", &e);
         }
     }
 }
@@ -289,25 +364,31 @@ static void free_rest(struct adoption *a)
 int service_adopt(struct service *svc, struct err *e)
 {
     struct adoption a = {.svc = svc};
-    struct store_filter live = {.live = true, .epoch_before = svc->figures.epoch};
 
+    templates_settle(svc); /* before boxes come back: they know their templates by name */
     int r = engine_adopt(svc->engine, on_kept, &a, e);
+    FAULT_POINT("adopt.boxes_found");
     if (r == 0) {
         r = store_each_session(svc->store, &(struct store_filter){.live = true}, adopt_session, &a,
                                e);
     }
     if (r == 0) {
-        r = store_each_execution(svc->store, &live, settle_execution, &a, e);
+        r = settle_executions(&a, e);
     }
     if (r == 0) {
         resume_unrecorded(&a);
     }
+    FAULT_POINT("adopt.rest.before");
     free_rest(&a);
+    FAULT_POINT("adopt.rest.freed");
     if (r == 0) {
-        settle_sessions(svc);
-        interrupt_forsaken(svc);
-        spool_sweep(svc);
+        sessions_settle(svc);
+        FAULT_POINT("adopt.sessions_settled");
+        if (!svc->unsettled) { /* else what was seen of them is not recorded yet */
+            spool_sweep(svc);
+        }
         workspace_sweep(svc);
+        FAULT_POINT("adopt.swept");
         if (table_sessions(svc) > 0) {
             log_info("sessions_found", "sessions=%zu boxes=%llu", table_sessions(svc),
                      (unsigned long long)svc->figures.readopted);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "service/impl.h"
@@ -194,7 +195,9 @@ static int record_new(struct execution *x, const struct execution_ask *ask,
     }
     store_put_session(b, &x->session->record);
     store_put_execution(b, &x->record);
+    FAULT_POINT("execution.record.before");
     if (service_commit(x->svc, b, &result, e) == 0) {
+        FAULT_POINT("execution.record.after");
         x->stored = true;
         return 0;
     }
@@ -325,7 +328,7 @@ int execution_wait(struct execution *x, int64_t timeout_ms)
 {
     uint64_t until = timeout_ms < 0 ? UINT64_MAX : clock_ms() + (uint64_t)timeout_ms;
 
-    while (!execution_state_is_final(x->record.status)) {
+    while (!execution_state_is_final(x->record.status) && !x->unwritten) {
         uint64_t now = clock_ms();
         if (now >= until ||
             fiber_queue_wait(&x->news, timeout_ms < 0 ? -1 : (int64_t)(until - now)) < 0) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "service/impl.h"
@@ -39,7 +40,9 @@ static void store_end(struct execution *x, const struct store_execution *next, u
         }
         store_put_session(b, &x->session->record);
         store_put_execution(b, next);
+        FAULT_POINT("execution.end.before");
         if (service_commit(x->svc, b, NULL, &e) == 0) {
+            FAULT_POINT("execution.end.recorded");
             x->stored = true;
             x->durable = true;
         } else if (e.code != ERR_STORAGE && e.code != ERR_LIMIT) {
@@ -51,7 +54,10 @@ static void store_end(struct execution *x, const struct store_execution *next, u
     }
 }
 
-/* The end, durable before anybody hears of it. */
+/*
+ * The end, durable before anybody hears of it: what a reader has seen must not be another one after a crash. Only those who wait
+ * for it are told that the disk does not take it; the record follows when it does.
+ */
 static void note_end(struct execution *x, int state, json_t *result)
 {
     struct store_execution next = x->record;
@@ -64,13 +70,17 @@ static void note_end(struct execution *x, int state, json_t *result)
     next.out_bytes = (int64_t)x->out.len;
     next.err_bytes = (int64_t)x->err.len;
     store_end(x, &next, RECORD_TRIES);
+    if (!x->durable) {
+        x->unwritten = true;
+        fiber_queue_wake_all(&x->news);
+        store_end(x, &next, UINT_MAX);
+        x->unwritten = false;
+    }
     x->record = next;
     x->svc->figures.executions_ended[state]++;
     fiber_queue_wake_all(&x->news);
-    if (!x->durable) { /* whoever waits knows so much; the record follows when the disk takes it again */
-        store_end(x, &x->record, UINT_MAX);
-    }
     spool_remove(x);
+    FAULT_POINT("execution.spool_removed");
 }
 
 /* What was seen of it stays: somebody may have read it. */

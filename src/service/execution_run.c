@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "service/impl.h"
@@ -20,7 +21,7 @@ static void on_output(void *user, enum husk_stream stream, const char *data, siz
     struct buf *to = stream == HUSK_STDOUT ? &x->out : &x->err;
 
     (void)buf_add(to, data, MIN(n, to->max - to->len));
-    spool_add(x, stream, data, n);
+    spool_output(x);
     fiber_queue_wake_all(&x->news);
 }
 
@@ -122,9 +123,11 @@ static int run_alone(struct execution *x, const struct husk_spec *base, struct e
         spec.kind = HUSK_SCRIPT;
         spec.rich = false;
     }
+    FAULT_POINT("execution.alone.before");
     if (husk_run(x->svc->engine, &spec, &x->result, &h) < 0) {
         return err_set(e, err_find(h.type), "%s", h.message);
     }
+    FAULT_POINT("execution.alone.after");
     return 0;
 }
 
@@ -175,14 +178,18 @@ static int run_cell(struct execution *x, uint32_t context, const struct husk_spe
     if (x->kept != NULL) {
         r = cell_adopt(&cell, box, x->kept, spec, e);
     } else {
+        FAULT_POINT("execution.cell.before");
         r = cell_start(&cell, box, context, spec, e);
+        FAULT_POINT("execution.cell.sent");
         if (r == 0 && !x->unrecorded) {
             session_keep_cell(&cell, x->id, x->has_context);
+            FAULT_POINT("execution.cell.kept");
         }
     }
     x->has_cell = r == 0 && !x->unrecorded;
     if (r == 0) {
         r = cell_finish(&cell, &x->result, e);
+        FAULT_POINT("execution.cell.finished");
     }
     cell_release(&cell);
     return r;
@@ -203,6 +210,7 @@ static int run_command(struct execution *x, const struct husk_spec *base, struct
     if (x->kept == NULL && session_fresh_context(box, &x->context, &h) < 0) {
         return err_set(e, err_find(h.type), "%s", h.message);
     }
+    FAULT_POINT("execution.command.context_made");
     x->has_context = true;
     spec.kind = HUSK_SCRIPT;
     spec.code = command_code;
@@ -229,11 +237,13 @@ static int take_box(struct execution *x, struct err *e)
 static void let_go(struct execution *x)
 {
     if (x->box != NULL) {
+        if (x->has_context) { /* first: by its cell a successor knows that nobody else needs it */
+            session_end_context(x->box, x->context);
+            FAULT_POINT("execution.command.context_ended");
+        }
         if (x->has_cell) {
             session_drop_cell(x->box, x->context);
-        }
-        if (x->has_context) {
-            session_end_context(x->box, x->context);
+            FAULT_POINT("execution.cell.dropped");
         }
         x->session->box_users--;
         x->box = NULL;

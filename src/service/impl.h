@@ -30,7 +30,10 @@ struct service {
     struct gate gate; /* runs at a time */
     size_t coming;  /* executions that were let in and are being recorded: they count as waiting */
     size_t in_turn; /* executions that wait for the one before them in their context */
-    bool store_fails; /* the last commit found no room or a broken disk */
+    bool unsettled; /* executions of an older daemon could not be recorded as lost */
+    bool store_fails;                 /* the last commit found no room or a broken disk */
+    bool template_changes;            /* somebody changes a template */
+    struct fiber_queue template_line; /* who waits for that */
     struct service_figures figures;
     void (*on_launcher_lost)(void *user);
     void *user;
@@ -65,6 +68,7 @@ struct
     size_t box_users;         /* fibers that wait with it in their hands: it must not go away */
     bool opening;             /* a fiber is making the box */
     struct fiber_queue opened;
+    bool keyed;     /* whoever asked for it may ask again, by its key */
     bool restarted; /* the interpreter is not the first one: variables are gone */
     bool ending;
     struct fiber_queue ended;
@@ -87,6 +91,7 @@ struct execution {
     struct store_execution record; /* its texts are ours */
     bool stored;                   /* the store has a row */
     bool durable;                  /* and its end is in it */
+    bool unwritten;                /* it is over, and waits for the disk to take its end */
     enum execution_kind kind;
     char *code;
     size_t code_len;
@@ -109,10 +114,12 @@ struct execution {
     bool has_cell;
     bool has_context; /* a context of its own, which ends with it */
     struct husk_result *result;
-    int spool[3]; /* files that its output goes to; 0: not yet */
-    bool spooled; /* there may be such files */
-    bool spool_failed;
-    struct buf out; /* what readers of its events get, bounded */
+    int spool[3];       /* files that its output goes to; 0: not yet */
+    bool spooled;       /* there may be such files */
+    size_t spool_at[2]; /* bytes of out and err that are there */
+    bool spool_failed;  /* not all of them, for want of room */
+    bool spool_cut;     /* a display is missing: no more of them */
+    struct buf out;     /* what readers of its events get, bounded */
     struct buf err;
     struct fiber_queue news; /* who waits for more of it, or for its end */
 };
@@ -168,16 +175,21 @@ void execution_conclude(struct execution *x, int r, const struct err *e);
 /* adopt.c */
 int service_adopt(struct service *svc, struct err *e);
 
+/* settle.c */
+void sessions_settle(struct service *svc);
+void service_settle(struct service *svc); /* again, what a full disk did not take then; waits */
+
 /* workspace.c: durable copies of workspaces in DATA/workspaces. */
 int workspace_save(struct session *s, struct err *e); /* waits */
 /* Saves one that changed and had no work for so long. False: there is none. Waits. */
 bool workspace_save_next(struct service *svc, uint64_t quiet_ms, bool even_at_work);
 int workspace_restore(struct session *s, struct err *e);
 void workspace_remove(struct service *svc, const char *session_id);
-void workspace_sweep(struct service *svc); /* half-written copies */
+void workspace_sweep(struct service *svc); /* copies that nobody will read */
 
 /* spool.c */
-void spool_add(struct execution *x, enum husk_stream stream, const char *data, size_t n);
+void spool_output(struct execution *x); /* what out and err have got since */
+void spool_retry(struct service *svc);  /* once a second: what a full disk did not take */
 void spool_add_display(struct execution *x, const char *frame, size_t n);
 /* What an earlier daemon wrote, as far as it fits. displays may be NULL. */
 void spool_read(struct service *svc, const char *id, struct buf *out, struct buf *err,
@@ -192,7 +204,9 @@ int reaper_start(struct service *svc, struct err *e);
 int pools_start(struct service *svc, struct err *e);
 void pools_adjust(struct service *svc); /* by demand; called every second */
 
-/* template_put.c */
+/* template_text.c, template_put.c */
+int template_compose(struct service *svc, const json_t *definition, struct buf *b, struct err *e);
+void templates_settle(struct service *svc); /* changes that a killed daemon did not finish */
 void templates_sweep(
     struct service *svc); /* zygotes whose template changed and that nobody uses. Waits */
 

@@ -19,6 +19,9 @@ static const char *why_over(const struct session *s, uint64_t now)
     if (s->ending || s->opening || s->working > 0) {
         return NULL; /* limits are measured by work: it works */
     }
+    if (s->dirty && now < s->save_at) {
+        return NULL; /* its files could not be saved, and are only in its box */
+    }
     if (now - s->active_ms > s->timeout_ms) {
         return "idle for too long";
     }
@@ -52,6 +55,11 @@ static bool end_one(struct service *svc)
     return false;
 }
 
+static bool is_past(const struct store_session *row, int64_t before_ms)
+{
+    return row->ended_ms != 0 && row->ended_ms < before_ms;
+}
+
 /* Records of sessions that ended longer ago than they are kept. */
 static void purge(struct service *svc)
 {
@@ -76,15 +84,21 @@ static void purge(struct service *svc)
     }
     store_expire_keys(b, clock_wall_ms());
     for (size_t i = 0; i < list.n; i++) {
-        if (list.rows[i]->ended_ms != 0 && list.rows[i]->ended_ms < before) {
+        if (is_past(list.rows[i], before)) {
             store_delete_session(b, list.rows[i]->id);
+        }
+    }
+    int r = service_commit(svc, b, NULL, &e);
+    if (r < 0) {
+        log_warn("records_not_purged", "%s", e.msg);
+    }
+    /* Only now: a session whose record stays keeps its files. */
+    for (size_t i = 0; r == 0 && i < list.n; i++) {
+        if (is_past(list.rows[i], before)) {
             workspace_remove(svc, list.rows[i]->id);
         }
     }
     store_session_list_release(&list);
-    if (service_commit(svc, b, NULL, &e) < 0) {
-        log_warn("records_not_purged", "%s", e.msg);
-    }
 }
 
 static void reap(void *user)
@@ -105,6 +119,8 @@ static void reap(void *user)
                workspace_save_next(svc, SAVE_AFTER_MS, false)) {
         }
         if (!svc->closing) {
+            service_settle(svc);
+            spool_retry(svc);
             pools_adjust(svc);
             templates_sweep(svc);
         }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -163,9 +164,11 @@ static int start(struct service *svc, const struct service_options *o, struct er
         fd_close(&launcher);
         return -1;
     }
+    FAULT_POINT("start.folders_made");
     if (open_engine(svc, o, e) < 0) {
         return -1;
     }
+    FAULT_POINT("start.engine_open");
     svc->store = open_store(&store, e);
     if (svc->store == NULL) {
         return -1;
@@ -173,6 +176,7 @@ static int start(struct service *svc, const struct service_options *o, struct er
     svc->figures.epoch = store_epoch(svc->store);
     svc->gate.places = o->config->max_executions;
     svc->gate.line_max = o->config->queue_length;
+    FAULT_POINT("start.store_open");
     if (service_adopt(svc, e) < 0 || engine_serve(svc->engine, e) < 0 ||
         pool_keep(svc->engine, e) < 0) {
         return -1;

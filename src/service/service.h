@@ -193,7 +193,7 @@ const struct store_execution *execution_record(const struct execution *x);
 const struct husk_result *execution_result(const struct execution *x);
 /* One that was to be recorded only at its end (record_at_end), and goes on after all. Waits. */
 int execution_record_now(struct execution *x, struct err *e);
-/* False for one that is over: its end could not be written, so nothing about it may be promised. */
+/* False after execution_wait(): its end could not be written yet, so nothing about it may be promised. */
 bool execution_is_durable(const struct execution *x);
 size_t execution_queue_position(const struct execution *x); /* 0: it runs or is over */
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "core/box_files.h"
@@ -229,6 +230,7 @@ static char *spec_text(const struct session_ask *ask, uint64_t timeout_ms)
     }
     json_object_set_new(spec, "_env", env);
     json_object_set_new(spec, "_timeout_ms", json_integer((json_int_t)timeout_ms));
+    json_object_set_new(spec, "_keyed", json_boolean(ask->idempotency_key != NULL));
     json_object_set_new(spec, "_limits",
                         json_pack("{s:I, s:I, s:I, s:I}", "memory_bytes",
                                   (json_int_t)l->memory_bytes, "disk_bytes",
@@ -340,6 +342,7 @@ int session_create(struct service *svc, const struct session_ask *ask, struct se
         *ret_existed = r == 1;
         return r == 1 ? 0 : -1;
     }
+    FAULT_POINT("session.recorded");
     svc->figures.sessions_created++;
     if ((s->persistent && session_box(s, e) < 0) || session_move(s, SESSION_RUNNING, "", e) < 0) {
         struct err why = *e;
@@ -348,6 +351,7 @@ int session_create(struct service *svc, const struct session_ask *ask, struct se
         session_release(s);
         return -1;
     }
+    FAULT_POINT("session.created");
     *ret = s;
     return 0;
 }

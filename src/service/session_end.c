@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "core/box_files.h"
@@ -27,16 +28,29 @@ static void cancel_executions(struct session *s)
     }
 }
 
+static bool has_unwritten(const struct session *s)
+{
+    for (const struct execution *x = s->svc->executions; x != NULL; x = execution_next(x)) {
+        if (x->session == s && x->unwritten) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /*
  * Executions that see `cancel` end within a moment, unless the box takes its time: then it is killed, which ends every wait
  * for it. Nobody may be using it when it is closed.
  */
-static void wait_for_users(struct session *s)
+static int wait_for_users(struct session *s, struct err *e)
 {
     uint64_t until = clock_ms() + CANCEL_PATIENCE_MS;
     uint64_t files_until = clock_ms() + FILES_PATIENCE_MS;
 
     while (s->working > 0 || s->box_users > 0 || (s->files_busy && clock_ms() < files_until)) {
+        if (has_unwritten(s)) {
+            return err_set(e, ERR_STORAGE, "session %s: a result waits for the disk", s->id);
+        }
         if (clock_ms() >= until && s->box != NULL && !s->box->guest->exited) {
             struct launcher_req kill = {.op = LAUNCHER_KILL, .box_id = s->box->guest->box_id};
             struct err ignored;
@@ -45,20 +59,37 @@ static void wait_for_users(struct session *s)
         }
         fiber_sleep(2);
     }
+    return 0;
 }
 
-static void close_box(struct session *s)
+/* -1 and *e only if the disk does not take the copy: then the box is the only place that has the files, and stays. */
+static int close_box(struct session *s, struct err *e)
 {
-    struct err e = {0};
-
     if (s->box != NULL && s->persistent && !s->box->guest->exited && s->dirty &&
-        workspace_save(s, &e) < 0) {
-        log_warn("workspace_not_saved", "session=%s: %s", s->id, e.msg);
+        workspace_save(s, e) < 0) {
+        log_warn("workspace_not_saved", "session=%s: %s", s->id, e->msg);
+        if (e->code == ERR_STORAGE) {
+            return -1;
+        }
     }
     box_files_close(s->files);
     s->files = NULL;
     husk_session_close(s->box);
     s->box = NULL;
+    s->restarted = true; /* should it go on all the same */
+    return 0;
+}
+
+static int close_and_record(struct session *s, int state, const char *reason, struct err *e)
+{
+    if (close_box(s, e) < 0) {
+        return -1;
+    }
+    FAULT_POINT("session.end.box_closed");
+    int to = session_step_exists(s->record.status, state) ? state : SESSION_TERMINATED;
+    int r = session_move(s, to, reason, e);
+    FAULT_POINT("session.end.recorded");
+    return r;
 }
 
 /* One that is not in memory: already ended, or never there. */
@@ -90,17 +121,14 @@ int session_end(struct service *svc, const char *id, int state, const char *reas
     }
     s->ending = true;
     cancel_executions(s);
-    wait_for_users(s);
+    int r = wait_for_users(s, e);
     while (s->opening) {
         (void)fiber_queue_wait(&s->opened, -1);
     }
-    close_box(s);
-    int to = session_step_exists(s->record.status, state) ? state : SESSION_TERMINATED;
-    int r = session_move(s, to, reason, e);
-    if (r <
-        0) { /* it has no box, but it is there, as its record says, until somebody ends it again */
+    FAULT_POINT("session.end.idle");
+    r = r < 0 ? r : close_and_record(s, state, reason, e);
+    if (r < 0) { /* it is there, as its record says, until somebody ends it again */
         log_error("session_end_not_recorded", "session=%s: %s", s->id, e->msg);
-        s->restarted = true;
         s->ending = false;
     } else {
         table_remove_session(svc, s);
@@ -111,8 +139,13 @@ int session_end(struct service *svc, const char *id, int state, const char *reas
     return r;
 }
 
-int session_purge(struct service *svc, const char *id, struct err *e)
+static int end_and_delete(struct service *svc, const char *id, struct err *e)
 {
+    struct session *s = table_session(svc, id);
+
+    if (s != NULL) {
+        s->dirty = false; /* nobody will read a copy */
+    }
     if (session_end(svc, id, SESSION_TERMINATED, "removed by a client", e) < 0) {
         return -1;
     }
@@ -121,9 +154,23 @@ int session_purge(struct service *svc, const char *id, struct err *e)
         return err_sys(e, ENOMEM, "remove session %s", id);
     }
     store_delete_session(b, id);
-    if (service_commit(svc, b, NULL, e) < 0) {
+    FAULT_POINT("session.purge.before");
+    return service_commit(svc, b, NULL, e);
+}
+
+int session_purge(struct service *svc, const char *id, struct err *e)
+{
+    int r = end_and_delete(svc, id, e);
+
+    if (r < 0 && e->code == ERR_STORAGE) {
+        workspace_remove(svc, id); /* makes room on a full disk, for this record too */
+        r = end_and_delete(svc, id, e);
+    }
+    if (r < 0) {
         return -1;
     }
+    FAULT_POINT("session.purge.recorded");
     workspace_remove(svc, id);
+    FAULT_POINT("session.purge.removed");
     return 0;
 }

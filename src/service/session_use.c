@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "box/cgroup.h"
@@ -42,13 +43,15 @@ static int open_box(struct session *s, struct err *e)
         s->box = NULL;
         return -1;
     }
-    session_keep(s->box, s->id);
+    FAULT_POINT("session.box.opened");
     if (s->restarted && workspace_restore(s, e) < 0) {
         /* Without its files it is not this session: nobody may use it, or save it. */
         husk_session_close(s->box);
         s->box = NULL;
         return -1;
     }
+    session_keep(s->box, s->id); /* only now, for the same reason: a successor takes it as it is */
+    FAULT_POINT("session.box.kept");
     return 0;
 }
 
@@ -335,5 +338,7 @@ int session_extend(struct session *s, uint64_t timeout_ms, struct err *e)
         return err_sys(e, ENOMEM, "session");
     }
     store_put_session(b, &s->record);
-    return service_commit(s->svc, b, NULL, e);
+    int r = service_commit(s->svc, b, NULL, e);
+    FAULT_POINT("session.extended");
+    return r;
 }

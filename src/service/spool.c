@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -24,38 +25,81 @@ static int path_of(const struct service *svc, const char *id, size_t which, char
     return str_format(ret, size, "%s/spool/%s%s", svc->config->data, id, suffixes[which]);
 }
 
-static void add(struct execution *x, size_t which, const char *data, size_t n)
+/* -1 when it cannot be made; the next output tries again. Descriptor 0 is taken, so 0 means none. */
+static int open_file(struct execution *x, size_t which)
 {
     char path[4400];
 
-    if (!x->stored || x->spool_failed) {
-        return;
-    }
-    if (x->spool[which] == 0) { /* descriptor 0 is taken, so 0 means none */
-        int fd = path_of(x->svc, x->id, which, path, sizeof(path)) < 0
-                     ? -1
-                     : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-        x->spool[which] = fd;
+    if (x->spool[which] == 0 && path_of(x->svc, x->id, which, path, sizeof(path)) == 0) {
+        int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (which == RICH ? O_APPEND : 0), 0600);
+
+        x->spool[which] = fd > 0 ? fd : 0;
         x->spooled = true;
     }
-    if (x->spool[which] < 0 || fd_write_all(x->spool[which], data, n) < 0) {
-        x->spool_failed =
-            true; /* the run goes on; only a restart of the server would lose something */
-        log_warn("output_not_spooled", "execution=%s", x->id);
+    return x->spool[which] > 0 ? x->spool[which] : -1;
+}
+
+/* The run goes on; only a restart of the server would lose something. */
+static void note_failure(struct execution *x)
+{
+    if (!x->spool_failed) {
+        log_warn("output_not_spooled", "execution=%s: %s", x->id, strerrordesc_np(errno));
+    }
+    x->spool_failed = true;
+}
+
+/* Writes what the file lacks. What a full disk did not take is in memory still, and comes when there is room. */
+static bool catch_up(struct execution *x, size_t which, const struct buf *text)
+{
+    int fd = x->spool_at[which] < text->len ? open_file(x, which) : -1;
+
+    while (fd >= 0 && x->spool_at[which] < text->len) {
+        size_t at = x->spool_at[which];
+        ssize_t n = pwrite(fd, text->data + at, text->len - at, (off_t)at);
+
+        if (n > 0) {
+            FAULT_POINT("spool.written");
+            x->spool_at[which] += (size_t)n;
+        } else if (n == 0 || errno != EINTR) {
+            break;
+        }
+    }
+    return x->spool_at[which] == text->len;
+}
+
+void spool_output(struct execution *x)
+{
+    if (!x->stored) {
+        return;
+    }
+    if (catch_up(x, OUT, &x->out) && catch_up(x, ERR, &x->err)) {
+        x->spool_failed = false;
+    } else {
+        note_failure(x);
     }
 }
 
-void spool_add(struct execution *x, enum husk_stream stream, const char *data, size_t n)
+void spool_retry(struct service *svc)
 {
-    add(x, stream == HUSK_STDOUT ? OUT : ERR, data, n);
+    for (struct execution *x = svc->executions; x != NULL; x = execution_next(x)) {
+        if (x->spool_failed) {
+            spool_output(x);
+        }
+    }
 }
 
 void spool_add_display(struct execution *x, const char *frame, size_t n)
 {
     uint32_t len = (uint32_t)n;
 
-    add(x, RICH, (const char *)&len, sizeof(len));
-    add(x, RICH, frame, n);
+    if (!x->stored || x->spool_cut) {
+        return;
+    }
+    int fd = open_file(x, RICH);
+    if (fd < 0 || fd_write_all(fd, &len, sizeof(len)) < 0 || fd_write_all(fd, frame, n) < 0) {
+        x->spool_cut = true; /* nothing can follow a part of one */
+        log_warn("display_not_spooled", "execution=%s", x->id);
+    }
 }
 
 void spool_read(struct service *svc, const char *id, struct buf *out, struct buf *err,
@@ -79,6 +123,7 @@ void spool_remove(struct execution *x)
 {
     char path[4400];
 
+    x->spool_failed = false; /* nothing more is to be written */
     for (size_t i = 0; i < ARRAY_LEN(x->spool); i++) {
         if (x->spool[i] > 0) {
             fd_close(&x->spool[i]);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -31,14 +32,31 @@ static int path_of(struct service *svc, const char *id, const char *suffix, char
     return 0;
 }
 
+/* The disk's fault, not the box's. */
+static int disk_failed(int sys_errno, struct err *e)
+{
+    err_sys(e, sys_errno, "write the copy of a workspace");
+    e->code = ERR_STORAGE;
+    return -1;
+}
+
+struct copy {
+    int fd;
+    int failed; /* errno of a write */
+};
+
 static int write_some(void *user, const void *data, size_t n)
 {
-    return fd_write_all(*(int *)user, data, n) < 0 ? -1 : 0;
+    struct copy *copy = user;
+
+    copy->failed = -fd_write_all(copy->fd, data, n);
+    return copy->failed != 0 ? -1 : 0;
 }
 
 static int save_to(struct session *s, int fd, struct err *e)
 {
-    struct box_files_sink sink = {.on_data = write_some, .user = &fd};
+    struct copy copy = {.fd = fd};
+    struct box_files_sink sink = {.on_data = write_some, .user = &copy};
 
     struct box_files *files = files_take(s, s->ending, e);
     if (files == NULL) {
@@ -46,10 +64,10 @@ static int save_to(struct session *s, int fd, struct err *e)
     }
     int r = box_files_pack(files, "", &sink, e);
     session_files_give(s, files, false);
-    if (r == 0 && fdatasync(fd) < 0) {
-        return err_sys(e, errno, "write the copy of a workspace");
+    if (r < 0 && copy.failed != 0) {
+        return disk_failed(copy.failed, e);
     }
-    return r;
+    return r == 0 && fdatasync(fd) < 0 ? disk_failed(errno, e) : r;
 }
 
 int workspace_save(struct session *s, struct err *e)
@@ -62,13 +80,17 @@ int workspace_save(struct session *s, struct err *e)
     }
     AUTO_CLOSE int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0) {
-        return err_sys(e, errno, "write the copy of a workspace");
+        s->save_at = clock_ms() + RETRY_MS;
+        return disk_failed(errno, e);
     }
+    FAULT_POINT("workspace.save.opened");
     s->dirty = false;
     int r = save_to(s, fd, e);
+    FAULT_POINT("workspace.save.synced");
     if (r == 0 && rename(temporary, path) < 0) {
-        r = err_sys(e, errno, "write the copy of a workspace");
+        r = disk_failed(errno, e);
     }
+    FAULT_POINT("workspace.save.renamed");
     if (r < 0) {
         s->dirty = true;
         s->save_at = clock_ms() + RETRY_MS;
@@ -120,10 +142,27 @@ int workspace_restore(struct session *s, struct err *e)
     }
     struct box_files_unpack unpack = {.source = {.next = read_some, .user = &fd}};
     struct box_files *files = box_files_open(session_control(s->box), e);
+    FAULT_POINT("workspace.restore.before");
     int r = files == NULL ? -1 : box_files_unpack(files, "", &unpack, e);
+    FAULT_POINT("workspace.restore.after");
     box_files_close(files);
     fd_close(&fd);
     return r;
+}
+
+/* Half-written, or of a session that was removed: the daemon was killed between the record and the file. */
+static bool is_stray(struct service *svc, const char *file)
+{
+    AUTO_FREE struct store_session *row = NULL;
+    struct err e = {0};
+    char id[ID_SIZE];
+
+    const char *dot = strrchr(file, '.');
+    if (dot == NULL || !str_eq(dot, ".tar")) {
+        return dot != NULL && str_eq(dot, ".new");
+    }
+    return str_format(id, sizeof(id), "%.*s", (int)(dot - file), file) == 0 &&
+           store_get_session(svc->store, id, &row, &e) < 0 && e.code == ERR_NOT_FOUND;
 }
 
 void workspace_sweep(struct service *svc)
@@ -137,8 +176,7 @@ void workspace_sweep(struct service *svc)
         return;
     }
     for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
-        const char *dot = strrchr(entry->d_name, '.');
-        if (dot != NULL && str_eq(dot, ".new") && unlinkat(dirfd(dir), entry->d_name, 0) < 0) {
+        if (is_stray(svc, entry->d_name) && unlinkat(dirfd(dir), entry->d_name, 0) < 0) {
             log_warn("workspace_not_removed", "file=%s", entry->d_name);
         }
     }

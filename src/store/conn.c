@@ -85,6 +85,7 @@ int conn_open(struct conn *c, const char *path, struct err *e)
         conn_close(c);
         return -1;
     }
+    shm_watch(&c->shm, c->db);
     sqlite3_busy_timeout(c->db, CONN_BUSY_MS);
     /* Views and triggers that somebody planted in the file call no function of ours. */
     if (conn_exec(c, "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;", e) != 0) {

@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "store/record.h"
+#include "store/shm.h"
 
 #define CONN_BUSY_MS 5000 /* another program has the file locked: wait so long, then say so */
 
@@ -41,6 +42,7 @@ enum conn_record_op { CONN_GET, CONN_INSERT, CONN_PUT, CONN_MOVE, CONN_DELETE, C
 
 struct conn {
     sqlite3 *db; /* NULL when closed */
+    struct shm shm;
     sqlite3_stmt *statements[CONN_SLOTS];
 };
 

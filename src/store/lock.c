@@ -49,7 +49,7 @@ int lock_take(const char *dir, struct err *e)
     if (rc == 0) {
         rc = ftruncate(fd, 0) == 0 ? fd_write_all(fd, pid, strlen(pid)) : -errno;
     }
-    if (rc != 0) {
+    if (rc != 0 && rc != -ENOSPC) { /* on a full disk it is a lock all the same, without a name */
         err_sys(e, -rc, "%s/lock", dir);
         e->code = ERR_STORAGE;
         return -1;

@@ -4,8 +4,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/attr.h"
+#include "base/fault.h"
 #include "base/str.h"
 
 #define SCHEMA_SQL_MAX (64UL << 10)
@@ -21,7 +23,7 @@ static const char meta_sql[] =
     " epoch INTEGER NOT NULL, reopened INTEGER NOT NULL) STRICT;"
     "INSERT INTO meta VALUES (1, lower(hex(randomblob(16))), 0, 0);";
 
-/* "ok", or what is wrong in SQLite's words. */
+/* "ok", or what is wrong in SQLite's words: their last line, above it is only the database's name. */
 static int check_pages(struct conn *c, const char *path, struct err *e)
 {
     sqlite3_stmt *stmt = NULL;
@@ -36,7 +38,10 @@ static int check_pages(struct conn *c, const char *path, struct err *e)
 
         is_good = text != NULL && str_eq(text, "ok");
         if (!is_good) {
-            err_set(e, ERR_STORAGE, "%s is damaged: %s", path, text != NULL ? text : "");
+            const char *line = text != NULL ? strrchr(text, '\n') : NULL;
+
+            line = line != NULL ? line + 1 : text;
+            err_set(e, ERR_STORAGE, "%s is damaged: %s", path, line != NULL ? line : "");
         }
     } else {
         conn_err(c, rc, path, e);
@@ -112,6 +117,7 @@ int schema_migrate(struct conn *c, const struct schema *s, struct err *e)
     if (rc != 0) {
         return err_sys(e, -rc, "schema");
     }
+    FAULT_POINT("store.migrate.before");
     if (conn_exec(c, sql.data, e) != 0) {
         struct err ignored;
 
@@ -120,5 +126,6 @@ int schema_migrate(struct conn *c, const struct schema *s, struct err *e)
         }
         return err_wrap(e, "schema version %" PRId64 " to %d", found, s->version);
     }
+    FAULT_POINT("store.migrate.after");
     return 0;
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/attr.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "store/internal.h"
@@ -81,11 +82,24 @@ static int check_file(const char *path, struct err *e)
     return rc;
 }
 
+/*
+ * On a full disk it begins all the same, so that what is there can be read: the number is then part of the first change
+ * that the disk takes (writer.c), and no record bears it before.
+ */
 static int start_epoch(struct store *st, struct err *e)
 {
-    return conn_exec(&st->writer, "UPDATE meta SET epoch = epoch + 1", e) != 0
-               ? -1
-               : conn_int(&st->writer, "SELECT epoch FROM meta", &st->epoch, e);
+    FAULT_POINT("store.epoch.before");
+    st->is_broken = conn_exec(&st->writer, "UPDATE meta SET epoch = epoch + 1", e) != 0;
+    if (st->is_broken && e->sys_errno != ENOSPC && e->sys_errno != EDQUOT) {
+        return -1;
+    }
+    FAULT_POINT("store.epoch.after");
+    st->broken = *e;
+    if (conn_int(&st->writer, "SELECT epoch FROM meta", &st->epoch, e) != 0) {
+        return -1;
+    }
+    st->epoch += st->is_broken ? 1 : 0;
+    return 0;
 }
 
 static int read_install_id(struct store *st, struct err *e)
@@ -132,6 +146,7 @@ static int open_files(struct store *st, const char *dir, struct err *e)
     if (st->lock_fd < 0 || make_file(st->path, e) != 0 || check_file(st->path, e) != 0) {
         return -1;
     }
+    FAULT_POINT("store.checked");
     if (store_open_writer(st, e) != 0 || schema_migrate(&st->writer, &schema_current, e) != 0 ||
         start_epoch(st, e) != 0 || sync_dir(full, e) != 0) {
         return -1;

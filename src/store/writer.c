@@ -10,10 +10,13 @@
  * Must not call back into the owner's code: results go to the list that store_dispatch() empties.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/attr.h"
+#include "base/fault.h"
+#include "base/str.h"
 #include "store/apply.h"
 #include "store/internal.h"
 
@@ -43,6 +46,7 @@ static void fail_group(struct group *g, const struct err *e)
 
 static int write_transaction(struct store *st, struct group *g, struct err *e)
 {
+    FAULT_POINT("store.begin.before");
     if (apply_statement(&st->writer, CONN_BEGIN, "begin", e) != 0) {
         return -1;
     }
@@ -51,7 +55,10 @@ static int write_transaction(struct store *st, struct group *g, struct err *e)
             return -1;
         }
     }
-    return apply_statement(&st->writer, CONN_COMMIT, "commit", e);
+    FAULT_POINT("store.commit.before");
+    int r = apply_statement(&st->writer, CONN_COMMIT, "commit", e);
+    FAULT_POINT("store.commit.after");
+    return r;
 }
 
 /*
@@ -61,9 +68,14 @@ static int write_transaction(struct store *st, struct group *g, struct err *e)
  */
 static void reopen(struct store *st)
 {
+    char sql[128];
+
+    /* With the epoch: it is not there yet if the store was opened on a full disk. */
+    (void)str_format(sql, sizeof(sql),
+                     "UPDATE meta SET reopened = reopened + 1, epoch = max(epoch, %" PRId64 ")",
+                     st->epoch);
     conn_close(&st->writer); /* also rolls back */
-    if (store_open_writer(st, &st->broken) == 0 &&
-        conn_exec(&st->writer, "UPDATE meta SET reopened = reopened + 1", &st->broken) == 0) {
+    if (store_open_writer(st, &st->broken) == 0 && conn_exec(&st->writer, sql, &st->broken) == 0) {
         st->is_broken = false;
         pthread_mutex_lock(&st->mutex);
         st->stats.reopened++;
@@ -140,7 +152,9 @@ static void checkpoint(struct store *st)
     int written = -1;
 
     sqlite3_busy_timeout(st->writer.db, READERS_MS);
+    FAULT_POINT("store.checkpoint.before");
     int rc = sqlite3_wal_checkpoint_v2(st->writer.db, NULL, mode, &in_log, &written);
+    FAULT_POINT("store.checkpoint.after");
     sqlite3_busy_timeout(st->writer.db, CONN_BUSY_MS);
     if (rc != SQLITE_OK || in_log != written) {
         st->log_limit = st->log_pages + LOG_LARGE;
@@ -204,6 +218,7 @@ void *writer_main(void *store)
     for (take_group(st, &g); g.n > 0; take_group(st, &g)) {
         write_group(st, &g);
         report_group(st, &g);
+        FAULT_POINT("store.report.after");
         if (!st->is_broken && st->log_pages >= st->log_limit) {
             checkpoint(st);
         }

@@ -74,6 +74,9 @@ def _free_port() -> int:
 class Server:
     """husk up as a child process. stop() ends it as Ctrl-C does, start() starts it again on the same data."""
 
+    programs = BIN
+    variables: Mapping[str, str] = {}  # besides those that every server gets
+
     def __init__(self, *flags: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="husk-test-"))
         self.folder.chmod(0o755)  # huskd is another user than root
@@ -101,11 +104,11 @@ class Server:
         """Returns when the server takes work."""
         environment = {
             k: v for k, v in os.environ.items() if not k.startswith(("HUSK_", "SANDBOX_"))
-        }
+        } | dict(self.variables)
         address = f"127.0.0.1:{self.port}"
         self.process = subprocess.Popen(
             # fmt: off
-            [BIN / "husk", "up", "--data", self.data, "--listen", address, "--socket", self.socket, *self.flags],
+            [self.programs / "husk", "up", "--data", self.data, "--listen", address, "--socket", self.socket, *self.flags],
             # fmt: on
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -6,20 +6,16 @@ import http.client
 import json
 import os
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 from audit import Audit, Ledger, Tree, check_all_gone, wait_for, wait_tree
+from disk_faults import BYTES, fill, kill_and_wait, put, small_disk, wait_successor
 from husk_server import Server
 from v1_client import Api, check_error, text_of
-
-BYTES = {"Content-Type": "application/octet-stream"}
 
 
 @pytest.fixture
@@ -42,22 +38,6 @@ def counted(n: int) -> str:
 
 
 # ---- huskd ----
-
-
-def wait_successor(server: Server, old: Tree) -> None:
-    """Another huskd serves, and if the launcher was killed, another launcher."""
-    wait_for(lambda: (t := Tree.of(server)) is not None and t.huskd != old.huskd, "another huskd")
-    server.wait_ready()
-
-
-def kill_and_wait(server: Server) -> None:
-    old = wait_tree(server)
-    os.kill(old.huskd, signal.SIGKILL)
-    wait_successor(server, old)
-
-
-def put(api: Api, session: str, path: str, data: bytes) -> Any:
-    return api.call("PUT", f"/sessions/{session}/files/{path}", raw=data, headers=BYTES)
 
 
 def test_kill_idle(one: Server) -> None:
@@ -423,43 +403,9 @@ def test_stopped_zygote(one: Server) -> None:
 # ---- the disk ----
 
 
-@contextmanager
-def small_disk(size: str) -> Iterator[Server]:
-    """A server whose data folder is a file system of its own."""
-    server = Server()
-    server.data.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(server.data)]
-    subprocess.run(mount, check=True)
-    try:
-        server.start()
-        yield server
-    finally:
-        try:
-            if server.process is not None and server.process.poll() is None:
-                server.stop()
-        finally:
-            subprocess.run(["umount", "--lazy", str(server.data)], check=True)
-            server.remove()
-
-
-def fill(folder: Path) -> Path:
-    """Takes every byte that is left."""
-    path = folder / "filler"
-    with path.open("wb", buffering=0) as file:
-        size = 1 << 20
-        while size > 0:
-            try:
-                while file.write(bytes(size)) == size:
-                    pass
-            except OSError:
-                pass
-            size //= 2
-    return path
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
 def test_full_disk() -> None:
-    with small_disk("24m") as server:
+    with small_disk("size=24m") as server:
         audit = Audit(server)
         api = Api(server.port)
         session = api.session()

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Disks that are full, out of inodes or broken, for tests of a running server."""
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from audit import Tree, wait_for, wait_tree
+from husk_server import Server
+from v1_client import Api
+
+BYTES = {"Content-Type": "application/octet-stream"}
+
+
+# ---- a file system of its own ----
+
+
+def _mount(kind: str, options: str, folder: Path) -> None:
+    if kind == "tmpfs":
+        command = ["mount", "-t", "tmpfs", "-o", f"{options},mode=0700", "tmpfs", str(folder)]
+    else:
+        image = folder.with_suffix(".img")
+        with image.open("wb") as file:
+            file.truncate(24 << 20)
+        # Blocks that are smaller than pages: a page of a mapped file can lack room in its middle.
+        make = ["mkfs.ext4", "-q", "-F", "-b", "1024", "-m", "0", str(image)]
+        subprocess.run(make, check=True)
+        command = ["mount", "-o", "loop", str(image), str(folder)]
+    subprocess.run(command, check=True)
+
+
+@contextmanager
+def small_disk(options: str, *flags: str, kind: str = "tmpfs") -> Iterator[Server]:
+    """A server whose data folder is a file system of its own."""
+    server = Server(*flags)
+    server.data.mkdir()
+    _mount(kind, options, server.data)
+    try:
+        server.start()
+        yield server
+    finally:
+        try:
+            if server.process is not None and server.process.poll() is None:
+                server.stop()
+        finally:
+            subprocess.run(["umount", "--lazy", str(server.data)], check=True)
+            server.remove()
+
+
+def fill(folder: Path) -> Path:
+    """Takes every byte that is left."""
+    path = folder / "filler"
+    with path.open("wb", buffering=0) as file:
+        size = 1 << 20
+        while size > 0:
+            try:
+                while file.write(bytes(size)) == size:
+                    pass
+            except OSError:
+                pass
+            size //= 2
+    return path
+
+
+def fill_inodes(folder: Path) -> list[Path]:
+    """Takes every name that is left."""
+    made: list[Path] = []
+    while len(made) < 100_000:
+        path = folder / f"filler-{len(made)}"
+        try:
+            path.touch()
+        except OSError:
+            return made
+        made.append(path)
+    raise AssertionError("this file system has no bound on inodes")
+
+
+# ---- the server on it ----
+
+
+def wait_successor(server: Server, old: Tree) -> None:
+    """Another huskd serves."""
+    wait_for(lambda: (t := Tree.of(server)) is not None and t.huskd != old.huskd, "another huskd")
+    server.wait_ready()
+
+
+def kill_and_wait(server: Server) -> None:
+    old = wait_tree(server)
+    os.kill(old.huskd, signal.SIGKILL)
+    wait_successor(server, old)
+
+
+def put(api: Api, session: str, path: str, data: bytes) -> Any:
+    return api.call("PUT", f"/sessions/{session}/files/{path}", raw=data, headers=BYTES)
+
+
+def new_template(name: str, memory_mb: int = 512) -> dict[str, Any]:
+    return {"id": name, "name": name, "base": "python", "default_memory_mb": memory_mb}
+
+
+def until_refused(api: Api, method: str, path: str, body: Any) -> tuple[Any, list[Any]]:
+    """The first refusal, and what was taken before it: the log of the store has room of its own that is used again."""
+    taken: list[Any] = []
+    while len(taken) < 1000:
+        answer = api.call(method, path, body)
+        if answer.status == 503:
+            return answer, taken
+        assert answer.status in (200, 201), answer
+        taken.append(answer)
+    raise AssertionError(f"{method} {path} is never refused")
+
+
+def wait_taken(api: Api, method: str, path: str, body: Any) -> Any:
+    """Until the disk takes it again, by itself. Until then refusals are typed."""
+    taken: list[Any] = []
+
+    def ask() -> bool:
+        answer = api.call(method, path, body)
+        taken[:] = [answer]
+        assert answer.status in (200, 201, 503), answer
+        return bool(answer.status != 503)
+
+    wait_for(ask, f"{method} {path} is taken again")
+    return taken[0]
+
+
+# ---- system calls that fail ----
+
+
+@contextmanager
+def failing(server: Server, calls: str, how: str) -> Iterator[None]:
+    """While this lasts, these system calls of huskd do as strace's inject= says."""
+    pid = server.pid_of_huskd()
+    command = ["strace", "-f", "-qq", "-o", "/dev/null", "-p", str(pid)]
+    command += ["-e", f"trace={calls}", "-e", f"inject={calls}:{how}"]
+    strace = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: _tracers(pid) == {strace.pid}, "strace has every thread of huskd")
+        yield
+    finally:
+        strace.terminate()  # it detaches
+        strace.wait(30)
+
+
+def _tracers(pid: int) -> set[int]:
+    found = set()
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for line in (task / "status").read_text().splitlines():
+            if line.startswith("TracerPid:"):
+                found.add(int(line.split()[1]))
+    return found
