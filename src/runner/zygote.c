@@ -326,7 +326,9 @@ static int confine(uint32_t profile, struct err *e)
     }
     int r = seccomp_load(&seccomp_programs[profile].early);
     if (r < 0) {
-        return err_sys(e, -r, "load the first half of filter %s", seccomp_programs[profile].name);
+        (void)err_sys(e, -r, "load the first half of filter %s", seccomp_programs[profile].name);
+        e->code = ERR_ISOLATION;
+        return err_wrap(e, "isolation step \"seccomp\"");
     }
     z.confined = profile + 1;
     return 0;

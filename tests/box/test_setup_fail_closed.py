@@ -48,7 +48,7 @@ BOX_STEPS = [
     ("capset", 1, "capabilities"),
     ("landlock_add_rule", 1, "landlock"),
     ("landlock_restrict_self", 1, "landlock"),
-    ("seccomp", 1, "seccomp"),
+    ("seccomp", 1, "seccomp"),  # the half that the zygote loads; the other one: see the C test
 ]
 
 
