@@ -358,7 +358,8 @@ def test_hostile_sessions(one: Server) -> None:
     for name, session in hostile.items():
         start = time.monotonic()
         answer = api.call("GET", f"/sessions/{session}/files", is_known=False)
-        assert answer.status in (200, 409, 500, 502, 503, 504, 507), (name, answer)
+        # 429: its own processes leave no room for one that reads its files.
+        assert answer.status in (200, 409, 429, 500, 502, 503, 504, 507), (name, answer)
         assert time.monotonic() - start < 30, name
         again = api.call(
             "POST", f"/sessions/{session}/execute-sync", {"code": "print('again')", "timeout": 10}
