@@ -11,6 +11,11 @@
 #define SMALL ((size_t)1024)
 #define STEP ((size_t)16) /* between two sizes of small blocks */
 
+/* What was taken, for good. */
+static struct taken {
+    struct taken *next;
+} * taken;
+
 #pragma weak mallinfo2 /* since glibc 2.33; without it the holes stay */
 
 /* Where the untouched rest of the heap begins. */
@@ -23,11 +28,12 @@ static uintptr_t heap_rest(void)
 static void take_all(size_t size)
 {
     uintptr_t rest = heap_rest();
-    void *block;
+    struct taken *block;
 
-    do {
-        block = malloc(size);
-    } while (block != NULL && (uintptr_t)block < rest);
+    while ((block = malloc(size)) != NULL && (uintptr_t)block < rest) {
+        block->next = taken;
+        taken = block;
+    }
     free(block);
 }
 

@@ -158,13 +158,22 @@ static int place_file(struct service *svc, const char *name, const struct templa
     return -1;
 }
 
+/* NULL: there is none. To be freed. */
+static struct store_template *find_record(struct service *svc, const char *name)
+{
+    struct store_template *row = NULL;
+    struct err ignored = {0};
+
+    return store_get_template(svc->store, name, &row, &ignored) == 0 ? row : NULL;
+}
+
 static int put(struct service *svc, const char *name, const json_t *definition, bool must_be_new,
                struct err *e)
 {
     AUTO_BUF struct buf b = BUF_INIT(FILE_MAX);
     AUTO_FREE struct template_def *there = malloc(sizeof(*there));
     AUTO_FREE char *text = json_dumps(definition, JSON_COMPACT);
-    AUTO_FREE struct store_template *row = NULL;
+    AUTO_FREE struct store_template *old = find_record(svc, name);
     struct template_paths paths;
     struct err ignored = {0};
 
@@ -172,8 +181,7 @@ static int put(struct service *svc, const char *name, const json_t *definition, 
         return err_sys(e, ENOMEM, "template");
     }
     bool exists = template_find(svc->engine->template_dir, name, there, &ignored) == 0;
-    bool ours = store_get_template(svc->store, name, &row, &ignored) == 0;
-    if (exists && (must_be_new || !ours)) {
+    if (exists && (must_be_new || old == NULL)) {
         return err_set(e, ERR_EXISTS, "there is a template %s already", name);
     }
     if (template_compose(svc, definition, &b, e) < 0 || find_paths(svc, name, &paths, e) < 0 ||
@@ -189,7 +197,7 @@ static int put(struct service *svc, const char *name, const json_t *definition, 
         return -1;
     }
     FAULT_POINT("template.recorded");
-    if (place_file(svc, name, &paths, ours ? row : NULL, e) < 0) {
+    if (place_file(svc, name, &paths, old, e) < 0) {
         return -1;
     }
     FAULT_POINT("template.file.renamed");
