@@ -11,10 +11,11 @@
 #define SMALL ((size_t)1024)
 #define STEP ((size_t)16) /* between two sizes of small blocks */
 
-/* What was taken, for good. */
-static struct taken {
+struct taken {
     struct taken *next;
-} * taken;
+};
+
+static struct taken *taken; /* for good */
 
 #pragma weak mallinfo2 /* since glibc 2.33; without it the holes stay */
 

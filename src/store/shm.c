@@ -12,8 +12,8 @@ static struct shm *shm_of(sqlite3_file *file)
 {
     uintptr_t at = (uintptr_t)file->pMethods - offsetof(struct shm, methods);
 
-    return (struct shm *)
-        at; /* NOLINT(performance-no-int-to-ptr): it was const on its way through SQLite */
+    /* It was const on its way through SQLite. NOLINTNEXTLINE(performance-no-int-to-ptr) */
+    return (struct shm *)at;
 }
 
 static int map(sqlite3_file *file, int region, int size, int extend, void volatile **ret)
