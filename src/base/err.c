@@ -36,20 +36,36 @@ static bool out_of(int sys_errno)
     return sys_errno == EMFILE || sys_errno == ENFILE;
 }
 
-int err_sys(struct err *e, int sys_errno, const char *fmt, ...)
+static int set_errno(struct err *e, enum err_code code, int sys_errno, const char *fmt, va_list ap)
 {
-    va_list ap;
-
-    e->code = out_of(sys_errno) ? ERR_LIMIT : ERR_SYSTEM;
+    e->code = code;
     e->sys_errno = sys_errno;
-    va_start(ap, fmt);
     vsnprintf(e->msg, sizeof(e->msg), fmt, ap);
-    va_end(ap);
 
     size_t used = strlen(e->msg);
     const char *why = strerrordesc_np(sys_errno); /* unlike strerror(): no locale, no allocation */
     snprintf(e->msg + used, sizeof(e->msg) - used, ": %s", why != NULL ? why : "unknown error");
     return -1;
+}
+
+int err_sys(struct err *e, int sys_errno, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    int r = set_errno(e, out_of(sys_errno) ? ERR_LIMIT : ERR_SYSTEM, sys_errno, fmt, ap);
+    va_end(ap);
+    return r;
+}
+
+int err_disk(struct err *e, int sys_errno, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    int r = set_errno(e, ERR_STORAGE, sys_errno, fmt, ap);
+    va_end(ap);
+    return r;
 }
 
 int err_wrap(struct err *e, const char *fmt, ...)

@@ -23,9 +23,13 @@ struct err {
     char msg[400]; /* always NUL-terminated; truncated, never overrun */
 };
 
-/* Each of these returns -1, so that a failing function can end in one line. err_sys() is ERR_SYSTEM, or ERR_LIMIT without descriptors. */
+/*
+ * Each of these returns -1, so that a failing function can end in one line. err_sys() is ERR_SYSTEM, or ERR_LIMIT without descriptors;
+ * err_disk() is ERR_STORAGE: files of our own could not be read or written.
+ */
 int err_set(struct err *e, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 int err_sys(struct err *e, int sys_errno, const char *fmt, ...) PRINTF_LIKE(3, 4);
+int err_disk(struct err *e, int sys_errno, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 /* Puts "fmt: " in front of the message already there. Keeps the code. */
 int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);

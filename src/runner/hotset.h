@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pages that every box of a template writes first, found out once and then brought in together.
+ * The pages that every box of a template needs first, found out once.
  *
  * A fork of frozen memory (remap.h) starts without page tables: each first touch is a fault of some
- * microseconds, and a first `print` touches some hundred pages. One rehearsal child runs that print
- * and records which pages it has got; every box then asks for the same pages in a few calls.
+ * microseconds, and a first `print` touches some hundred pages. One rehearsal child runs that print and records which
+ * pages it has read and which it has copied. The zygote maps the former, and boxes inherit them; every box asks for
+ * the latter in one call.
  */
 #pragma once
 

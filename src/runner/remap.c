@@ -23,7 +23,7 @@
 #include "runner/maps.h"
 
 #define HUGE ((uintptr_t)2 * 1024 * 1024)
-/* Text of so much is copied, from the program and from the libraries that were loaded first: the page cache has it already. */
+/* Of one program or library, and of all: larger text stays in the page cache, which has it already. */
 #define TEXT_RUN_MAX ((uintptr_t)8 * 1024 * 1024)
 #define TEXT_MAX ((uintptr_t)24 * 1024 * 1024)
 
@@ -152,7 +152,7 @@ static uintptr_t text_in_all(const struct maps *m)
 
 /*
  * Text beyond the bounds stays mapped from its own file; only the constants beside it, which were relocated, do not. The program
- * is lowest and always comes along; of the libraries those at low addresses were loaded last, and are left first.
+ * is lowest and comes along whatever the libraries take; of these, those at low addresses were loaded last, and are left first.
  */
 static void leave_large_text(struct maps *m)
 {

@@ -175,7 +175,7 @@ void execution_conclude(struct execution *x, int r, const struct err *e);
 /* adopt.c */
 int service_adopt(struct service *svc, struct err *e);
 
-/* settle.c */
+/* session_settle.c */
 void sessions_settle(struct service *svc);
 void service_settle(struct service *svc); /* again, what a full disk did not take then; waits */
 

@@ -143,10 +143,16 @@ static int end_and_delete(struct service *svc, const char *id, struct err *e)
 {
     struct session *s = table_session(svc, id);
 
+    bool was_dirty = s != NULL && s->dirty;
+
     if (s != NULL) {
         s->dirty = false; /* nobody will read a copy */
     }
     if (session_end(svc, id, SESSION_TERMINATED, "removed by a client", e) < 0) {
+        s = table_session(svc, id);
+        if (s != NULL && s->box != NULL) {
+            s->dirty = s->dirty || was_dirty; /* it goes on, and so do its files */
+        }
         return -1;
     }
     struct store_batch *b = store_batch_new(svc->store);

@@ -27,13 +27,6 @@ static int path_of(struct service *svc, const char *name, const char *suffix, ch
                : 0;
 }
 
-static int disk_failed(int sys_errno, const char *doing, const char *name, struct err *e)
-{
-    err_sys(e, sys_errno, "%s template %s", doing, name);
-    e->code = ERR_STORAGE;
-    return -1;
-}
-
 /* Under the temporary name, on the disk. */
 static int write_temporary(const char *temporary, const char *name, const struct buf *b,
                            struct err *e)
@@ -47,7 +40,7 @@ static int write_temporary(const char *temporary, const char *name, const struct
     fd_close(&fd);
     if (rc < 0) {
         (void)unlink(temporary);
-        return disk_failed(-rc, "write", name, e);
+        return err_disk(e, -rc, "write template %s", name);
     }
     return 0;
 }
@@ -151,7 +144,7 @@ static int place_file(struct service *svc, const char *name, const struct templa
     if (rename(paths->temporary, paths->file) == 0) {
         return 0;
     }
-    disk_failed(errno, "write", name, e);
+    err_disk(e, errno, "write template %s", name);
     if (record(svc, name, old, &ignored) == 0) {
         (void)unlink(paths->temporary);
     }
@@ -238,7 +231,7 @@ static int remove_template(struct service *svc, const char *name, struct err *e)
         return -1;
     }
     if (rename(paths.file, paths.temporary) < 0 && errno != ENOENT) {
-        return disk_failed(errno, "remove", name, e);
+        return err_disk(e, errno, "remove template %s", name);
     }
     FAULT_POINT("template.delete.renamed");
     if (record(svc, name, NULL, e) < 0) {

@@ -32,13 +32,7 @@ static int path_of(struct service *svc, const char *id, const char *suffix, char
     return 0;
 }
 
-/* The disk's fault, not the box's. */
-static int disk_failed(int sys_errno, struct err *e)
-{
-    err_sys(e, sys_errno, "write the copy of a workspace");
-    e->code = ERR_STORAGE;
-    return -1;
-}
+#define NOT_COPIED "write the copy of a workspace"
 
 struct copy {
     int fd;
@@ -65,9 +59,9 @@ static int save_to(struct session *s, int fd, struct err *e)
     int r = box_files_pack(files, "", &sink, e);
     session_files_give(s, files, false);
     if (r < 0 && copy.failed != 0) {
-        return disk_failed(copy.failed, e);
+        return err_disk(e, copy.failed, NOT_COPIED);
     }
-    return r == 0 && fdatasync(fd) < 0 ? disk_failed(errno, e) : r;
+    return r == 0 && fdatasync(fd) < 0 ? err_disk(e, errno, NOT_COPIED) : r;
 }
 
 int workspace_save(struct session *s, struct err *e)
@@ -81,14 +75,14 @@ int workspace_save(struct session *s, struct err *e)
     AUTO_CLOSE int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0) {
         s->save_at = clock_ms() + RETRY_MS;
-        return disk_failed(errno, e);
+        return err_disk(e, errno, NOT_COPIED);
     }
     FAULT_POINT("workspace.save.opened");
     s->dirty = false;
     int r = save_to(s, fd, e);
     FAULT_POINT("workspace.save.synced");
     if (r == 0 && rename(temporary, path) < 0) {
-        r = disk_failed(errno, e);
+        r = err_disk(e, errno, NOT_COPIED);
     }
     FAULT_POINT("workspace.save.renamed");
     if (r < 0) {

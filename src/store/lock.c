@@ -38,9 +38,7 @@ int lock_take(const char *dir, struct err *e)
     }
     fd = openat(dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
-        err_sys(e, errno, "%s/lock", dir);
-        e->code = ERR_STORAGE;
-        return -1;
+        return err_disk(e, errno, "%s/lock", dir);
     }
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         return errno == EWOULDBLOCK ? refuse(fd, dir, e) : err_sys(e, errno, "%s/lock", dir);
@@ -50,9 +48,7 @@ int lock_take(const char *dir, struct err *e)
         rc = ftruncate(fd, 0) == 0 ? fd_write_all(fd, pid, strlen(pid)) : -errno;
     }
     if (rc != 0 && rc != -ENOSPC) { /* on a full disk it is a lock all the same, without a name */
-        err_sys(e, -rc, "%s/lock", dir);
-        e->code = ERR_STORAGE;
-        return -1;
+        return err_disk(e, -rc, "%s/lock", dir);
     }
     return take_fd(&fd);
 }

@@ -58,9 +58,7 @@ static int make_file(const char *path, struct err *e)
 
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
-        err_sys(e, errno, "%s", path);
-        e->code = ERR_STORAGE;
-        return -1;
+        return err_disk(e, errno, "%s", path);
     }
     return 0;
 }
@@ -123,9 +121,7 @@ static int sync_dir(const char *dir, struct err *e)
 
     fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || fsync(fd) != 0) {
-        err_sys(e, errno, "%s", dir);
-        e->code = ERR_STORAGE;
-        return -1;
+        return err_disk(e, errno, "%s", dir);
     }
     return 0;
 }

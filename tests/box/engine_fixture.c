@@ -61,6 +61,16 @@ void fixture_paths(void)
     CHECK_INT(setenv("HUSK_TEMPLATE_DIR", "/nonexistent", 1), 0);
 }
 
+void fixture_template_dir(char *template)
+{
+    if (geteuid() != 0) {
+        SKIP("full isolation needs root");
+    }
+    fixture_paths();
+    CHECK(mkdtemp(template) != NULL);
+    CHECK_INT(setenv("HUSK_TEMPLATE_DIR", template, 1), 0);
+}
+
 struct husk_engine *fixture_open(void)
 {
     struct husk_engine *engine = NULL;

@@ -23,6 +23,9 @@ void fixture_result_free(struct husk_result **result);
 /* Makes the library use launcher and files of this build, and no template of this machine's. */
 void fixture_paths(void);
 
+/* The same, with an empty folder for templates of the test's own, made by mkdtemp(). Skips the test without root. */
+void fixture_template_dir(char *template);
+
 /* An engine with full isolation. Skips the test without root. */
 struct husk_engine *fixture_open(void);
 

@@ -229,12 +229,7 @@ TEST_TIMEOUT(extras_work_with_every_cpython, 120)
     struct husk_error e;
     glob_t found;
 
-    if (geteuid() != 0) {
-        SKIP("full isolation needs root");
-    }
-    fixture_paths();
-    CHECK(mkdtemp(dir) != NULL);
-    CHECK_INT(setenv("HUSK_TEMPLATE_DIR", dir, 1), 0);
+    fixture_template_dir(dir);
     CHECK_INT(glob("/usr/bin/python3", 0, NULL, &found), 0);
     if (home != NULL) {
         char pattern[PATH_MAX];
@@ -267,12 +262,7 @@ TEST(boxes_can_be_parked_with_the_checks_of_run_rehearsed)
     struct husk_spec spec = fixture_spec("mine", HUSK_SCRIPT, "import math\n[x for x in (1, 2)]");
     struct husk_error e;
 
-    if (geteuid() != 0) {
-        SKIP("full isolation needs root");
-    }
-    fixture_paths();
-    CHECK(mkdtemp(dir) != NULL);
-    CHECK_INT(setenv("HUSK_TEMPLATE_DIR", dir, 1), 0);
+    fixture_template_dir(dir);
     CHECK_INT(str_format(path, sizeof(path), "%s/mine.template", dir), 0);
     FILE *file = fopen(path, "we");
     CHECK(file != NULL);

@@ -17,12 +17,7 @@ static char path[PATH_MAX];
 
 static void begin(void)
 {
-    if (geteuid() != 0) {
-        SKIP("full isolation needs root");
-    }
-    fixture_paths();
-    CHECK(mkdtemp(dir) != NULL);
-    CHECK_INT(setenv("HUSK_TEMPLATE_DIR", dir, 1), 0);
+    fixture_template_dir(dir);
     CHECK_INT(str_format(path, sizeof(path), "%s/mine.template", dir), 0);
 }
 

@@ -20,16 +20,6 @@ extern char **environ;
 /* The user's templates in these tests. Not below /tmp, of which a box has its own. */
 static char dir[] = "/var/lib/husk-versions-XXXXXX";
 
-static void use_own_templates(void)
-{
-    if (geteuid() != 0) {
-        SKIP("full isolation needs root");
-    }
-    CHECK(mkdtemp(dir) != NULL);
-    fixture_paths();
-    CHECK_INT(setenv("HUSK_TEMPLATE_DIR", dir, 1), 0);
-}
-
 static void remove_tree(const char *path)
 {
     char *argv[] = {"/bin/rm", "-rf", (char *)path, NULL};
@@ -106,7 +96,7 @@ TEST_TIMEOUT(every_cpython_from_3_9_on_serves_a_pool, 120)
     struct husk_error e;
     size_t served = 0;
 
-    use_own_templates();
+    fixture_template_dir(dir);
     find_pythons(&pythons);
     for (size_t i = 0; i < pythons.gl_pathc; i++) {
         char name[32];
@@ -135,7 +125,7 @@ TEST(a_session_works_with_every_cpython)
     glob_t pythons;
     struct husk_error e;
 
-    use_own_templates();
+    fixture_template_dir(dir);
     find_pythons(&pythons);
     for (size_t i = 0; i < pythons.gl_pathc; i++) {
         char path[PATH_MAX];
@@ -175,7 +165,7 @@ TEST(a_virtual_environment_is_a_template)
     int status;
     pid_t pid;
 
-    use_own_templates();
+    fixture_template_dir(dir);
     CHECK_INT(str_format(venv, sizeof(venv), "%s/venv", dir), 0);
     CHECK_INT(posix_spawn(&pid, argv[0], NULL, NULL, argv, environ), 0);
     CHECK_INT(waitpid(pid, &status, 0), pid);
@@ -209,7 +199,7 @@ TEST(what_is_no_python_is_no_template)
     char path[PATH_MAX];
     struct husk_error e;
 
-    use_own_templates();
+    fixture_template_dir(dir);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         CASE("%s %s", rows[i].name, rows[i].python);
         CHECK_INT(husk_template_add(rows[i].name, rows[i].python, NULL, path, sizeof(path), &e),
