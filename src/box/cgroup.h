@@ -90,11 +90,12 @@ void cgroup_view_usage(const struct usage_view *v, const int *fds, struct cgroup
 uint64_t cgroup_view_oom_kills(const struct usage_view *v, const int *fds);
 
 /*
- * For a box that lives long: gives back the descriptors that only its beginning and its end need. Those of the view stay, since
- * a peak may be counted per descriptor; what they do not tell reads as 0 meanwhile. Unfolding returns
+ * For a box that lives long: gives back the descriptors that only its beginning and its end need. What they tell reads as 0
+ * meanwhile. Those of the view stay, unless nothing runs in the box yet: a file that was read once holds a page of the kernel's
+ * memory until it is closed. (In v2 they stay in any case, since a peak may be counted per descriptor.) Unfolding returns
  * 1 if it was folded, 0 if not, or -errno: it stays folded, and can only be freed.
  */
-void cgroup_fold(struct cgroup *cg);
+void cgroup_fold(struct cgroup *cg, bool is_waiting);
 int cgroup_unfold(struct cgroup *cg);
 
 /* Use since cgroup_new() or the last cgroup_recycle(). A counter that the kernel lacks stays 0. */

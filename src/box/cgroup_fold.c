@@ -6,29 +6,43 @@
 #include "base/fd.h"
 #include "box/cgroup_impl.h"
 
-static bool stays(const struct cg_part *p, size_t i)
+static bool is_file(const struct cg_part *p, size_t i)
 {
-    return p->ops == NULL || p->ops->files[i].name == NULL || cg_is_counter(p->ops->files[i].name);
+    return p->ops != NULL && p->ops->files[i].name != NULL;
 }
 
-static void close_rest(struct cgroup *cg)
+/* A view is whole or not at all: one tree of v2, and every counter stays. */
+static bool can_reopen_counters(const struct cgroup_host *host)
 {
+    bool can = true;
+
+    for (size_t i = 0; i < host->trees.n; i++) {
+        can = can && (!host->trees.tree[i].unified || host->trees.tree[i].resources == 0);
+    }
+    return can;
+}
+
+static void close_files(struct cgroup *cg, bool is_waiting)
+{
+    bool all = is_waiting && can_reopen_counters(cg->host);
+
     for (size_t i = 0; i < CGROUP_PROCS_MAX; i++) {
         fd_close(&cg->procs[i]);
     }
     for (size_t r = 0; r < CG_RESOURCES; r++) {
+        struct cg_part *p = &cg->parts[r];
         for (size_t i = 0; i < CG_PART_FILES; i++) {
-            if (!stays(&cg->parts[r], i)) {
-                fd_close(&cg->parts[r].fd[i]);
+            if (is_file(p, i) && (all || !cg_is_counter(p->ops->files[i].name))) {
+                fd_close(&p->fd[i]);
             }
         }
     }
 }
 
-void cgroup_fold(struct cgroup *cg)
+void cgroup_fold(struct cgroup *cg, bool is_waiting)
 {
     if (!cg->folded) {
-        close_rest(cg);
+        close_files(cg, is_waiting);
         cg->folded = true;
     }
 }
@@ -38,7 +52,7 @@ static int unfold_part(struct cg_part *p)
     int r = 0;
 
     for (size_t i = 0; i < CG_PART_FILES && r == 0; i++) {
-        if (!stays(p, i)) {
+        if (is_file(p, i) && p->fd[i] < 0) {
             r = cg_open_file(p->dir_fd, &p->ops->files[i], &p->fd[i]);
         }
     }
@@ -59,7 +73,7 @@ int cgroup_unfold(struct cgroup *cg)
         r = unfold_part(&cg->parts[i]);
     }
     if (r < 0) {
-        close_rest(cg);
+        close_files(cg, false);
         return r;
     }
     cg->folded = false;

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <linux/landlock.h>
 #include <stdbool.h>
-#include <sys/stat.h>
 
 #include "base/fd.h"
 #include "box/sys.h"
@@ -44,16 +43,15 @@ static uint64_t all_rights(int abi)
 static int allow(int ruleset, const char *path, uint64_t rights, struct err *e)
 {
     AUTO_CLOSE int fd = -1;
-    struct stat st;
 
     fd = open(path, O_PATH | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0) {
+    if (fd < 0) {
         return err_sys(e, errno, "landlock: open %s", path);
     }
-    if (!S_ISDIR(st.st_mode)) {
-        rights &= FS_FILE_ONLY;
-    }
     int r = sys_landlock_allow(ruleset, rights, fd);
+    if (r == -EINVAL) { /* not a folder: rights of folders are refused then */
+        r = sys_landlock_allow(ruleset, rights & FS_FILE_ONLY, fd);
+    }
     if (r < 0) {
         return err_sys(e, -r, "landlock: rule for %s", path);
     }

@@ -21,16 +21,15 @@ static const struct step {
     {"cgroup", step_cgroup},         /* first: everything below is charged to the box */
     {"memory", step_memory},         /* pages of its own, while the parent writes the id maps */
     {"id maps", step_id_maps},       /* waits for them; without, no id and no file is ours */
-    {"inner root", step_inner_root}, /* an id that is mapped, or files could not be made */
+    {"ids", step_ids},               /* the box's own; files can be made only by a mapped id */
     {"identity", step_identity},     /* new session and host name; needs CAP_SYS_ADMIN inside */
     {"disk", step_disk},             /* the one writable file system, sized */
     {"proc", step_proc},             /* of the new pid namespace; writable for the next step only */
     {"quotas", step_quotas},         /* through that /proc */
     {"proc masks", step_proc_masks}, /* and nobody writes to it again */
     {"devpts", step_devpts},         /* terminals of its own; last mount */
-    {"rlimits", step_rlimits},       /* before ids: inherited hard limits can only sink */
-    {"bounding set", step_bounding}, /* needs CAP_SETPCAP, so before the ids go */
-    {"ids", step_ids},               /* last use of CAP_SETUID and CAP_SETGID */
+    {"rlimits", step_rlimits},       /* inherited hard limits can only sink */
+    {"bounding set", step_bounding}, /* needs CAP_SETPCAP */
     {"capabilities", step_caps},     /* nothing below may need one; sets no_new_privs */
     {"landlock", step_landlock},     /* needs no_new_privs; opens paths, so before seccomp */
     {"descriptors", step_descriptors}, /* what the steps above held open goes away */

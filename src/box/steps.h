@@ -7,7 +7,6 @@
 int step_cgroup(struct box_setup *s, struct err *e);
 int step_memory(struct box_setup *s, struct err *e);
 int step_id_maps(struct box_setup *s, struct err *e);
-int step_inner_root(struct box_setup *s, struct err *e);
 int step_quotas(struct box_setup *s, struct err *e);
 int step_identity(struct box_setup *s, struct err *e);
 int step_disk(struct box_setup *s, struct err *e);

@@ -50,20 +50,20 @@ int step_id_maps(struct box_setup *s, struct err *e)
     return 0;
 }
 
-static int become(unsigned id, struct err *e)
-{
-    if (syscall(SYS_setresgid, id, id, id) < 0 || syscall(SYS_setresuid, id, id, id) < 0) {
-        return err_sys(e, errno, "change to id %u", id);
-    }
-    return 0;
-}
-
-int step_inner_root(struct box_setup *s, struct err *e)
+/*
+ * Never the inner root: a change from one ordinary id to another leaves capabilities alone, so the steps below still
+ * have theirs, and what they make belongs to the box at once. step_caps() takes them away.
+ */
+int step_ids(struct box_setup *s, struct err *e)
 {
     if (!s->single_id && syscall(SYS_setgroups, 0, NULL) < 0) {
         return err_sys(e, errno, "drop supplementary groups");
     }
-    return become(s->single_id ? BOX_UID : 0, e);
+    if (syscall(SYS_setresgid, BOX_UID, BOX_UID, BOX_UID) < 0 ||
+        syscall(SYS_setresuid, BOX_UID, BOX_UID, BOX_UID) < 0) {
+        return err_sys(e, errno, "change to id %d", BOX_UID);
+    }
+    return 0;
 }
 
 /*
@@ -103,23 +103,23 @@ int step_identity(struct box_setup *s, struct err *e)
     if (sethostname(name, sizeof(name) - 1) < 0) {
         return err_sys(e, errno, "set host name");
     }
-    umask(077);
     return 0;
 }
 
 /* Raising a hard limit takes a right in the initial namespace that nobody here has: it can only sink. */
 static int limit(int resource, rlim_t value, struct err *e)
 {
-    struct rlimit now;
+    struct rlimit want = {.rlim_cur = value, .rlim_max = value};
 
-    if (getrlimit(resource, &now) < 0) {
-        return err_sys(e, errno, "read rlimit %d", resource);
+    if (setrlimit(resource, &want) == 0) {
+        return 0;
     }
-    now.rlim_cur = now.rlim_max = MIN(value, now.rlim_max);
-    if (setrlimit(resource, &now) < 0) {
-        return err_sys(e, errno, "set rlimit %d", resource);
+    int why = errno;
+    if (getrlimit(resource, &want) < 0 || want.rlim_max >= value) {
+        return err_sys(e, why, "set rlimit %d", resource);
     }
-    return 0;
+    want.rlim_cur = want.rlim_max; /* lower than what was asked for already */
+    return setrlimit(resource, &want) < 0 ? err_sys(e, errno, "set rlimit %d", resource) : 0;
 }
 
 int step_rlimits(struct box_setup *s, struct err *e)
@@ -137,8 +137,6 @@ int step_rlimits(struct box_setup *s, struct err *e)
         {RLIMIT_STACK, (rlim_t)8 * 1024 * 1024},
         {RLIMIT_RTPRIO, 0},
         {RLIMIT_NICE, 0},
-        /* Where no cgroup limits memory, at least each process is limited. */
-        {RLIMIT_DATA, s->limit_data ? s->limits.memory_bytes : RLIM_INFINITY},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -146,7 +144,8 @@ int step_rlimits(struct box_setup *s, struct err *e)
             return -1;
         }
     }
-    return 0;
+    /* Where no cgroup limits memory, at least each process is limited. */
+    return s->limit_data ? limit(RLIMIT_DATA, s->limits.memory_bytes, e) : 0;
 }
 
 int step_bounding(struct box_setup *s, struct err *e)
@@ -168,12 +167,6 @@ int step_bounding(struct box_setup *s, struct err *e)
         return err_sys(e, errno, "lock secure bits");
     }
     return 0;
-}
-
-int step_ids(struct box_setup *s, struct err *e)
-{
-    (void)s;
-    return become(BOX_UID, e);
 }
 
 int step_caps(struct box_setup *s, struct err *e)
@@ -208,7 +201,9 @@ int step_descriptors(struct box_setup *s, struct err *e)
     int source[4] = {s->stdio[0], s->stdio[1], s->stdio[2], s->control};
 
     for (int i = 0; i < 4; i++) {
-        source[i] = fcntl(source[i], F_DUPFD_CLOEXEC, 16);
+        if (source[i] <= BOX_CONTROL_FD) {
+            source[i] = fcntl(source[i], F_DUPFD_CLOEXEC, 16);
+        }
         if (source[i] < 0) {
             return err_sys(e, errno, "move descriptor %d", i);
         }

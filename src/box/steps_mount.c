@@ -22,15 +22,6 @@ static int bind(const char *from, const char *to, struct err *e)
     return 0;
 }
 
-static int make_dir(const char *path, mode_t mode, struct err *e)
-{
-    if (mkdir(path, 0700) < 0 || chown(path, BOX_UID, BOX_UID) < 0 ||
-        (mode != 0700 && chmod(path, mode) < 0)) {
-        return err_sys(e, errno, "make %s", path);
-    }
-    return 0;
-}
-
 /*
  * One tmpfs for all that can be written, so that one number limits it. Without size= and nr_inodes= a full
  * disk would be an out-of-memory kill instead of ENOSPC.
@@ -48,8 +39,12 @@ int step_disk(struct box_setup *s, struct err *e)
     if (mount("tmpfs", BOX_DISK, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0) {
         return err_sys(e, errno, "mount tmpfs");
     }
-    if (make_dir(BOX_DISK "/workspace", 0700, e) < 0 || make_dir(BOX_DISK "/tmp", 01777, e) < 0 ||
-        bind(BOX_DISK "/workspace", BOX_WORKSPACE, e) < 0 || bind(BOX_DISK "/tmp", "/tmp", e) < 0) {
+    umask(0);
+    if (mkdir(BOX_DISK "/workspace", 0700) < 0 || mkdir(BOX_DISK "/tmp", 01777) < 0) {
+        return err_sys(e, errno, "make the box's folders");
+    }
+    umask(077);
+    if (bind(BOX_DISK "/workspace", BOX_WORKSPACE, e) < 0 || bind(BOX_DISK "/tmp", "/tmp", e) < 0) {
         return -1;
     }
     return 0;

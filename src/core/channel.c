@@ -9,6 +9,7 @@
 #include "base/fiber.h"
 
 #define READ_CHUNK 65536
+#define FIRST_CHUNK 1000 /* most frames are small, and there is a channel for every parked box */
 #define SEND_PATIENCE_MS                                                                           \
     30000 /* for a box that takes nothing; one that runs has its own deadline */
 
@@ -49,7 +50,8 @@ static int look(struct channel *c)
 /* Reads what is there. 0, or -errno; -ENODATA at end of file. */
 static int fill_inbox(struct channel *c)
 {
-    int r = buf_reserve(&c->inbox, READ_CHUNK);
+    size_t chunk = c->inbox.len == 0 && !c->leave_unread ? FIRST_CHUNK : READ_CHUNK;
+    int r = buf_reserve(&c->inbox, chunk);
 
     if (r < 0) {
         return r;
@@ -57,7 +59,7 @@ static int fill_inbox(struct channel *c)
     if (c->leave_unread && c->inbox.len == 0 && look(c) == 1) {
         return 0;
     }
-    ssize_t n = fd_recv(c->fd, c->inbox.data + c->inbox.len, READ_CHUNK, NULL, MSG_DONTWAIT);
+    ssize_t n = fd_recv(c->fd, c->inbox.data + c->inbox.len, chunk, NULL, MSG_DONTWAIT);
     if (n <= 0) {
         return n == 0 ? -ENODATA : n == -EAGAIN ? 0 : (int)n;
     }

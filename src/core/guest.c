@@ -50,9 +50,8 @@ static int make_ends(struct ends *ends, struct err *e)
         ends->ours[i] = i == 1 ? pair[1] : pair[0];
         ends->theirs[i] = i == 1 ? pair[0] : pair[1];
         /* Only our side: the flag sits on the pipe end, and programs expect theirs to block. */
-        int r = fd_set_nonblock(ends->ours[i], true);
-        if (r < 0) {
-            return err_sys(e, -r, "pipe");
+        if (fcntl(ends->ours[i], F_SETFL, O_NONBLOCK) < 0) {
+            return err_sys(e, errno, "pipe");
         }
     }
     return 0;

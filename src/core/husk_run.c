@@ -50,7 +50,8 @@ static int start_run(struct run *run, struct err *e)
 
 /*
  * A parked box has no deadline yet. Most runs are over before the launcher would have heard of theirs, so it is
- * told only of those that are not; should this process die first, the launcher ends all its boxes anyway.
+ * told only of those that are not; should this process die first, the launcher ends all its boxes anyway. Of a
+ * cool box it hears at once: while the box gets its memory, the launcher opens the counters that it will be asked for.
  */
 static int drive(struct run *run, bool warm, struct err *e)
 {
@@ -60,7 +61,7 @@ static int drive(struct run *run, bool warm, struct err *e)
         .run.deadline_ms = run->limits.timeout_ms,
     };
 
-    if (warm && run->limits.timeout_ms > UNARMED_MS) {
+    if (warm && !run->guest->cool && run->limits.timeout_ms > UNARMED_MS) {
         int r = run_drive(run, UNARMED_MS, e);
         if (r != 0) {
             return r;

@@ -3,8 +3,8 @@
  * The pool: boxes of a template that are isolated and waiting, each for one use.
  *
  * Some are warm: the warm-up has run in them, and they have their own copy of the memory that a run needs. They are taken
- * first, and replaced at once. What a large pool has beyond them is cool: a reserve for bursts, far smaller and sooner made,
- * that answers a little later.
+ * first, and replaced at once. What a large pool has beyond them is cool: a reserve for bursts, a third smaller,
+ * that takes twice as long to answer.
  *
  * A parked box is owned by its template's list. A box that died while parked leaves it by its EXIT event, or is found out
  * when it is taken.

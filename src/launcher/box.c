@@ -214,10 +214,10 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
     if (req->box.deadline_ms != 0) {
         box_arm(l, box, req->box.deadline_ms);
     }
-    box_describe(l, box, req->seq);
     if (req->box.warmth == LAUNCHER_COOL) {
-        cgroup_fold(box->cgroup); /* one of many that wait */
+        cgroup_fold(box->cgroup, true); /* one of many that wait */
     }
+    box_describe(l, box, req->seq);
     return 0;
 }
 
@@ -226,6 +226,10 @@ void box_arm(struct launcher *l, struct box_entry *box, uint64_t ms)
     uint64_t now = clock_ns();
     uint64_t watch = l->watch_oom ? now + (uint64_t)OOM_WATCH_MS * NS_PER_MS : 0;
 
+    if (box->kept == NULL) { /* else the counters that are watched are open in any case */
+        (void)cgroup_unfold(
+            box->cgroup); /* without descriptors the limits hold, and only their news is missing */
+    }
     box->deadline = now + ms * NS_PER_MS;
     l->next_deadline = earlier(earlier(l->next_deadline, box->deadline), watch);
 }

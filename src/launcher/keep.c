@@ -36,7 +36,7 @@ int keep_put(struct box_entry *box, const struct launcher_req *req, struct fd_se
         return err_sys(e, ENOMEM, "keep descriptors of box %u", box->id);
     }
     if (box->cgroup != NULL) {
-        cgroup_fold(box->cgroup); /* a session's: there may be many, for hours */
+        cgroup_fold(box->cgroup, false); /* a session's: there may be many, for hours */
     }
     keep_drop(box, req->keep.slot);
     p->slot = req->keep.slot;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "box/setup.h"
+#include "runner/abort.h"
 #include "runner/control.h"
 #include "runner/hotset.h"
 #include "runner/zygote.h"
@@ -169,11 +170,19 @@ PyObject *husk_prepare(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static struct zygote_child child; /* not on the stack: nothing above husk_zygote() may move */
+
 PyObject *husk_rehearse(PyObject *self, PyObject *args)
 {
     (void)self;
     (void)args;
     if (hotset_rehearse()) {
+        /* What every box writes on its way to its first run. */
+        child = (struct zygote_child){0};
+        abort_report(module_run.token);
+        struct buf body = {.max = 1};
+        (void)buf_reserve(&body, 1); /* as for the request */
+        buf_release(&body);
         /* Not the template's warm-up: a box that is not warmed would pay for pages it may never need. */
         (void)settle(false);
         (void)first_cell();
@@ -184,8 +193,6 @@ PyObject *husk_rehearse(PyObject *self, PyObject *args)
 
 PyObject *husk_zygote(PyObject *self, PyObject *args)
 {
-    static struct zygote_child child; /* not on the stack: nothing above this frame may move */
-
     (void)self;
     (void)args;
     zygote_serve(&child);

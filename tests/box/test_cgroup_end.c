@@ -137,8 +137,8 @@ TEST(folded_cgroup_counts_on_and_can_be_used_again)
 
     int open_before = dup(STDOUT_FILENO); /* the lowest number that is free */
     close(open_before);
-    cgroup_fold(cg);
-    cgroup_fold(cg);
+    cgroup_fold(cg, false);
+    cgroup_fold(cg, false);
     int open_folded = dup(STDOUT_FILENO);
     close(open_folded);
     CHECK(open_folded < open_before);
@@ -154,6 +154,35 @@ TEST(folded_cgroup_counts_on_and_can_be_used_again)
     CHECK_INT(WEXITSTATUS(wait_for(spawn_in(cg, fork_until_refused))), 7);
     CHECK_INT(cgroup_kill(cg), 0);
     wait_empty(cg);
+    cgroup_free(cg);
+    cgroup_host_close(host);
+}
+
+/* Of a box that waits not even the counters stay open where they can be found again. */
+TEST(cgroup_folded_for_a_box_that_waits_loses_no_count)
+{
+    struct cgroup_host *host = open_host();
+    struct limits l = small_limits();
+    struct cgroup *cg = make_cgroup(host, "waiting", &l);
+    struct cgroup_usage before;
+    struct cgroup_usage after;
+    struct usage_view view;
+    int fds[USAGE_VIEW_FDS];
+
+    wait_for(spawn_in(cg, spin_30_ms_of_cpu));
+    wait_empty(cg);
+    cgroup_usage(cg, &before);
+    CHECK(before.cpu_ns > 0);
+
+    cgroup_fold(cg, true);
+    bool is_v1 = cgroup_oom_needs_watch(host);
+    CHECK_INT(cgroup_view_export(cg, &view, fds) == 0, is_v1);
+
+    CHECK_INT(cgroup_unfold(cg), 1);
+    cgroup_usage(cg, &after);
+    CHECK_INT(after.cpu_ns, before.cpu_ns);
+    CHECK_INT(after.memory_peak, before.memory_peak);
+    CHECK(cgroup_view_export(cg, &view, fds) > 0);
     cgroup_free(cg);
     cgroup_host_close(host);
 }

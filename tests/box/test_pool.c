@@ -112,6 +112,48 @@ TEST(a_box_that_is_not_warm_answers_as_well)
     }
 }
 
+/* Its counters were closed while it waited: what it used, and what ended it, is known all the same. */
+TEST(what_a_box_that_is_not_warm_has_used_is_known)
+{
+    static const struct {
+        const char *code, *end;
+    } rows[] = {
+        {"x = bytearray(20 << 20)\nsum(range(1000000))", "completed exit 0"},
+        {"while True: pass", "timeout timeout 124: timeout 300 ms"},
+        {"x = []\nwhile True: x.append(bytearray(1 << 20))",
+         "memory_exceeded oom 137: memory 64 MiB"},
+        /* The kernel kills the helper only; the rest of the box has to be ended by us. */
+        {"import os, time\nif os.fork() == 0:\n    x = []\n"
+         "    while True: x.append(bytearray(1 << 20))\ntime.sleep(20)",
+         "memory_exceeded oom 137: memory 64 MiB"},
+    };
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_limits limits = {.memory_bytes = (uint64_t)64 << 20};
+    struct husk_error e;
+
+    CHECK_OK(husk_pool_set(engine, "python", &limits, LARGE, LARGE, &e), &e);
+    wait_parked(engine, LARGE);
+    CHECK_OK(husk_pool_set(engine, "python", &limits, 0, LARGE, &e), &e); /* no refill */
+    struct husk_spec spec = fixture_spec("python", HUSK_SCRIPT, "pass");
+    spec.limits = limits;
+    for (size_t i = 0; i < WARM; i++) {
+        AUTO_RESULT struct husk_result *r = fixture_run(engine, &spec);
+        CHECK(r->receipt.warm);
+    }
+    CHECK_INT(stats_of(engine).warm, 0);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CASE("%s", rows[i].code);
+        spec = fixture_spec("python", HUSK_SCRIPT, rows[i].code);
+        spec.limits = limits;
+        spec.limits.timeout_ms = i == 1 ? 300 : 10000;
+        AUTO_RESULT struct husk_result *r = fixture_run(engine, &spec);
+        CHECK(r->receipt.warm);
+        CHECK_END(r, rows[i].end);
+        CHECK(r->metrics.cpu_time_ms > 1);
+        CHECK(r->metrics.peak_memory_mb > (i == 1 ? 0.1 : 20) && r->metrics.peak_memory_mb <= 65);
+    }
+}
+
 TEST(a_pool_that_has_been_smaller_keeps_its_zygote)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();

@@ -153,13 +153,15 @@ static void child_streams(void)
 static __attribute__((noreturn)) void child_run(const struct tap_test *t, pid_t parent)
 {
     static bool before[FD_SCAN];
-    const struct rlimit no_core = {0, 0};
+    struct rlimit no_core;
 
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) {
         _exit(1); /* the parent died before the line above */
     }
+    getrlimit(RLIMIT_CORE, &no_core);
+    no_core.rlim_cur = 0; /* not the hard limit: boxes inherit that, and may need theirs */
     setrlimit(RLIMIT_CORE, &no_core);
     child_streams();
 
