@@ -36,7 +36,8 @@ static bool out_of(int sys_errno)
     return sys_errno == EMFILE || sys_errno == ENFILE;
 }
 
-static int set_errno(struct err *e, enum err_code code, int sys_errno, const char *fmt, va_list ap)
+static PRINTF_LIKE(4, 0) int set_errno(struct err *e, enum err_code code, int sys_errno,
+                                       const char *fmt, va_list ap)
 {
     e->code = code;
     e->sys_errno = sys_errno;

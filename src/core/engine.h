@@ -155,14 +155,16 @@ void engine_error_export(const struct err *e, struct husk_error *ret);
 int engine_limits(const struct husk_limits *asked, const struct husk_limits *preset,
                   struct limits *ret, struct err *e);
 
-/* live.c: opens templates. */
+/* live.c, live_fill.c: opens templates. */
 struct live_template *live_get(struct husk_engine *engine, const char *name, bool preload,
                                struct err *e);
 struct live_template *live_one_off(struct husk_engine *engine, const char *name, bool preload,
                                    const struct husk_mount *mounts, size_t n, struct err *e);
 int live_start(struct husk_engine *engine, struct live_template *live,
                const struct husk_mount *mounts, size_t n,
-               struct err *e);                         /* does nothing if it runs */
+               struct err *e); /* does nothing if it runs */
+int live_fill(struct husk_engine *engine, const struct live_template *live,
+              const struct husk_mount *mounts, size_t n, struct err *e);
 uint32_t live_boxes(const struct live_template *live); /* how many it should be able to have */
 int live_stop(struct husk_engine *engine, struct live_template *live,
               struct err *e); /* can be started again */

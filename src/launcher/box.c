@@ -15,20 +15,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/str.h"
 #include "box/idmap.h"
 #include "box/seccomp.h"
 #include "box/setup.h"
 #include "box/sys.h"
 #include "launcher/launcher.h"
-
-#define NS_PER_MS 1000000u
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a == 0 || (b != 0 && b < a) ? b : a;
-}
 
 struct box_entry *box_at(struct launcher *l, uint32_t id)
 {
@@ -130,13 +122,6 @@ void box_describe(struct launcher *l, const struct box_entry *box, uint32_t seq)
     reply_with(l, &rep, fds, n);
 }
 
-/* Starts the clock for what the zygote owes this box. */
-static void expect_zygote(struct launcher *l, struct box_entry *box)
-{
-    box->zygote_by = clock_ns() + (uint64_t)ZYGOTE_PATIENCE_MS * NS_PER_MS;
-    l->next_deadline = earlier(l->next_deadline, box->zygote_by);
-}
-
 static int send_spawn(const struct launcher *l, const struct template *t,
                       const struct box_entry *box, const struct launcher_req *req,
                       const struct fd_set_msg *fds, struct err *e)
@@ -210,7 +195,7 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
         release_entry(l, box);
         return -1;
     }
-    expect_zygote(l, box);
+    box_owed(l, box);
     if (req->box.deadline_ms != 0) {
         box_arm(l, box, req->box.deadline_ms);
     }
@@ -219,19 +204,6 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
     }
     box_describe(l, box, req->seq);
     return 0;
-}
-
-void box_arm(struct launcher *l, struct box_entry *box, uint64_t ms)
-{
-    uint64_t now = clock_ns();
-    uint64_t watch = l->watch_oom ? now + (uint64_t)OOM_WATCH_MS * NS_PER_MS : 0;
-
-    if (box->kept == NULL) { /* else the counters that are watched are open in any case */
-        (void)cgroup_unfold(
-            box->cgroup); /* without descriptors the limits hold, and only their news is missing */
-    }
-    box->deadline = now + ms * NS_PER_MS;
-    l->next_deadline = earlier(earlier(l->next_deadline, box->deadline), watch);
 }
 
 void box_end(struct launcher *l, struct box_entry *box, enum launcher_end why)
@@ -243,7 +215,7 @@ void box_end(struct launcher *l, struct box_entry *box, enum launcher_end why)
         (void)sys_pidfd_signal(box->pidfd, SIGKILL);
         l->ending++;
         box->state = BOX_ENDING;
-        expect_zygote(l, box);
+        box_owed(l, box);
     }
     /* Not born yet: killed as soon as its pidfd arrives. */
 }
@@ -365,83 +337,4 @@ void box_orphaned(struct launcher *l, uint32_t template_id)
             box_exited(l, box, &dead);
         }
     }
-}
-
-/* Tells the client that a box is over although its zygote has not said so. */
-static void announce_end(struct launcher *l, struct box_entry *box)
-{
-    struct launcher_rep rep = {
-        .event = LAUNCHER_EV_EXIT,
-        .template_id = box->template_id,
-        .box_id = box->id,
-        .box = {.wait_status = SIGKILL, .end = box->end},
-    };
-
-    if (!box->silent) {
-        usage_fill(box, false, &rep.box.usage);
-        reply(l, &rep);
-    }
-    if (box->kept != NULL) {
-        keep_exit(box, &rep);
-    }
-    box->silent = box->kept == NULL; /* who kept it is told again by its burial */
-}
-
-/* A box that its zygote owes a birth or a burial. A stuck zygote holds up nobody's deadline, and is replaced. */
-static uint64_t expire_owed(struct launcher *l, struct box_entry *box, uint64_t now)
-{
-    if (box->state == BOX_SPAWNING && box->deadline != 0 && box->deadline <= now) {
-        box_end(l, box, LAUNCHER_END_TIMEOUT);
-        announce_end(l, box);
-    }
-    if (box->zygote_by != 0 && box->zygote_by <= now) {
-        box->end = box->end == LAUNCHER_END_SELF ? LAUNCHER_END_ZYGOTE : box->end;
-        announce_end(l, box);
-        (void)sys_pidfd_signal(l->templates[box->template_id].pidfd, SIGKILL);
-        box->zygote_by = 0; /* its zygote's death ends it */
-    }
-    return earlier(box->deadline, box->zygote_by);
-}
-
-/* When a living box has to be looked at again, 0 for never. */
-static uint64_t expire_live(struct launcher *l, struct box_entry *box, uint64_t now)
-{
-    if (box->deadline == 0) {
-        return 0;
-    }
-    if (box->deadline <= now) {
-        box_end(l, box, LAUNCHER_END_TIMEOUT);
-        return box->zygote_by;
-    }
-    if (!l->watch_oom) {
-        return box->deadline;
-    }
-    if (cgroup_oom_kills(box->cgroup) > 0) {
-        box_end(l, box, LAUNCHER_END_OOM);
-        return box->zygote_by;
-    }
-    return earlier(box->deadline, now + (uint64_t)OOM_WATCH_MS * NS_PER_MS);
-}
-
-void box_expire(struct launcher *l, uint64_t now)
-{
-    uint64_t next = 0;
-
-    for (size_t i = 0; i < BOXES_MAX; i++) {
-        struct box_entry *box = &l->boxes[i];
-        if (box->state == BOX_SPAWNING || box->state == BOX_ENDING) {
-            next = earlier(next, expire_owed(l, box, now));
-        } else if (box->state == BOX_LIVE) {
-            next = earlier(next, expire_live(l, box, now));
-        }
-    }
-    for (size_t i = 0; i < TEMPLATES_MAX; i++) {
-        struct template *t = &l->templates[i];
-        if (t->start_deadline != 0 && t->start_deadline <= now) {
-            (void)sys_pidfd_signal(t->pidfd, SIGKILL); /* its death is the answer */
-            t->start_deadline = 0;
-        }
-        next = earlier(next, t->start_deadline);
-    }
-    l->next_deadline = next;
 }

@@ -6,7 +6,8 @@
  *   main.c       start-up and the loop
  *   permit.c     which request is allowed when, and who handles it
  *   template.c   templates under construction, and their zygotes
- *   box.c        boxes: birth, deadline, end
+ *   box.c        boxes: birth and end
+ *   deadline.c   what is due: runs that take too long, zygotes that owe a birth or a burial
  *   usage.c      what a box has used
  *   lease.c      host id ranges, shared with other launchers on this host
  *   guard.c      a bystander that cleans up if the launcher is killed
@@ -124,7 +125,6 @@ void template_died(struct launcher *l, uint32_t id);  /* its pidfd became readab
 struct box_entry *box_at(struct launcher *l, uint32_t id); /* NULL: no such box, or it is ending */
 int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_set_msg *fds,
             struct err *e);
-void box_arm(struct launcher *l, struct box_entry *box, uint64_t ms);
 void box_report_usage(struct launcher *l, const struct box_entry *box,
                       const struct launcher_req *req);
 void box_finish(struct launcher *l, struct box_entry *box, const struct launcher_req *req);
@@ -134,6 +134,10 @@ void box_zygote_event(struct launcher *l, uint32_t template_id, const struct zyg
 void box_orphaned(struct launcher *l, uint32_t template_id); /* the zygote died */
 void box_describe(struct launcher *l, const struct box_entry *box, uint32_t seq); /* a BOX event */
 void box_forget(struct launcher *l, struct box_entry *box); /* a dead one: the slot is free */
+
+/* deadline.c */
+void box_arm(struct launcher *l, struct box_entry *box, uint64_t ms);
+void box_owed(struct launcher *l, struct box_entry *box); /* by its zygote: a birth, a burial */
 void box_expire(struct launcher *l, uint64_t now);
 
 /* keep.c: descriptors of boxes that outlive the client. */
