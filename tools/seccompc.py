@@ -5,7 +5,8 @@
 Grammar: docs/seccomp.md. Reading a policy is seccomp_policy.py's work; this file turns one into
 instructions and writes them out. A mistake in a policy ends the build, nothing is guessed.
 
-    seccompc.py --programs default strict debug    C source with seccomp_programs[]
+    seccompc.py --programs default strict debug --own daemon
+                                                   C source with seccomp_programs[] and seccomp_daemon
     seccompc.py --expect default                   "nr name action" for every call number
     seccompc.py --expect-header default strict     the same as C tables, for the tests
 """
@@ -196,14 +197,15 @@ def digest(code: list[Insn]) -> str:
     return hashlib.sha256(raw).hexdigest()[:16]
 
 
-def programs_source(policies: list[Policy]) -> str:
+def programs_source(policies: list[Policy], own: list[Policy]) -> str:
+    """Those of boxes in a table, which launcher frames index; our own ones by name, out of their reach."""
     out = [
         "/* Made by tools/seccompc.py from profiles/; do not edit. */",
         '#include "box/seccomp.h"',
         "",
     ]
     table = []
-    for policy in policies:
+    for policy in policies + own:
         names = []
         for which in ("whole", "early", "late"):
             code = compile_policy(policy, which)
@@ -213,8 +215,12 @@ def programs_source(policies: list[Policy]) -> str:
             out += ["};", ""]
             names.append(f"{{{name}, {len(code)}}}")
         whole = digest(compile_policy(policy))
-        table.append(f'    {{"{policy.name}", "{whole}", {", ".join(names)}}},')
-    out += ["const struct seccomp_program seccomp_programs[] = {", *table, "};"]
+        table.append(f'{{"{policy.name}", "{whole}", {", ".join(names)}}}')
+    n = len(policies)
+    rows = [f"    {row}," for row in table[:n]]
+    out += ["const struct seccomp_program seccomp_programs[] = {", *rows, "};"]
+    for policy, row in zip(own, table[n:]):
+        out.append(f"const struct seccomp_program seccomp_{policy.name} = {row};")
     out.append(f"const size_t seccomp_programs_n = {len(policies)};")
     return "\n".join(out) + "\n"
 
@@ -260,6 +266,9 @@ def main() -> int:
     parser.add_argument("--cc", default="cc", help="C compiler of the target, with its options")
     parser.add_argument("--profiles", type=Path, default=Path(__file__).parent.parent / "profiles")
     parser.add_argument("-o", "--output", type=Path, help="file to write; default: standard output")
+    parser.add_argument(
+        "--own", action="append", default=[], metavar="PROFILE", help="not for boxes"
+    )
     parser.add_argument("names", nargs="+", metavar="PROFILE")
     args = parser.parse_args()
 
@@ -267,7 +276,7 @@ def main() -> int:
         target = target_read(shlex.split(args.cc))
         policies = [Policy(args.profiles, name, target) for name in args.names]
         if args.programs:
-            text = programs_source(policies)
+            text = programs_source(policies, [Policy(args.profiles, n, target) for n in args.own])
         elif args.expect_header:
             text = expect_header(policies)
         else:

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct husk_engine;
 struct husk_session;
@@ -120,6 +121,11 @@ struct husk_spec {
     int cancel_fd;       /* > 0: when it becomes readable, the run is cancelled */
     const bool *cancel;  /* or when this becomes true and the fiber that runs it is woken */
 
+    /*
+     * Takes output off a pipe in place of read(2), and returns as that does: for a caller who may be killed and must
+     * not lose what is in the pipe no longer and on its disk not yet.
+     */
+    ssize_t (*read_output)(void *user, enum husk_stream stream, int pipe, char *buf, size_t size);
     /* Called with output as it arrives, also beyond keep_bytes. */
     void (*on_output)(void *user, enum husk_stream stream, const char *data, size_t n);
     /* Called with each display as it came from the box, after it was checked. */

@@ -27,9 +27,11 @@ struct seccomp_program {
     struct seccomp_code late;
 };
 
-/* All compiled programs; the index of one is its number in launcher frames. */
+/* Those of boxes; the index of one is its number in launcher frames. */
 extern const struct seccomp_program seccomp_programs[];
 extern const size_t seccomp_programs_n;
+
+extern const struct seccomp_program seccomp_daemon; /* huskd's own */
 
 const struct seccomp_program *seccomp_find(const char *name); /* NULL: no such profile */
 

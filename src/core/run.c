@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "core/run_frames.h"
 
@@ -44,16 +45,20 @@ void run_release(struct run *run)
 static bool take_output(struct run *run, int fd, enum husk_stream stream, struct buf *kept,
                         uint64_t *total)
 {
+    const struct husk_spec *spec = run->spec;
     char chunk[READ_CHUNK];
 
-    ssize_t n = read(fd, chunk, sizeof(chunk));
+    ssize_t n = spec->read_output != NULL
+                    ? spec->read_output(spec->user, stream, fd, chunk, sizeof(chunk))
+                    : read(fd, chunk, sizeof(chunk));
     if (n <= 0) {
         return n < 0 && (errno == EAGAIN || errno == EINTR);
     }
+    FAULT_POINT("output.taken");
     *total += (uint64_t)n;
     (void)buf_add(kept, chunk, MIN((size_t)n, kept->max - kept->len));
-    if (run->spec->on_output != NULL) {
-        run->spec->on_output(run->spec->user, stream, chunk, (size_t)n);
+    if (spec->on_output != NULL) {
+        spec->on_output(spec->user, stream, chunk, (size_t)n);
     }
     run->flooded = run->flooded || *total > run->limits.output_bytes;
     return true;

@@ -23,6 +23,6 @@ int confine_self(const char *data, struct err *e)
     if (landlock_confine(landlock_abi(), writable, 2, e) < 0) {
         return -1;
     }
-    int r = seccomp_load(&seccomp_find("default")->whole);
+    int r = seccomp_load(&seccomp_daemon.whole);
     return r < 0 ? err_sys(e, -r, "load the filter of system calls") : 0;
 }

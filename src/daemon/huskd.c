@@ -92,7 +92,9 @@ static void save(void *user)
     if (d.agents != NULL) {
         agents_end(d.agents, WORKERS_END_MS);
     }
+    FAULT_POINT("stop.drained");
     service_save(d.service);
+    FAULT_POINT("stop.saved");
     uv_stop(&d.loop);
 }
 
@@ -111,6 +113,7 @@ static void drain(int exit_code)
     }
     d.draining = true;
     d.exit_code = exit_code;
+    FAULT_POINT("stop.begun");
     if (d.agents != NULL) {
         agents_stop(d.agents);
     }
@@ -332,6 +335,7 @@ int main(int argc, char **argv)
         _exit(EXIT_NO_START);
     }
     service_leave(d.service);
+    FAULT_POINT("stop.left");
     /* What is left belongs to connections that are being dropped; the system takes it back faster. */
     _exit(d.exit_code);
 }

@@ -15,6 +15,11 @@
 #include "base/str.h"
 #include "service/impl.h"
 
+static ssize_t read_output(void *user, enum husk_stream stream, int pipe, char *buf, size_t size)
+{
+    return spool_take(user, stream, pipe, buf, size);
+}
+
 static void on_output(void *user, enum husk_stream stream, const char *data, size_t n)
 {
     struct execution *x = user;
@@ -99,6 +104,7 @@ static struct husk_spec spec_of(struct execution *x, const char **env)
         .limits = x->session->limits,
         .keep_bytes = x->svc->config->output_keep_bytes,
         .cancel = &x->cancel,
+        .read_output = read_output,
         .on_output = on_output,
         .on_display = on_display,
         .user = x,

@@ -188,6 +188,7 @@ void workspace_remove(struct service *svc, const char *session_id);
 void workspace_sweep(struct service *svc); /* copies that nobody will read */
 
 /* spool.c */
+ssize_t spool_take(struct execution *x, enum husk_stream stream, int pipe, char *buf, size_t size);
 void spool_output(struct execution *x); /* what out and err have got since */
 void spool_retry(struct service *svc);  /* once a second: what a full disk did not take */
 void spool_add_display(struct execution *x, const char *frame, size_t n);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/fault.h"
@@ -31,7 +32,7 @@ static int open_file(struct execution *x, size_t which)
     char path[4400];
 
     if (x->spool[which] == 0 && path_of(x->svc, x->id, which, path, sizeof(path)) == 0) {
-        int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (which == RICH ? O_APPEND : 0), 0600);
+        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | (which == RICH ? O_APPEND : 0), 0600);
 
         x->spool[which] = fd > 0 ? fd : 0;
         x->spooled = true;
@@ -58,13 +59,45 @@ static bool catch_up(struct execution *x, size_t which, const struct buf *text)
         ssize_t n = pwrite(fd, text->data + at, text->len - at, (off_t)at);
 
         if (n > 0) {
-            FAULT_POINT("spool.written");
             x->spool_at[which] += (size_t)n;
         } else if (n == 0 || errno != EINTR) {
             break;
         }
     }
     return x->spool_at[which] == text->len;
+}
+
+static bool is_empty(int pipe)
+{
+    int n = 0;
+
+    return ioctl(pipe, FIONREAD, &n) == 0 && n == 0;
+}
+
+/*
+ * From the pipe into the file without a stop in our memory: what is in neither would be lost with us. Where that cannot be done
+ * (nothing keeps this output, more of it than is kept, the disk does not take it) it is read, and comes later if it can.
+ */
+ssize_t spool_take(struct execution *x, enum husk_stream stream, int pipe, char *buf, size_t size)
+{
+    size_t which = stream == HUSK_STDOUT ? OUT : ERR;
+    const struct buf *text = stream == HUSK_STDOUT ? &x->out : &x->err;
+    size_t room = text->max - text->len;
+    off_t at = (off_t)text->len;
+
+    bool keeps = x->stored && room > 0 && x->spool_at[which] == text->len && !is_empty(pipe);
+    int fd = keeps ? open_file(x, which) : -1;
+    ssize_t n = fd < 0 ? -1 : splice(pipe, NULL, fd, &at, MIN(size, room), SPLICE_F_NONBLOCK);
+    if (n < 0) {
+        return read(pipe, buf, size);
+    }
+    FAULT_POINT("spool.written");
+    x->spool_at[which] += (size_t)n;
+    ssize_t got = pread(fd, buf, (size_t)n, (off_t)text->len);
+    if (got != n) {
+        note_failure(x);
+    }
+    return got;
 }
 
 void spool_output(struct execution *x)

@@ -46,6 +46,8 @@ struct supervisor {
     uint64_t start_at; /* when the next daemon is due; 0: one runs */
     unsigned pause_ms;
     bool stopping;
+    bool
+        saving; /* stopping, by a daemon that took the place of one that was killed on its way out */
     uint64_t kill_at; /* when a daemon that does not end is killed */
     bool was_ready;
     bool failed; /* the first daemon could not start */
@@ -167,6 +169,16 @@ static int start_daemon(struct supervisor *s, struct err *e)
 
 /* ---- events ---- */
 
+/*
+ * Files of sessions that changed a moment ago are in their boxes only, and those end with the launcher. If the one who would
+ * have saved them was killed, another one does; but not a third.
+ */
+static bool wants_saver(const struct supervisor *s, int status)
+{
+    return s->was_ready && !s->saving && s->launcher > 0 && s->kill_at != 0 &&
+           clock_ms() < s->kill_at && !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 static void on_daemon_end(struct supervisor *s, int status)
 {
     uint64_t lived = clock_ms() - s->daemon_started;
@@ -176,6 +188,11 @@ static void on_daemon_end(struct supervisor *s, int status)
     /* It has let them finish if it was told to end; else nobody knows what they were at. */
     workers_orphan(s->workers, s->stopping && s->kill_at != 0 ? SIGTERM : SIGKILL);
     if (s->stopping) {
+        s->saving = wants_saver(s, status);
+        if (s->saving) {
+            s->start_at = clock_ms();
+            log_error("daemon_ended", "status=%d on its way out; another one saves files", status);
+        }
         return;
     }
     if (!s->was_ready) { /* it has said why */
@@ -197,6 +214,7 @@ static void on_launcher_end(struct supervisor *s, int status)
     s->launcher = 0;
     fd_close(&s->launcher_socket);
     if (s->stopping) {
+        s->start_at = 0; /* there is nothing left to save */
         return;
     }
     if (!s->was_ready) {
@@ -208,6 +226,7 @@ static void on_launcher_end(struct supervisor *s, int status)
     if (start_launcher(s, &e) < 0) {
         log_error("launcher_not_started", "%s", e.msg);
         s->stopping = true;
+        s->start_at = 0;
     }
 }
 
@@ -237,13 +256,16 @@ static void end_now(struct supervisor *s)
 
 static void stop(struct supervisor *s)
 {
-    if (s->stopping) { /* asked twice */
-        end_now(s);
-    }
+    bool again = s->stopping;
+
     s->stopping = true;
-    s->kill_at = clock_ms() + s->o->config->drain_timeout_ms + END_EXTRA_MS;
-    if (s->daemon > 0) {
+    s->kill_at = again ? 1 : clock_ms() + s->o->config->drain_timeout_ms + END_EXTRA_MS;
+    if (again) { /* asked twice: at once */
+        end_now(s);
+    } else if (s->daemon > 0) {
         kill(s->daemon, SIGTERM);
+    } else if (s->start_at != 0) {
+        s->saving = true;
     }
 }
 
@@ -270,6 +292,9 @@ static void on_daemon_ready(struct supervisor *s)
         s->o->on_ready(s->o->user);
     }
     s->was_ready = true;
+    if (s->saving) {
+        kill(s->daemon, SIGTERM);
+    }
 }
 
 static void hear_daemon(struct supervisor *s)
@@ -292,7 +317,7 @@ static void hear_daemon(struct supervisor *s)
 static int timeout(const struct supervisor *s)
 {
     uint64_t now = clock_ms();
-    uint64_t at = s->stopping ? s->kill_at : s->start_at;
+    uint64_t at = s->start_at != 0 ? s->start_at : s->stopping ? s->kill_at : 0;
 
     return at == 0 ? -1 : at <= now ? 0 : (int)(at - now);
 }
@@ -301,7 +326,7 @@ static void loop(struct supervisor *s)
 {
     struct err e = {0};
 
-    while (!s->stopping || s->daemon > 0 || workers_any(s->workers)) {
+    while (!s->stopping || s->daemon > 0 || s->start_at != 0 || workers_any(s->workers)) {
         short wanted = workers_owe(s->workers) ? POLLIN | POLLOUT : POLLIN;
         struct pollfd p[] = {{.fd = s->signals, .events = POLLIN},
                              {.fd = s->daemon_socket, .events = wanted}};
@@ -316,12 +341,13 @@ static void loop(struct supervisor *s)
             workers_tell(s->workers, s->daemon_socket);
         }
         if (s->stopping && s->kill_at != 0 && clock_ms() >= s->kill_at) {
+            s->start_at = 0;
             end_now(s);
         }
-        if (!s->stopping && s->start_at != 0 && clock_ms() >= s->start_at && s->launcher > 0 &&
+        if (s->start_at != 0 && clock_ms() >= s->start_at && s->launcher > 0 &&
             start_daemon(s, &e) < 0) {
             log_error("daemon_not_started", "%s", e.msg);
-            s->start_at = clock_ms() + PAUSE_MAX_MS;
+            s->start_at = s->stopping ? 0 : clock_ms() + PAUSE_MAX_MS;
         }
     }
 }

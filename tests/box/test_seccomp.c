@@ -8,6 +8,7 @@
 #include "box/seccomp.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/attr.h"
+#include "base/fd.h"
 #include "seccomp_cases.h"
 #include "seccomp_expect.h"
 #include "seccomp_probe.h"
@@ -125,6 +127,35 @@ TEST(policy_refuses_what_the_security_chapter_lists)
         CASE("future call %ld", nr);
         CHECK_INT(expect_default[nr].action, ENOSYS);
     }
+}
+
+TEST(the_daemons_own_adds_one_direction_of_splice_and_no_box_can_have_it)
+{
+    for (long nr = 0; nr < (long)ARRAY_LEN(expect_daemon); nr++) {
+        CASE("%s", expect_daemon[nr].name);
+        CHECK_INT(expect_daemon[nr].action,
+                  nr == SYS_splice ? EXPECT_RULE : expect_default[nr].action);
+    }
+    CHECK(seccomp_find("daemon") == NULL);
+
+    int box[2];
+    AUTO_CLOSE int file = memfd_create("spool", MFD_CLOEXEC);
+    loff_t at = 0;
+    char text[8] = "";
+    CHECK_INT(pipe2(box, O_CLOEXEC), 0);
+    CHECK_INT(write(box[1], "output", 6), 6);
+    CHECK_INT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    CHECK_INT(seccomp_load(&seccomp_daemon.whole), 0);
+    CHECK_INT(splice(box[0], NULL, file, &at, 100, SPLICE_F_NONBLOCK), 6);
+    CHECK_INT(pread(file, text, sizeof(text), 0), 6);
+    CHECK_STR(text, "output");
+    at = 0;
+    CHECK_INT(splice(file, &at, box[1], NULL, 6, 0), -1);
+    CHECK_INT(errno, ENOSYS);
+    CHECK_INT(tee(box[0], box[1], 6, 0), -1);
+    CHECK_INT(errno, ENOSYS);
+    close(box[0]);
+    close(box[1]);
 }
 
 TEST(debug_adds_tracing_and_nothing_else)

@@ -27,7 +27,7 @@ from seccomp_policy import (
     target_read,
 )  # noqa: E402
 
-PROFILES = ["default", "strict", "debug"]
+PROFILES = ["default", "strict", "debug", "daemon"]
 ENOSYS = ERRNO | 38
 EPERM = ERRNO | 1
 

@@ -66,6 +66,7 @@ WORK = [
     "execution.record.after",
     "execution.record.before",
     "execution.spool_removed",
+    "output.taken",
     "session.box.kept",
     "session.box.opened",
     "session.created",
@@ -104,6 +105,9 @@ WORK = [
     "zygote.started",
 ]
 
+# Passed by a huskd that is told to end.
+STOP = ["stop.begun", "stop.drained", "stop.saved", "stop.left"]
+
 # Also with the fourth and fifth execution: one that is asked about later, and a command, which has a context of its own.
 AGAIN = [
     "execution.cell.before",
@@ -114,6 +118,8 @@ AGAIN = [
     "execution.end.before",
     "execution.end.recorded",
     "execution.spool_removed",
+    "output.taken",
+    "spool.written",
 ]
 POINTS = [*START, *WORK, *[f"{label}:{n}" for label in AGAIN for n in (4, 5)]]
 
@@ -169,7 +175,7 @@ def seeded(programs: Path, seed: Path) -> Iterator[FaultyServer]:
 def test_every_label_is_listed_once() -> None:
     found = labels_in_source()
     assert sorted(found) == sorted({*found}), "a label is there twice"
-    assert sorted(found) == sorted([*START, *FIRST_START, *WORK])
+    assert sorted(found) == sorted([*START, *FIRST_START, *WORK, *STOP])
     assert all(part.replace("_", "a").isalpha() for label in found for part in label.split("."))
     assert [label for label in found if label != label.lower()] == []
 
@@ -317,6 +323,31 @@ def test_kill_at(point: str, programs: Path, seed: Path) -> None:
         check_work(client, before, session)
         QuickAudit(server).check(client.ledger)
         assert server.deaths() == 2
+
+
+@pytest.mark.parametrize("point", STOP)
+def test_kill_on_the_way_out(point: str, programs: Path, seed: Path) -> None:
+    """The boxes are about to end: another huskd saves the files that are in them only."""
+    with seeded(programs, seed) as server:
+        client = Client(server)
+        server.arm(point)
+        server.kill_huskd()
+        server.wait_deaths(1, "our own kill")
+        server.wait_ready()
+        client.ledger.sessions.add("kept")
+        session = client.session()
+        client.run(session, code="open('made', 'w').write('by the cell')")
+        client.put(session, "a", b"put a moment ago")
+        running = client.start(session, code=WAITS)
+        client.wait_output(running, "begun")
+        assert server.stop() == 0
+        assert server.deaths() == 2, server.output
+        server.start()
+        assert client.ask("GET", f"/sessions/{session}/files/a").raw == b"put a moment ago"
+        assert client.ask("GET", f"/sessions/{session}/files/made").raw == b"by the cell"
+        over = client.wait_over(running)
+        assert over["status"] == "lost" and over["stdout"] == "begun\n", over
+        QuickAudit(server).check(client.ledger)
 
 
 def test_a_cell_that_nobody_watches_does_not_stay(programs: Path, seed: Path) -> None:
