@@ -108,9 +108,17 @@ int box_files_mkdir(struct box_files *f, const char *path, uint32_t mode, bool p
 int box_files_pack(struct box_files *f, const char *path, const struct box_files_sink *sink,
                    struct err *e);
 
+/*
+ * The whole workspace, to be unpacked in another box: also what its owner may not read. *ret_more: something could not be
+ * had, because it is too deep or too long.
+ */
+int box_files_copy(struct box_files *f, const struct box_files_sink *sink, bool *ret_more,
+                   struct err *e);
+
 struct box_files_unpack {
     struct box_files_source source; /* tar: ustar, pax, GNU long names; not compressed */
     uint64_t limit;                 /* entries; 0: FILES_ENTRIES_MAX */
+    bool copy;                      /* what box_files_copy() made */
     uint64_t entries;               /* set, also on failure: unpacked ones */
 };
 /*

@@ -172,3 +172,14 @@ int box_files_pack(struct box_files *f, const char *path, const struct box_files
 
     return ask(f, FILES_PACK, &req, &a, e);
 }
+
+int box_files_copy(struct box_files *f, const struct box_files_sink *sink, bool *ret_more,
+                   struct err *e)
+{
+    struct files_req req = {.flags = FILES_COPY};
+    struct answer a = {.path = "", .take = take_data, .sink = sink, .most = UINT64_MAX};
+
+    int r = ask(f, FILES_PACK, &req, &a, e);
+    *ret_more = r == 0 && f->done.more != 0;
+    return r;
+}

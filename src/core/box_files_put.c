@@ -101,7 +101,7 @@ int box_files_unpack(struct box_files *f, const char *path, struct box_files_unp
                      struct err *e)
 {
     uint64_t limit = unpack->limit != 0 ? MIN(unpack->limit, FILES_ENTRIES_MAX) : FILES_ENTRIES_MAX;
-    struct files_req req = {.length = limit};
+    struct files_req req = {.length = limit, .flags = unpack->copy ? FILES_COPY : 0};
 
     int r = store(f, FILES_UNPACK, &req, path, &unpack->source, e);
     FAULT_POINT("upload.unpacked");

@@ -50,6 +50,11 @@ ssize_t agent_read(struct agent *a);
 
 /* follow: links on the way that stay beneath. Otherwise there may be none. */
 int agent_open(int dir, const char *path, int flags, bool follow);
+/*
+ * An entry of dir that its owner may have closed to itself: need is added to its mode if it lacks that. *ret_mode: what it was; the
+ * caller puts it back.
+ */
+int agent_open_forced(int dir, const char *name, int flags, mode_t need, mode_t *ret_mode);
 /* The directory that path's last component is in, for use with *at() calls. */
 int agent_open_parent(int root, const char *path, bool make, const char **ret_name);
 /* Makes what is missing. *ret_made: the last component is new. */
@@ -72,6 +77,7 @@ struct agent_walk {
     struct agent *agent;
     bool recursive;
     bool strict;                   /* what cannot be entered is an error, not a gap */
+    bool forced;                   /* modes keep nobody out */
     uint64_t left;                 /* entries that may still be visited */
     bool more;                     /* there is something that was not visited */
     char path[FILES_PATH_MAX + 1]; /* of the entry, below where the walk began */
@@ -79,6 +85,8 @@ struct agent_walk {
     int (*visit)(struct agent_walk *w, int dir, const char *name, const struct stat *st);
 };
 int agent_walk(struct agent_walk *w, int dir); /* takes dir */
+/* Something that cannot be visited: an error (r), or a gap that the caller is told of. */
+int agent_walk_gap(struct agent_walk *w, int r);
 
 /* ---- requests ---- */
 

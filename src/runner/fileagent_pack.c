@@ -2,13 +2,22 @@
 /* Tar streams out of and into the workspace; see fileagent_impl.h and wire/tar.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/str.h"
 #include "runner/fileagent_impl.h"
 #include "wire/tar.h"
+
+#define CLOSED_MAX ((size_t)4 << 20)
+
+static bool is_copy(const struct agent *a)
+{
+    return (a->req.flags & FILES_COPY) != 0;
+}
 
 /* ---- PACK ---- */
 
@@ -60,14 +69,30 @@ static int put_content(struct agent *a, int fd, uint64_t size)
     return put_zeros(a, left + (-size % TAR_BLOCK));
 }
 
-static int pack_file(struct agent *a, struct tar_entry *entry, int dir, const char *name)
+static int open_file(const struct agent_walk *w, int dir, const char *name)
 {
-    AUTO_CLOSE int fd = agent_open(dir, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, false);
+    const int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY;
+    mode_t was;
+
+    int fd = agent_open(dir, name, flags, false);
+    if (fd == -EACCES && w->forced) {
+        fd = agent_open_forced(dir, name, flags, 0400, &was);
+        if (fd >= 0) {
+            (void)fchmod(fd, was); /* a moment later than a program might like */
+        }
+    }
+    return fd;
+}
+
+static int pack_file(struct agent_walk *w, struct tar_entry *entry, int dir, const char *name)
+{
+    struct agent *a = w->agent;
+    AUTO_CLOSE int fd = open_file(w, dir, name);
     struct stat st;
 
     if (fd < 0) {
         bool renamed = fd == -ENOENT || fd == -ELOOP || fd == -EXDEV || fd == -ENXIO;
-        return renamed ? 0 : fd;
+        return renamed ? 0 : agent_walk_gap(w, fd);
     }
     if (fstat(fd, &st) < 0) {
         return -errno;
@@ -80,7 +105,7 @@ static int pack_file(struct agent *a, struct tar_entry *entry, int dir, const ch
     return r < 0 ? r : put_content(a, fd, entry->size);
 }
 
-static int pack_link(struct agent *a, struct tar_entry entry, int dir, const char *name)
+static int pack_link(struct agent_walk *w, struct tar_entry entry, int dir, const char *name)
 {
     char target[FILES_PATH_MAX + 1];
     ssize_t n = readlinkat(dir, name, target, sizeof(target));
@@ -89,11 +114,11 @@ static int pack_link(struct agent *a, struct tar_entry entry, int dir, const cha
         return errno == ENOENT || errno == EINVAL ? 0 : -errno;
     }
     if ((size_t)n == sizeof(target)) {
-        return -ENAMETOOLONG;
+        return agent_walk_gap(w, -ENAMETOOLONG);
     }
     target[n] = '\0';
     entry.link = target;
-    return put_header(a, &entry);
+    return put_header(w->agent, &entry);
 }
 
 static int pack_entry(struct agent_walk *w, int dir, const char *name, const struct stat *st)
@@ -104,13 +129,13 @@ static int pack_entry(struct agent_walk *w, int dir, const char *name, const str
     switch (st->st_mode & S_IFMT) {
     case S_IFREG:
         entry.kind = TAR_FILE;
-        return pack_file(w->agent, &entry, dir, name);
+        return pack_file(w, &entry, dir, name);
     case S_IFDIR:
         entry.kind = TAR_DIRECTORY;
         return put_header(w->agent, &entry);
     case S_IFLNK:
         entry.kind = TAR_LINK;
-        return pack_link(w->agent, entry, dir, name);
+        return pack_link(w, entry, dir, name);
     default:
         return 0; /* sockets and pipes mean nothing elsewhere */
     }
@@ -121,7 +146,8 @@ int agent_pack(struct agent *a)
     AUTO_BUF struct buf end = BUF_INIT(TAR_HEADER_MAX);
     struct agent_walk w = {.agent = a,
                            .recursive = true,
-                           .strict = true,
+                           .strict = !is_copy(a),
+                           .forced = is_copy(a),
                            .left = FILES_ENTRIES_MAX,
                            .visit = pack_entry};
     int dir =
@@ -135,6 +161,7 @@ int agent_pack(struct agent *a)
         (void)str_copy(a->text, sizeof(a->text), w.path);
         return r;
     }
+    a->done.more = w.more ? 1 : 0;
     r = tar_put_end(&end);
     if (r == 0) {
         r = agent_write(a, end.data, end.len);
@@ -152,6 +179,8 @@ struct unpacking {
     char name[FILES_PATH_MAX + 1]; /* its own, */
     uint32_t mode;
     int64_t mtime;
+    struct buf
+        closed; /* folders of a copy that their owner may not write: "0555path", a NUL after each */
 };
 
 /* A link takes the place of whatever had its name, except directories. */
@@ -195,6 +224,24 @@ static int begin_file(struct unpacking *u, const struct tar_entry *entry)
     return str_copy(u->name, sizeof(u->name), name);
 }
 
+/* Innermost first: those that follow could not be reached any more. */
+static int close_folders(struct unpacking *u)
+{
+    while (u->closed.len > 0) {
+        size_t end = u->closed.len - 1;
+        const char *before = memrchr(u->closed.data, '\0', end);
+        const char *text = before != NULL ? before + 1 : u->closed.data;
+        char mode[5] = {text[0], text[1], text[2], text[3], '\0'};
+
+        AUTO_CLOSE int dir = agent_open(u->top, text + 4, O_RDONLY | O_DIRECTORY, false);
+        if (dir < 0 || fchmod(dir, (mode_t)strtoul(mode, NULL, 8)) < 0) {
+            return dir < 0 ? dir : -errno;
+        }
+        u->closed.len = (size_t)(text - u->closed.data);
+    }
+    return 0;
+}
+
 static int on_entry(void *user, const struct tar_entry *entry)
 {
     struct unpacking *u = user;
@@ -216,6 +263,10 @@ static int on_entry(void *user, const struct tar_entry *entry)
         }
         close(dir);
         a->done.count++;
+        if (is_copy(a) && (entry->mode & 0700) != 0700) {
+            r = buf_printf(&u->closed, "%04o%s", (unsigned)entry->mode, entry->name);
+            return r < 0 ? r : buf_add(&u->closed, "", 1);
+        }
         return 0;
     case TAR_FILE:
         return begin_file(u, entry); /* counts when it is complete */
@@ -260,7 +311,7 @@ static int unpack_stream(struct agent *a, struct tar_reader *reader)
 int agent_unpack(struct agent *a)
 {
     static const struct tar_events events = {.entry = on_entry, .data = on_data, .end = on_end};
-    struct unpacking u = {.agent = a};
+    struct unpacking u = {.agent = a, .closed = BUF_INIT(CLOSED_MAX)};
     struct tar_reader reader;
     bool made;
 
@@ -269,7 +320,12 @@ int agent_unpack(struct agent *a)
         return u.top;
     }
     tar_reader_init(&reader, &events, &u);
+    reader.any_link = is_copy(a);
     int r = unpack_stream(a, &reader);
+    if (r == 0) {
+        r = close_folders(&u);
+    }
+    buf_release(&u.closed);
     if (u.has_file) {
         agent_file_drop(&u.file);
     }

@@ -38,6 +38,31 @@ int agent_open(int dir, const char *path, int flags, bool follow)
     }
 }
 
+int agent_open_forced(int dir, const char *name, int flags, mode_t need, mode_t *ret_mode)
+{
+    AUTO_CLOSE int entry = agent_open(dir, name, O_PATH, false);
+    char self[40];
+    struct stat st;
+
+    if (entry < 0 || fstat(entry, &st) < 0) {
+        return entry < 0 ? entry : -errno;
+    }
+    if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
+        return -ELOOP; /* it was a file or a directory a moment ago */
+    }
+    *ret_mode = st.st_mode & 07777;
+    (void)str_format(self, sizeof(self), "/proc/self/fd/%d", entry); /* this one, and no other */
+    if ((*ret_mode & need) != need && chmod(self, *ret_mode | need) < 0) {
+        return -errno;
+    }
+    int fd = open(self, flags | O_CLOEXEC);
+    int r = fd < 0 ? -errno : fd;
+    if (fd < 0) {
+        (void)chmod(self, *ret_mode);
+    }
+    return r;
+}
+
 int agent_open_parent(int root, const char *path, bool make, const char **ret_name)
 {
     char parent[FILES_PATH_MAX + 1];

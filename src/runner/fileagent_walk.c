@@ -56,7 +56,17 @@ static const char *next_name(DIR *d)
 struct level {
     DIR *dir;
     size_t path_len; /* of the directory's path and the slash behind it */
+    bool was_closed; /* to its owner, by this mode */
+    mode_t mode;
 };
+
+static void leave(struct level *l)
+{
+    if (l->was_closed) {
+        (void)fchmod(dirfd(l->dir), l->mode);
+    }
+    closedir(l->dir);
+}
 
 /*
  * What is not there any more, or no directory any more, was renamed while we looked. EXDEV: it was moved between the
@@ -67,8 +77,7 @@ static bool is_race(int r)
     return r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -EXDEV;
 }
 
-/* Something that cannot be visited: an error, or a gap that the caller is told of. */
-static int gap(struct agent_walk *w, int r)
+int agent_walk_gap(struct agent_walk *w, int r)
 {
     if (w->strict) {
         return r;
@@ -83,11 +92,11 @@ static int visit(struct agent_walk *w, const struct level *in, const char *name)
     struct stat st;
 
     if (fstatat(dirfd(in->dir), name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-        return is_race(-errno) ? 0 : gap(w, -errno);
+        return is_race(-errno) ? 0 : agent_walk_gap(w, -errno);
     }
     if (str_copy(w->path + in->path_len, sizeof(w->path) - in->path_len, name) < 0) {
         w->path[in->path_len] = '\0';
-        return gap(w, -ENAMETOOLONG);
+        return agent_walk_gap(w, -ENAMETOOLONG);
     }
     if (w->left == 0) {
         w->more = true;
@@ -104,22 +113,26 @@ static int descend(struct agent_walk *w, const struct level *in, struct level *i
     size_t len = strlen(w->path);
 
     if (depth == FILES_DEPTH_MAX) {
-        return gap(w, -E2BIG);
+        return agent_walk_gap(w, -E2BIG);
     }
     if (len + 1 >= sizeof(w->path)) {
-        return gap(w, -ENAMETOOLONG);
+        return agent_walk_gap(w, -ENAMETOOLONG);
     }
-    int fd = agent_open(dirfd(in->dir), w->path + in->path_len, O_RDONLY | O_DIRECTORY, false);
+    const char *name = w->path + in->path_len;
+    *into = (struct level){.path_len = len + 1};
+    int fd = w->forced ? agent_open_forced(dirfd(in->dir), name, O_RDONLY | O_DIRECTORY, 0500,
+                                           &into->mode)
+                       : agent_open(dirfd(in->dir), name, O_RDONLY | O_DIRECTORY, false);
     if (fd < 0) {
-        return is_race(fd) ? 0 : gap(w, fd);
+        return is_race(fd) ? 0 : agent_walk_gap(w, fd);
     }
+    into->was_closed = w->forced && (into->mode & 0500) != 0500;
     into->dir = open_stream(fd);
     if (into->dir == NULL) {
         return -ENOMEM;
     }
     w->path[len] = '/';
     w->path[len + 1] = '\0';
-    into->path_len = len + 1;
     return 1;
 }
 
@@ -129,11 +142,11 @@ static int walk_levels(struct agent_walk *w, struct level *levels, size_t *depth
         struct level *top = &levels[*depth - 1];
         const char *name = next_name(top->dir);
         if (name == NULL) {
-            int r = errno != 0 ? gap(w, -errno) : 0;
+            int r = errno != 0 ? agent_walk_gap(w, -errno) : 0;
             if (r < 0) {
                 return r;
             }
-            closedir(top->dir);
+            leave(top);
             --*depth;
             continue;
         }
@@ -164,7 +177,7 @@ int agent_walk(struct agent_walk *w, int dir)
     }
     int r = walk_levels(w, levels, &depth);
     while (depth > 0) {
-        closedir(levels[--depth].dir);
+        leave(&levels[--depth]);
     }
     return r == -ENODATA ? 0 : r;
 }

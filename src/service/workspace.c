@@ -56,7 +56,12 @@ static int save_to(struct session *s, int fd, struct err *e)
     if (files == NULL) {
         return -1;
     }
-    int r = box_files_pack(files, "", &sink, e);
+    bool more = false;
+    int r = box_files_copy(files, &sink, &more, e);
+    if (more) {
+        log_warn("workspace_saved_in_part", "session=%s: what is too deep or too long is left out",
+                 s->id);
+    }
     session_files_give(s, files, false);
     if (r < 0 && copy.failed != 0) {
         return err_disk(e, copy.failed, NOT_COPIED);
@@ -134,7 +139,7 @@ int workspace_restore(struct session *s, struct err *e)
     if (fd < 0) {
         return errno == ENOENT ? 0 : err_sys(e, errno, "read the copy of a workspace");
     }
-    struct box_files_unpack unpack = {.source = {.next = read_some, .user = &fd}};
+    struct box_files_unpack unpack = {.source = {.next = read_some, .user = &fd}, .copy = true};
     struct box_files *files = box_files_open(session_control(s->box), e);
     FAULT_POINT("workspace.restore.before");
     int r = files == NULL ? -1 : box_files_unpack(files, "", &unpack, e);

@@ -56,7 +56,12 @@ enum files_flag {
         2, /* WRITE, MOVE, MKDIR: make missing parents; a directory that exists is fine for MKDIR */
     FILES_REPLACE = 4, /* MOVE: an existing target goes */
     FILES_FOLLOW = 8,  /* STAT, READ, LIST, PACK: links may be followed if they stay beneath */
-    FILES_FLAGS = 15,  /* all of them */
+    /*
+     * PACK, UNPACK: husk's own copy of a workspace. Modes keep nothing out of it and come back, links lead where they led, and what
+     * cannot be had at all is left out.
+     */
+    FILES_COPY = 16,
+    FILES_FLAGS = 31, /* all of them */
 };
 
 /* Why a request failed. */
@@ -118,7 +123,7 @@ struct files_done {
     uint32_t status; /* enum files_status */
     int32_t sys_errno;
     uint64_t count; /* bytes of DATA (READ, PACK, WRITE), entries (LIST, UNPACK) */
-    uint32_t more;  /* LIST: there are entries that were left out; WRITE, MKDIR: it is new */
+    uint32_t more;  /* LIST, PACK: there are entries that were left out; WRITE, MKDIR: it is new */
     uint32_t text_len;
 };
 

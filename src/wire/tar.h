@@ -49,7 +49,8 @@ struct tar_events {
 struct tar_reader {
     const struct tar_events *events;
     void *user;
-    int state; /* enum in tar_read.c */
+    bool any_link; /* symbolic links may name any place; set after tar_reader_init() */
+    int state;     /* enum in tar_read.c */
     char block[TAR_BLOCK];
     size_t have;         /* bytes in block */
     uint64_t left;       /* bytes of the current entry's data */

@@ -188,7 +188,7 @@ static int emit(struct tar_reader *r, char type, uint32_t mode)
     if (entry.kind == TAR_LINK || entry.kind == TAR_HARD_LINK) {
         entry.link = r->link;
     }
-    if (entry.kind == TAR_LINK && !link_stays(r->name, r->link)) {
+    if (entry.kind == TAR_LINK && !r->any_link && !link_stays(r->name, r->link)) {
         return tar_refuse(r, "a link that leads out");
     }
     if (entry.kind == TAR_HARD_LINK &&

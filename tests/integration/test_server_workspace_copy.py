@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The copy of a workspace that outlives its box: whatever a program leaves there comes back, or costs only itself."""
+from __future__ import annotations
+
+from audit import wait_for
+from husk_server import Server
+from v1_client import Api
+
+MAKE = r"""
+import os
+for name in ['a b', 'tab\tx', 'new\nline', 'ü', b'\xff\xfe', 'back\\slash', '-x', 'n' * 255]:
+    open(name, 'w').write('odd')
+for name, target in {'out': '/usr/bin/python3', 'up': '../../etc', 'gone': 'nowhere', 'long': 'x' * 4000}.items():
+    os.symlink(target, name)
+os.link('a b', 'hard')
+os.makedirs('closed/inner')
+open('closed/inner/f', 'w').write('in two closed folders')
+open('unreadable', 'w').write('kept all the same')
+os.mkdir('read-only')
+open('read-only/f', 'w').write('as in a cache of modules')
+for name, mode in {'unreadable': 0, 'read-only': 0o555, 'closed/inner': 0o300, 'closed': 0}.items():
+    os.chmod(name, mode)
+os.mkfifo('pipe')
+"""
+
+LOOK = r"""
+import os
+def entry(path):
+    st = os.lstat(path)
+    text = os.readlink(path)[:20] if os.path.islink(path) else ''
+    return os.fsencode(path), oct(st.st_mode & 0o177777), text
+found = [entry(name) for name in sorted(os.listdir('.'), key=os.fsencode) if name != 'pipe']
+for name in ('closed', 'closed/inner', 'unreadable'):
+    found.append(entry(name))
+    os.chmod(name, 0o700)
+for name in ('a b', 'hard', 'closed/inner/f', 'unreadable', 'read-only/f'):
+    found.append((name, open(name).read()))
+for name, mode in {'unreadable': 0, 'closed/inner': 0o300, 'closed': 0}.items():
+    os.chmod(name, mode)
+for line in found:
+    print(line)
+"""
+
+# Deeper than husk walks, which must not cost the rest.
+DEEP = """
+import os
+for _ in range(3000):
+    os.mkdir('deep')
+    os.chdir('deep')
+os.chdir('/workspace')
+"""
+
+
+def test_everything_comes_back() -> None:
+    with Server.run() as server:
+        api = Api(server.port)
+        sid = api.session()
+        assert api.run(sid, MAKE)["status"] == "completed"
+        before = api.run(sid, LOOK)["stdout"]
+        assert before.count("\n") == 24, before
+        for _ in range(2):  # the second copy is one of what came back
+            assert server.stop() == 0
+            server.start()
+            assert api.run(sid, LOOK)["stdout"] == before
+        assert not [line for line in server.lines if "workspace_" in line]
+
+
+def test_what_cannot_be_copied_costs_only_itself() -> None:
+    with Server.run() as server:
+        api = Api(server.port)
+        sid = api.session()
+        assert api.run(sid, MAKE + DEEP)["status"] == "completed"
+        before = api.run(sid, LOOK.replace("!= 'pipe'", "not in ('pipe', 'deep')"))["stdout"]
+        assert server.stop() == 0
+        server.start()
+        after = api.run(sid, LOOK.replace("!= 'pipe'", "not in ('pipe', 'deep')"))["stdout"]
+        assert after == before
+        assert [line for line in server.lines if "workspace_saved_in_part" in line]
+
+
+def test_a_copy_leaves_modes_as_they_are() -> None:
+    """What was opened for a moment is closed again."""
+    with Server.run() as server:
+        api = Api(server.port)
+        sid = api.session()
+        assert api.run(sid, MAKE)["status"] == "completed"
+        before = api.run(sid, LOOK)["stdout"]
+        copy = server.data / "workspaces" / f"{sid}.tar"
+        wait_for(copy.exists, "the copy is there")
+        assert api.run(sid, LOOK)["stdout"] == before
