@@ -12,19 +12,20 @@ static bool is_file(const struct cg_part *p, size_t i)
 }
 
 /* A view is whole or not at all: one tree of v2, and every counter stays. */
-static bool can_reopen_counters(const struct cgroup_host *host)
+static bool can_reopen_counters(const struct cgroup *cg)
 {
+    const struct cg_trees *trees = &cg->host->trees;
     bool can = true;
 
-    for (size_t i = 0; i < host->trees.n; i++) {
-        can = can && (!host->trees.tree[i].unified || host->trees.tree[i].resources == 0);
+    for (size_t i = cg->first; i < trees->n; i++) {
+        can = can && (!trees->tree[i].unified || trees->tree[i].resources == 0);
     }
     return can;
 }
 
 static void close_files(struct cgroup *cg, bool is_waiting)
 {
-    bool all = is_waiting && can_reopen_counters(cg->host);
+    bool all = is_waiting && can_reopen_counters(cg);
 
     for (size_t i = 0; i < CGROUP_PROCS_MAX; i++) {
         fd_close(&cg->procs[i]);
@@ -41,9 +42,13 @@ static void close_files(struct cgroup *cg, bool is_waiting)
 
 void cgroup_fold(struct cgroup *cg, bool is_waiting)
 {
+    if (cg->folded && cg->is_waiting && !is_waiting) {
+        (void)cgroup_unfold(cg); /* its counters are wanted from now on */
+    }
     if (!cg->folded) {
         close_files(cg, is_waiting);
         cg->folded = true;
+        cg->is_waiting = is_waiting;
     }
 }
 
@@ -66,11 +71,12 @@ int cgroup_unfold(struct cgroup *cg)
     if (!cg->folded) {
         return 0;
     }
-    for (size_t i = cg->first; i < cg->host->trees.n && r == 0; i++) {
-        r = cg_open_procs(cg->dirs[i], cg->host->trees.tree[i].unified, &cg->procs[i]);
-    }
+    /* Counters first: should descriptors run out, they are what matters. */
     for (size_t i = 0; i < CG_RESOURCES && r == 0; i++) {
         r = unfold_part(&cg->parts[i]);
+    }
+    for (size_t i = cg->first; i < cg->host->trees.n && r == 0; i++) {
+        r = cg_open_procs(cg->dirs[i], cg->host->trees.tree[i].unified, &cg->procs[i]);
     }
     if (r < 0) {
         close_files(cg, false);

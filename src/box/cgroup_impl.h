@@ -83,7 +83,8 @@ struct cgroup {
     int events; /* the unified twin's cgroup.events; -1: there is no twin */
     int kill;   /* its cgroup.kill; -1: this kernel lacks it */
     struct cg_part parts[CG_RESOURCES];
-    bool folded;              /* only directories and counters are open */
+    bool folded;              /* only directories and counters are open, */
+    bool is_waiting;          /* or not even those of v1 */
     struct limits set;        /* what was written last; memory_bytes 0: nothing yet */
     struct cgroup_usage base; /* raw counters when this box began */
 };

@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "core/pool_impl.h"
 
-#define POOL_WARM 16
+#define POOL_WARM 24
 
 static bool list_remove(struct guest **list, struct guest *g)
 {

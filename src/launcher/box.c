@@ -199,7 +199,7 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
     if (req->box.deadline_ms != 0) {
         box_arm(l, box, req->box.deadline_ms);
     }
-    if (req->box.warmth == LAUNCHER_COOL) {
+    if (req->box.warmth == LAUNCHER_COOL && req->box.deadline_ms == 0) {
         cgroup_fold(box->cgroup, true); /* one of many that wait */
     }
     box_describe(l, box, req->seq);

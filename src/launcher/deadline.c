@@ -19,15 +19,21 @@ void box_owed(struct launcher *l, struct box_entry *box)
     l->next_deadline = earlier(l->next_deadline, box->zygote_by);
 }
 
+/* A box that waited has closed them; one that is kept has them open. */
+static void open_counters(const struct box_entry *box)
+{
+    if (box->kept == NULL) {
+        (void)cgroup_unfold(
+            box->cgroup); /* without descriptors the limits hold, and only their news is late */
+    }
+}
+
 void box_arm(struct launcher *l, struct box_entry *box, uint64_t ms)
 {
     uint64_t now = clock_ns();
     uint64_t watch = l->watch_oom ? now + (uint64_t)OOM_WATCH_MS * NS_PER_MS : 0;
 
-    if (box->kept == NULL) { /* else the counters that are watched are open in any case */
-        (void)cgroup_unfold(
-            box->cgroup); /* without descriptors the limits hold, and only their news is missing */
-    }
+    open_counters(box);
     box->deadline = now + ms * NS_PER_MS;
     l->next_deadline = earlier(earlier(l->next_deadline, box->deadline), watch);
 }
@@ -81,6 +87,7 @@ static uint64_t expire_live(struct launcher *l, struct box_entry *box, uint64_t 
     if (!l->watch_oom) {
         return box->deadline;
     }
+    open_counters(box);
     if (cgroup_oom_kills(box->cgroup) > 0) {
         box_end(l, box, LAUNCHER_END_OOM);
         return box->zygote_by;

@@ -177,6 +177,8 @@ TEST(cgroup_folded_for_a_box_that_waits_loses_no_count)
     cgroup_fold(cg, true);
     bool is_v1 = cgroup_oom_needs_watch(host);
     CHECK_INT(cgroup_view_export(cg, &view, fds) == 0, is_v1);
+    cgroup_fold(cg, false); /* it waits no longer, but will live long */
+    CHECK(cgroup_view_export(cg, &view, fds) > 0);
 
     CHECK_INT(cgroup_unfold(cg), 1);
     cgroup_usage(cg, &after);

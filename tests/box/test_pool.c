@@ -70,7 +70,7 @@ TEST(a_smaller_pool_gives_boxes_back)
 }
 
 #define LARGE 40
-#define WARM 16 /* of a large pool */
+#define WARM 24 /* of a large pool */
 
 TEST(of_a_large_pool_only_some_boxes_are_warm)
 {
