@@ -21,6 +21,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "base/limits.h"
 #include "core/channel.h"
 #include "wire/files_msg.h"
 
@@ -109,17 +110,18 @@ int box_files_pack(struct box_files *f, const char *path, const struct box_files
                    struct err *e);
 
 /*
- * The whole workspace, to be unpacked in another box: also what its owner may not read. *ret_more: something could not be
- * had, because it is too deep or too long.
+ * The whole workspace, to be unpacked in another box: also what its owner may not read. No larger than the box's limits explain.
+ * *ret_more: something could not be had, because it is too deep, too long or has holes.
  */
-int box_files_copy(struct box_files *f, const struct box_files_sink *sink, bool *ret_more,
-                   struct err *e);
+int box_files_copy(struct box_files *f, const struct limits *of, const struct box_files_sink *sink,
+                   bool *ret_more, struct err *e);
 
 struct box_files_unpack {
     struct box_files_source source; /* tar: ustar, pax, GNU long names; not compressed */
     uint64_t limit;                 /* entries; 0: FILES_ENTRIES_MAX */
     bool copy;                      /* what box_files_copy() made */
     uint64_t entries;               /* set, also on failure: unpacked ones */
+    bool more;                      /* set, of a copy: something could not be made */
 };
 /*
  * Unpacks into the directory, made if it is missing. What is not allowed (devices, names and links that lead out)

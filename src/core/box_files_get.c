@@ -4,6 +4,7 @@
 
 #include "base/attr.h"
 #include "core/box_files_impl.h"
+#include "wire/tar.h"
 
 /* What is expected, and what has come. */
 struct answer {
@@ -173,12 +174,13 @@ int box_files_pack(struct box_files *f, const char *path, const struct box_files
     return ask(f, FILES_PACK, &req, &a, e);
 }
 
-int box_files_copy(struct box_files *f, const struct box_files_sink *sink, bool *ret_more,
-                   struct err *e)
+int box_files_copy(struct box_files *f, const struct limits *of, const struct box_files_sink *sink,
+                   bool *ret_more, struct err *e)
 {
     struct files_req req = {.flags = FILES_COPY};
-    struct answer a = {.path = "", .take = take_data, .sink = sink, .most = UINT64_MAX};
+    struct answer a = {.path = "", .take = take_data, .sink = sink};
 
+    a.most = of->disk_bytes + ((uint64_t)of->inodes + 1) * TAR_HEADER_MAX;
     int r = ask(f, FILES_PACK, &req, &a, e);
     *ret_more = r == 0 && f->done.more != 0;
     return r;

@@ -106,5 +106,6 @@ int box_files_unpack(struct box_files *f, const char *path, struct box_files_unp
     int r = store(f, FILES_UNPACK, &req, path, &unpack->source, e);
     FAULT_POINT("upload.unpacked");
     unpack->entries = f->over ? f->done.count : 0;
+    unpack->more = r == 0 && f->done.more != 0;
     return r == 0 && f->done.count > limit ? box_files_broke_rules(f, e) : r;
 }

@@ -102,6 +102,7 @@ static void on_drained(void *user)
 {
     (void)user;
     if (fiber_start(save, NULL) < 0) {
+        d.exit_code = EXIT_NO_START; /* somebody else has to save */
         uv_stop(&d.loop);
     }
 }

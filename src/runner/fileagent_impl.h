@@ -52,9 +52,10 @@ ssize_t agent_read(struct agent *a);
 int agent_open(int dir, const char *path, int flags, bool follow);
 /*
  * An entry of dir that its owner may have closed to itself: need is added to its mode if it lacks that. *ret_mode: what it was; the
- * caller puts it back.
+ * caller puts it back by agent_close_again().
  */
 int agent_open_forced(int dir, const char *name, int flags, mode_t need, mode_t *ret_mode);
+void agent_close_again(int fd, mode_t was, mode_t need);
 /* The directory that path's last component is in, for use with *at() calls. */
 int agent_open_parent(int root, const char *path, bool make, const char **ret_name);
 /* Makes what is missing. *ret_made: the last component is new. */
@@ -73,11 +74,14 @@ void agent_file_drop(struct agent_file *f);
 
 /* ---- fileagent_walk.c ---- */
 
+#define AGENT_ENTER 0500 /* what a directory's owner needs to walk it */
+
 struct agent_walk {
     struct agent *agent;
     bool recursive;
     bool strict;                   /* what cannot be entered is an error, not a gap */
     bool forced;                   /* modes keep nobody out */
+    uint64_t room;                 /* PACK: bytes that files may still have */
     uint64_t left;                 /* entries that may still be visited */
     bool more;                     /* there is something that was not visited */
     char path[FILES_PATH_MAX + 1]; /* of the entry, below where the walk began */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -13,6 +14,8 @@
 #include "wire/tar.h"
 
 #define CLOSED_MAX ((size_t)4 << 20)
+#define PAGE ((uint64_t)4096)
+#define TIME_MAX ((int64_t)1 << 40) /* beyond any that archives can say */
 
 static bool is_copy(const struct agent *a)
 {
@@ -78,7 +81,7 @@ static int open_file(const struct agent_walk *w, int dir, const char *name)
     if (fd == -EACCES && w->forced) {
         fd = agent_open_forced(dir, name, flags, 0400, &was);
         if (fd >= 0) {
-            (void)fchmod(fd, was); /* a moment later than a program might like */
+            agent_close_again(fd, was, 0400);
         }
     }
     return fd;
@@ -101,6 +104,11 @@ static int pack_file(struct agent_walk *w, struct tar_entry *entry, int dir, con
         return 0;
     }
     entry->size = (uint64_t)st.st_size;
+    uint64_t takes = (entry->size + PAGE - 1) / PAGE * PAGE; /* where it is unpacked */
+    if (takes > w->room) {
+        return agent_walk_gap(w, -EFBIG);
+    }
+    w->room -= takes;
     int r = put_header(a, entry);
     return r < 0 ? r : put_content(a, fd, entry->size);
 }
@@ -123,8 +131,10 @@ static int pack_link(struct agent_walk *w, struct tar_entry entry, int dir, cons
 
 static int pack_entry(struct agent_walk *w, int dir, const char *name, const struct stat *st)
 {
-    struct tar_entry entry = {
-        .name = w->path, .link = "", .mode = st->st_mode & 0777, .mtime = st->st_mtim.tv_sec};
+    struct tar_entry entry = {.name = w->path,
+                              .link = "",
+                              .mode = st->st_mode & 0777,
+                              .mtime = MAX(-TIME_MAX, MIN(TIME_MAX, st->st_mtim.tv_sec))};
 
     switch (st->st_mode & S_IFMT) {
     case S_IFREG:
@@ -141,7 +151,38 @@ static int pack_entry(struct agent_walk *w, int dir, const char *name, const str
     }
 }
 
-int agent_pack(struct agent *a)
+/*
+ * A copy is bounded by the box's disk, which it has to fit into again. Holes count, and so does every name of a file with
+ * several: a box cannot fill ours by what costs it nothing.
+ */
+static uint64_t room_for(const struct agent *a)
+{
+    struct statfs fs;
+
+    if (!is_copy(a) || fstatfs(a->root, &fs) < 0) {
+        return UINT64_MAX;
+    }
+    return (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;
+}
+
+/* *ret_mode: of a workspace whose owner has closed it to itself. */
+static int open_top(const struct agent *a, mode_t *ret_mode)
+{
+    char self[40];
+    struct stat st;
+
+    *ret_mode = AGENT_ENTER;
+    if (is_copy(a) && fstat(a->root, &st) == 0 && (st.st_mode & AGENT_ENTER) != AGENT_ENTER) {
+        *ret_mode = st.st_mode & 07777;
+        (void)str_format(self, sizeof(self), "/proc/self/fd/%d", a->root);
+        if (chmod(self, *ret_mode | AGENT_ENTER) < 0) {
+            return -errno;
+        }
+    }
+    return agent_open(a->root, a->path, O_RDONLY | O_DIRECTORY, (a->req.flags & FILES_FOLLOW) != 0);
+}
+
+static int pack_all(struct agent *a, int dir)
 {
     AUTO_BUF struct buf end = BUF_INIT(TAR_HEADER_MAX);
     struct agent_walk w = {.agent = a,
@@ -149,13 +190,9 @@ int agent_pack(struct agent *a)
                            .strict = !is_copy(a),
                            .forced = is_copy(a),
                            .left = FILES_ENTRIES_MAX,
+                           .room = room_for(a),
                            .visit = pack_entry};
-    int dir =
-        agent_open(a->root, a->path, O_RDONLY | O_DIRECTORY, (a->req.flags & FILES_FOLLOW) != 0);
 
-    if (dir < 0) {
-        return dir;
-    }
     int r = agent_walk(&w, dir);
     if (r < 0) {
         (void)str_copy(a->text, sizeof(a->text), w.path);
@@ -169,6 +206,24 @@ int agent_pack(struct agent *a)
     return r < 0 ? r : agent_flush(a);
 }
 
+int agent_pack(struct agent *a)
+{
+    mode_t mode;
+    int dir = open_top(a, &mode);
+
+    if (dir < 0) {
+        return dir;
+    }
+    AUTO_CLOSE int top = fcntl(dir, F_DUPFD_CLOEXEC, 0); /* the walk takes the other */
+    int r = top < 0 ? -errno : pack_all(a, dir);
+    if (top < 0) {
+        close(dir);
+    } else {
+        agent_close_again(top, mode, AGENT_ENTER);
+    }
+    return r;
+}
+
 /* ---- UNPACK ---- */
 
 struct unpacking {
@@ -176,6 +231,7 @@ struct unpacking {
     int top;
     struct agent_file file; /* that is being written */
     bool has_file;
+    bool skips;                    /* its data: it could not be made */
     char name[FILES_PATH_MAX + 1]; /* its own, */
     uint32_t mode;
     int64_t mtime;
@@ -225,7 +281,7 @@ static int begin_file(struct unpacking *u, const struct tar_entry *entry)
 }
 
 /* Innermost first: those that follow could not be reached any more. */
-static int close_folders(struct unpacking *u)
+static void close_folders(struct unpacking *u)
 {
     while (u->closed.len > 0) {
         size_t end = u->closed.len - 1;
@@ -235,9 +291,44 @@ static int close_folders(struct unpacking *u)
 
         AUTO_CLOSE int dir = agent_open(u->top, text + 4, O_RDONLY | O_DIRECTORY, false);
         if (dir < 0 || fchmod(dir, (mode_t)strtoul(mode, NULL, 8)) < 0) {
-            return dir < 0 ? dir : -errno;
+            u->agent->done.more = 1;
         }
         u->closed.len = (size_t)(text - u->closed.data);
+    }
+}
+
+/* A copy is better than none without the one file that does not fit. */
+static int miss(struct unpacking *u, int r)
+{
+    if (r >= 0 || !is_copy(u->agent)) {
+        return r;
+    }
+    if (u->has_file) {
+        agent_file_drop(&u->file);
+        u->has_file = false;
+    }
+    u->skips = true;
+    u->agent->done.more = 1;
+    return 0;
+}
+
+static int make_folder(struct unpacking *u, const struct tar_entry *entry)
+{
+    struct agent *a = u->agent;
+    bool made;
+
+    /* Always usable by its owner: entries below it may follow. */
+    int dir = agent_make_dirs(u->top, entry->name, entry->mode | 0700, &made);
+    if (dir < 0) {
+        return dir;
+    }
+    close(dir);
+    a->done.count++;
+    if (is_copy(a) && (entry->mode & 0700) != 0700 &&
+        (buf_printf(&u->closed, "%04o%s", (unsigned)entry->mode, entry->name) < 0 ||
+         buf_add(&u->closed, "", 1) < 0)) {
+        a->done.more = 1; /* it stays open */
+        u->closed.len = 0;
     }
     return 0;
 }
@@ -246,34 +337,22 @@ static int on_entry(void *user, const struct tar_entry *entry)
 {
     struct unpacking *u = user;
     struct agent *a = u->agent;
-    bool made;
-    int dir;
     int r;
 
+    u->skips = false;
     (void)str_copy(a->text, sizeof(a->text), entry->name); /* whatever fails now is about it */
     if (a->done.count >= MIN(a->req.length, FILES_ENTRIES_MAX)) {
         return -E2BIG;
     }
     switch (entry->kind) {
     case TAR_DIRECTORY:
-        /* Always usable by its owner: entries below it may follow. */
-        dir = agent_make_dirs(u->top, entry->name, entry->mode | 0700, &made);
-        if (dir < 0) {
-            return dir;
-        }
-        close(dir);
-        a->done.count++;
-        if (is_copy(a) && (entry->mode & 0700) != 0700) {
-            r = buf_printf(&u->closed, "%04o%s", (unsigned)entry->mode, entry->name);
-            return r < 0 ? r : buf_add(&u->closed, "", 1);
-        }
-        return 0;
+        return miss(u, make_folder(u, entry));
     case TAR_FILE:
-        return begin_file(u, entry); /* counts when it is complete */
+        return miss(u, begin_file(u, entry)); /* counts when it is complete */
     default:
         r = place_link(u, entry);
         a->done.count += r == 0 ? 1 : 0;
-        return r;
+        return miss(u, r);
     }
 }
 
@@ -281,17 +360,20 @@ static int on_data(void *user, const char *data, size_t n)
 {
     struct unpacking *u = user;
 
-    return fd_write_all(u->file.fd, data, n);
+    return u->skips ? 0 : miss(u, fd_write_all(u->file.fd, data, n));
 }
 
 static int on_end(void *user)
 {
     struct unpacking *u = user;
 
+    if (u->skips) {
+        return 0;
+    }
     u->has_file = false;
     int r = agent_file_finish(&u->file, u->name, u->mode, &u->mtime);
     u->agent->done.count += r == 0 ? 1 : 0;
-    return r;
+    return miss(u, r);
 }
 
 static int unpack_stream(struct agent *a, struct tar_reader *reader)
@@ -323,7 +405,7 @@ int agent_unpack(struct agent *a)
     reader.any_link = is_copy(a);
     int r = unpack_stream(a, &reader);
     if (r == 0) {
-        r = close_folders(&u);
+        close_folders(&u);
     }
     buf_release(&u.closed);
     if (u.has_file) {

@@ -56,11 +56,17 @@ int agent_open_forced(int dir, const char *name, int flags, mode_t need, mode_t 
         return -errno;
     }
     int fd = open(self, flags | O_CLOEXEC);
-    int r = fd < 0 ? -errno : fd;
-    if (fd < 0) {
-        (void)chmod(self, *ret_mode);
+    return fd < 0 ? -errno : fd;
+}
+
+void agent_close_again(int fd, mode_t was, mode_t need)
+{
+    struct stat st;
+
+    /* Unless its owner has changed it meanwhile. */
+    if ((was & need) != need && fstat(fd, &st) == 0 && (st.st_mode & 07777) == (was | need)) {
+        (void)fchmod(fd, was);
     }
-    return r;
 }
 
 int agent_open_parent(int root, const char *path, bool make, const char **ret_name)

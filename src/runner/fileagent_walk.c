@@ -56,14 +56,14 @@ static const char *next_name(DIR *d)
 struct level {
     DIR *dir;
     size_t path_len; /* of the directory's path and the slash behind it */
-    bool was_closed; /* to its owner, by this mode */
-    mode_t mode;
+    bool forced;
+    mode_t mode; /* that it had then */
 };
 
 static void leave(struct level *l)
 {
-    if (l->was_closed) {
-        (void)fchmod(dirfd(l->dir), l->mode);
+    if (l->forced) {
+        agent_close_again(dirfd(l->dir), l->mode, AGENT_ENTER);
     }
     closedir(l->dir);
 }
@@ -79,7 +79,9 @@ static bool is_race(int r)
 
 int agent_walk_gap(struct agent_walk *w, int r)
 {
-    if (w->strict) {
+    bool passes = r == -ENOMEM || r == -ENFILE || r == -EMFILE || r == -EIO; /* and not its fault */
+
+    if (w->strict || (w->forced && passes)) {
         return r;
     }
     w->more = true;
@@ -119,14 +121,13 @@ static int descend(struct agent_walk *w, const struct level *in, struct level *i
         return agent_walk_gap(w, -ENAMETOOLONG);
     }
     const char *name = w->path + in->path_len;
-    *into = (struct level){.path_len = len + 1};
-    int fd = w->forced ? agent_open_forced(dirfd(in->dir), name, O_RDONLY | O_DIRECTORY, 0500,
-                                           &into->mode)
+    *into = (struct level){.path_len = len + 1, .forced = w->forced};
+    int fd = w->forced ? agent_open_forced(dirfd(in->dir), name, O_RDONLY | O_DIRECTORY,
+                                           AGENT_ENTER, &into->mode)
                        : agent_open(dirfd(in->dir), name, O_RDONLY | O_DIRECTORY, false);
     if (fd < 0) {
         return is_race(fd) ? 0 : agent_walk_gap(w, fd);
     }
-    into->was_closed = w->forced && (into->mode & 0500) != 0500;
     into->dir = open_stream(fd);
     if (into->dir == NULL) {
         return -ENOMEM;

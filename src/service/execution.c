@@ -319,6 +319,7 @@ int execution_record_now(struct execution *x, struct err *e)
         return -1;
     }
     x->stored = true;
+    spool_output(x); /* what there is already */
     return 0;
 }
 

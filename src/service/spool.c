@@ -95,6 +95,7 @@ ssize_t spool_take(struct execution *x, enum husk_stream stream, int pipe, char 
     x->spool_at[which] += (size_t)n;
     ssize_t got = pread(fd, buf, (size_t)n, (off_t)text->len);
     if (got != n) {
+        x->spool_at[which] = SIZE_MAX; /* nothing can follow a part */
         note_failure(x);
     }
     return got;

@@ -57,10 +57,10 @@ static int save_to(struct session *s, int fd, struct err *e)
         return -1;
     }
     bool more = false;
-    int r = box_files_copy(files, &sink, &more, e);
+    int r = box_files_copy(files, &s->box->limits, &sink, &more, e);
     if (more) {
-        log_warn("workspace_saved_in_part", "session=%s: what is too deep or too long is left out",
-                 s->id);
+        log_warn("workspace_saved_in_part",
+                 "session=%s: what is too deep, too long or mostly holes is left out", s->id);
     }
     session_files_give(s, files, false);
     if (r < 0 && copy.failed != 0) {
@@ -144,6 +144,10 @@ int workspace_restore(struct session *s, struct err *e)
     FAULT_POINT("workspace.restore.before");
     int r = files == NULL ? -1 : box_files_unpack(files, "", &unpack, e);
     FAULT_POINT("workspace.restore.after");
+    if (unpack.more) {
+        log_warn("workspace_restored_in_part", "session=%s: not all of it fits into the box",
+                 s->id);
+    }
     box_files_close(files);
     fd_close(&fd);
     return r;

@@ -27,7 +27,9 @@
 
 #define QUICK_DEATH_MS 10000 /* one that dies sooner is started again more slowly each time */
 #define PAUSE_MAX_MS 5000
-#define END_EXTRA_MS 5000 /* beyond the drain time */
+#define END_EXTRA_MS                                                                               \
+    30000 /* beyond the drain time of requests and of runs: workers end, files are saved */
+#define END_TICK_MS 50 /* how often a daemon that does not end is killed again */
 #define LEFT_PATIENCE_MS                                                                           \
     2000 /* a daemon whose supervisor was killed closes its sockets within this */
 
@@ -164,6 +166,9 @@ static int start_daemon(struct supervisor *s, struct err *e)
         r = send_start(s, launcher, e);
         fd_close(&launcher);
     }
+    if (r < 0) {
+        fd_close(&s->daemon_socket); /* it ends by that */
+    }
     return r;
 }
 
@@ -191,6 +196,7 @@ static void on_daemon_end(struct supervisor *s, int status)
         s->saving = wants_saver(s, status);
         if (s->saving) {
             s->start_at = clock_ms();
+            s->kill_at += END_EXTRA_MS;
             log_error("daemon_ended", "status=%d on its way out; another one saves files", status);
         }
         return;
@@ -259,13 +265,14 @@ static void stop(struct supervisor *s)
     bool again = s->stopping;
 
     s->stopping = true;
-    s->kill_at = again ? 1 : clock_ms() + s->o->config->drain_timeout_ms + END_EXTRA_MS;
+    s->kill_at = again ? 1 : clock_ms() + 2 * s->o->config->drain_timeout_ms + END_EXTRA_MS;
     if (again) { /* asked twice: at once */
         end_now(s);
     } else if (s->daemon > 0) {
         kill(s->daemon, SIGTERM);
     } else if (s->start_at != 0) {
         s->saving = true;
+        s->start_at = clock_ms();
     }
 }
 
@@ -319,7 +326,7 @@ static int timeout(const struct supervisor *s)
     uint64_t now = clock_ms();
     uint64_t at = s->start_at != 0 ? s->start_at : s->stopping ? s->kill_at : 0;
 
-    return at == 0 ? -1 : at <= now ? 0 : (int)(at - now);
+    return at == 0 ? -1 : at > now ? (int)(at - now) : s->stopping ? END_TICK_MS : 0;
 }
 
 static void loop(struct supervisor *s)

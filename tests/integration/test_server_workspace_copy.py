@@ -78,6 +78,47 @@ def test_what_cannot_be_copied_costs_only_itself() -> None:
         assert [line for line in server.lines if "workspace_saved_in_part" in line]
 
 
+# Each of these once kept a copy from being made, or from being unpacked.
+HOLES = """
+import os
+for n in range(12):
+    with open(f'holes-{n}', 'wb') as f:
+        f.truncate(8 << 20)
+open('small', 'w').write('fits')
+os.utime('small', ns=(0, -(2**62)))
+"""
+SHUT = "import os; open('f', 'w').write('x'); os.chmod('/workspace', 0)"
+
+
+def test_a_box_cannot_fill_the_servers_disk_by_holes() -> None:
+    with Server.run() as server:
+        api = Api(server.port)
+        sid = api.session(resources={"memory": "128Mi", "disk": "32Mi"})
+        assert api.run(sid, HOLES)["status"] == "completed"
+        assert server.stop() == 0
+        copy = server.data / "workspaces" / f"{sid}.tar"
+        assert copy.stat().st_size < 40 << 20
+        server.start()
+        look = "import os; print(open('small').read(), 0 < len(os.listdir('.')) < 13)"
+        assert api.run(sid, look)["stdout"] == "fits True\n"
+        assert [line for line in server.lines if "workspace_saved_in_part" in line]
+        assert not [line for line in server.lines if "workspace_restored_in_part" in line]
+
+
+def test_a_workspace_that_is_closed_to_its_owner() -> None:
+    with Server.run() as server:
+        api = Api(server.port)
+        sid = api.session()
+        assert api.run(sid, SHUT)["status"] == "completed"
+        copy = server.data / "workspaces" / f"{sid}.tar"
+        wait_for(copy.exists, "the copy is there")
+        mode = "import os; print(oct(os.stat('/workspace').st_mode & 0o777))"
+        assert api.run(sid, mode)["stdout"] == "0o0\n"
+        assert server.stop() == 0
+        server.start()
+        assert api.run(sid, "print(open('f').read())")["stdout"] == "x\n"
+
+
 def test_a_copy_leaves_modes_as_they_are() -> None:
     """What was opened for a moment is closed again."""
     with Server.run() as server:
