@@ -128,7 +128,7 @@ static int end(const struct config *c)
         return EXIT_HUSK;
     }
     struct pollfd p = {.fd = pidfd, .events = POLLIN};
-    int patience = (int)MIN(c->drain_timeout_ms + 20000, (uint64_t)INT_MAX);
+    int patience = (int)MIN(supervisor_end_ms(c), (uint64_t)INT_MAX);
     if (poll(&p, 1, patience) != 1) {
         term_say(PROGRAM, "process %d does not end", (int)pid);
         return EXIT_HUSK;

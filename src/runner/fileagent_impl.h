@@ -91,6 +91,8 @@ struct agent_walk {
 int agent_walk(struct agent_walk *w, int dir); /* takes dir */
 /* Something that cannot be visited: an error (r), or a gap that the caller is told of. */
 int agent_walk_gap(struct agent_walk *w, int r);
+/* Not the entry's fault, and over when it is tried again: nothing may be left out of a copy for it. */
+bool agent_is_shortage(int r);
 
 /* ---- requests ---- */
 

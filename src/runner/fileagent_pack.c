@@ -297,10 +297,13 @@ static void close_folders(struct unpacking *u)
     }
 }
 
-/* A copy is better than none without the one file that does not fit. */
+/*
+ * A copy is better than none without the one file that does not fit. A shortage is no reason: what is left out now would be
+ * missing in the next copy, too.
+ */
 static int miss(struct unpacking *u, int r)
 {
-    if (r >= 0 || !is_copy(u->agent)) {
+    if (r >= 0 || !is_copy(u->agent) || agent_is_shortage(r)) {
         return r;
     }
     if (u->has_file) {

@@ -77,11 +77,14 @@ static bool is_race(int r)
     return r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -EXDEV;
 }
 
+bool agent_is_shortage(int r)
+{
+    return r == -ENOMEM || r == -ENFILE || r == -EMFILE || r == -EIO;
+}
+
 int agent_walk_gap(struct agent_walk *w, int r)
 {
-    bool passes = r == -ENOMEM || r == -ENFILE || r == -EMFILE || r == -EIO; /* and not its fault */
-
-    if (w->strict || (w->forced && passes)) {
+    if (w->strict || (w->forced && agent_is_shortage(r))) {
         return r;
     }
     w->more = true;

@@ -27,8 +27,8 @@
 
 #define QUICK_DEATH_MS 10000 /* one that dies sooner is started again more slowly each time */
 #define PAUSE_MAX_MS 5000
-#define END_EXTRA_MS                                                                               \
-    30000 /* beyond the drain time of requests and of runs: workers end, files are saved */
+/* Beyond the drain time of requests and that of runs: workers end, files are saved. */
+#define END_EXTRA_MS 30000
 #define END_TICK_MS 50 /* how often a daemon that does not end is killed again */
 #define LEFT_PATIENCE_MS                                                                           \
     2000 /* a daemon whose supervisor was killed closes its sockets within this */
@@ -260,12 +260,24 @@ static void end_now(struct supervisor *s)
     workers_end(s->workers, SIGKILL);
 }
 
+/* Of one daemon: it drains requests, then runs. */
+static uint64_t end_ms(const struct config *c)
+{
+    return 2 * c->drain_timeout_ms + END_EXTRA_MS;
+}
+
+uint64_t supervisor_end_ms(const struct config *c)
+{
+    return end_ms(c) +
+           2 * (uint64_t)END_EXTRA_MS; /* the other one's, and what the launcher takes apart */
+}
+
 static void stop(struct supervisor *s)
 {
     bool again = s->stopping;
 
     s->stopping = true;
-    s->kill_at = again ? 1 : clock_ms() + 2 * s->o->config->drain_timeout_ms + END_EXTRA_MS;
+    s->kill_at = again ? 1 : clock_ms() + end_ms(s->o->config);
     if (again) { /* asked twice: at once */
         end_now(s);
     } else if (s->daemon > 0) {

@@ -23,6 +23,8 @@ struct supervisor_options {
 
 /* Runs until SIGTERM or SIGINT, then ends all of them. 0, or -1 and why it could not start. */
 int supervisor_run(const struct supervisor_options *options, struct err *e);
+/* How long its end may take, with a daemon that is killed on its way and another one that saves files. */
+uint64_t supervisor_end_ms(const struct config *c);
 
 /* listen.c */
 #define LISTENERS_MAX 15
