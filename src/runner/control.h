@@ -15,6 +15,9 @@ int control_send(int fd, const struct buf *frame);
  */
 int control_recv(int fd, struct frame_head *head, struct buf *body, struct fd_set_msg *fds);
 
+/* The same for cells, which often follow each other at once: then it stays awake for a moment instead of falling asleep. */
+int control_recv_cell(int fd, struct frame_head *head, struct buf *body, struct fd_set_msg *fds);
+
 /* READY with our pid. */
 int control_send_ready(int fd);
 

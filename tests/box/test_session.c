@@ -172,6 +172,20 @@ TEST(what_a_background_thread_writes_between_cells_is_nobodys)
     CHECK_STR(next->out, "mine\n");
 }
 
+/* After a quick row of cells the next one is awaited awake, but only for a moment: counted in processor time. */
+TEST(a_session_that_waits_sleeps)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+    struct timespec pause = {.tv_nsec = 500000000};
+
+    for (int i = 0; i < 50; i++) {
+        CHECK_CELL(s, 0, "import time\nbegan = time.process_time()", NULL);
+    }
+    nanosleep(&pause, NULL);
+    CHECK_CELL(s, 0, "time.process_time() - began < 0.1", "True");
+}
+
 TEST(a_background_process_keeps_no_cell_waiting)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
