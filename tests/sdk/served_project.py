@@ -37,7 +37,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 class Project:
-    """A folder that `init` made, and the program that made it."""
+    """A folder for agents, gone after the block, and the program that makes and serves them."""
 
     def __init__(self, program: str) -> None:
         self.program = program
@@ -48,12 +48,16 @@ class Project:
     @classmethod
     @contextmanager
     def made(cls, program: str) -> Iterator[Project]:
-        project = cls(program)
-        try:
+        """One that `init` filled."""
+        with cls(program) as project:
             project.run("init", "demo", cwd=project.parent)
             yield project
-        finally:
-            shutil.rmtree(project.parent, ignore_errors=True)
+
+    def __enter__(self) -> Project:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        shutil.rmtree(self.parent, ignore_errors=True)
 
     def run(self, *args: str, cwd: Path | None = None, code: int = 0) -> str:
         """One command; what it said on both streams."""

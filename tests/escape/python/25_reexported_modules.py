@@ -19,12 +19,12 @@ for path in os.environ["HINT_FILES"].split(":"):
     ways = [
         lambda: pathlib.os.read(pathlib.os.open(path, 0), 100),
         lambda: shutil.os.popen("cat %s 2>/dev/null" % path).read(),
-        lambda: shutil.copy(path, "/tmp/copy"),
+        lambda: shutil.copy(path, "copy"),
         lambda: linecache.getline(path, 1),
         lambda: list(fileinput.input(path)),
         lambda: tokenize.open(path).read(),
         lambda: list(csv.reader(open(path))),
-        lambda: tarfile.open("/tmp/t.tar", "w").add(path) or path,
+        lambda: tarfile.open("t.tar", "w").add(path) or path,
         lambda: sqlite3.connect("file:%s?mode=ro" % path, uri=True) and "",
         lambda: bytes(mmap.mmap(os.open(path, 0), 0, access=mmap.ACCESS_READ)),
     ]
