@@ -21,7 +21,7 @@ import _husk
 import artifacts
 import reseed
 from evaluate import evaluate, value_fields, variables
-from policy import PolicyViolation
+from policy import PolicyViolation, may_break_a_rule
 from wire import ARG, ARTIFACTS, BRANCH, CELL, CODE, ENV, ERROR_MESSAGE, ERROR_TYPE, EXIT, GET, KIND
 from wire import MESSAGE_MAX, NAME, POLICY, PRINT, PYRUNNER, SCRIPT, TRACEBACK, VALUE_MAX, VARIABLE
 from wire import Fields, text, u32
@@ -243,6 +243,7 @@ def prepare(template_warm_up: str) -> None:
         threading._active,  # type: ignore[attr-defined]
         atexit._ncallbacks,
         _in_box if has_work else None,
+        may_break_a_rule,
     )
 
 

@@ -50,7 +50,9 @@ enum rest { REST_ALL = 0, REST_VALUE = 1, REST_ERROR = 2, REST_SESSION = 3, REST
 struct plain {
     const char *code; /* NUL-terminated; owned */
     const char *name;
-    int kind; /* enum frame_kind */
+    int kind;     /* enum frame_kind */
+    bool checked; /* against the rules of /run */
+    bool print;   /* the value of a last expression */
 };
 
 /* False: there is something in the request that only Python knows how to apply. Release it in any case. */
@@ -66,6 +68,7 @@ PyObject *husk_cell(PyObject *self, PyObject *args);
 
 /* module_once.c */
 PyObject *module_space(void); /* globals of the code that runs; borrowed */
+bool module_may_break_a_rule(const char *code); /* policy.py has to look at it */
 PyObject *husk_prepare(PyObject *self, PyObject *args);
 PyObject *husk_rehearse(PyObject *self, PyObject *args);
 PyObject *husk_zygote(PyObject *self, PyObject *args);

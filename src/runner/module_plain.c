@@ -3,8 +3,8 @@
  * _husk: code that can be run with as little Python of ours as possible; see module.h.
  *
  * Every Python function that runs touches pages: in a new box they have to be copied first, in a session that slept they are in
- * no cache any more. So what is asked for without anything special (no arguments, no variables, no rich output) is read,
- * compiled and run here.
+ * no cache any more. So what is asked for without anything special (no arguments, no variables, no rich output, nothing that a
+ * rule could object to) is read, compiled and run here.
  */
 #define PY_SSIZE_T_CLEAN
 #include "runner/module.h"
@@ -50,6 +50,13 @@ bool plain_read(const struct buf *body, struct plain *ret)
         case KEY_KIND:
             ret->kind = f.len == 1 ? f.data[0] : FRAME_HANDLER;
             break;
+        case KEY_POLICY:
+            ret->checked = true;
+            plain = plain && f.len == 1 && f.data[0] == FRAME_POLICY_PYRUNNER;
+            break;
+        case KEY_PRINT:
+            ret->print = true;
+            break;
         default:
             plain = false;
             break;
@@ -81,24 +88,46 @@ static PyObject *take_exception(void)
     return value;
 }
 
+/* As print() of the user's own would. False with an exception set. */
+static bool print_value(PyObject *value)
+{
+    PyObject *print = PyDict_GetItemString(PyEval_GetBuiltins(), "print"); /* both borrowed */
+
+    if (print == NULL) {
+        PyErr_SetString(PyExc_NameError, "name 'print' is not defined");
+        return false;
+    }
+    PyObject *done = PyObject_CallFunctionObjArgs(print, value, NULL);
+    Py_XDECREF(done);
+    return done != NULL;
+}
+
 enum rest plain_run(const struct plain *p, PyObject *space, PyObject **ret)
 {
-    /* Only a cell that is one expression: several statements with a last value need the syntax tree. */
-    bool is_cell = p->kind == FRAME_CELL;
-    PyObject *code = Py_CompileString(p->code, p->name, is_cell ? Py_eval_input : Py_file_input);
+    /* Only what is one expression: several statements with a last value need the syntax tree. */
+    bool has_value = p->kind == FRAME_CELL || p->print;
 
     *ret = NULL;
-    if (code == NULL && is_cell && PyErr_ExceptionMatches(PyExc_SyntaxError)) {
-        PyErr_Clear(); /* more than an expression, most likely: Python looks again */
+    if (p->checked && module_may_break_a_rule(p->code)) {
+        return REST_ALL;
+    }
+    PyObject *code = Py_CompileString(p->code, p->name, has_value ? Py_eval_input : Py_file_input);
+    if (code == NULL &&
+        (p->checked || (has_value && PyErr_ExceptionMatches(PyExc_SyntaxError)))) {
+        PyErr_Clear(); /* more than an expression, or for the policy to say: Python looks again */
         return REST_ALL;
     }
     PyObject *value = code != NULL ? PyEval_EvalCode(code, space, space) : NULL;
     Py_XDECREF(code);
+    if (value != NULL && value != Py_None && p->print && !print_value(value)) {
+        Py_DECREF(value);
+        value = NULL;
+    }
     if (value == NULL) {
         *ret = take_exception();
         return REST_ERROR;
     }
-    if (is_cell && value != Py_None) {
+    if (p->kind == FRAME_CELL && value != Py_None) {
         *ret = value;
         return REST_VALUE;
     }

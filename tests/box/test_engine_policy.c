@@ -330,6 +330,7 @@ TEST(tricks_with_the_text_lead_nowhere)
     static const char *const codes[] = {
         "ev\\\nal('1')",                       /* two names, and no such function */
         "# coding: utf-7\n+AGUAdgBhAGw-('1')", /* text is UTF-8 whatever it says */
+        "# coding=utf-7\n+AGUAdgBhAGw-(str(1))",
     };
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
 
