@@ -12,7 +12,7 @@
 
 /* ---- memory ---- */
 
-enum { MEM_USAGE, MEM_PEAK, MEM_OOM, MEM_FAILCNT, MEMSW_PEAK };
+enum { MEM_USAGE, MEM_PEAK, MEM_OOM };
 
 static int memory_prepare(const struct cg_part *p)
 {
@@ -56,8 +56,6 @@ static void memory_usage(const struct cg_part *p, struct cgroup_usage *ret)
 
 static int memory_reset(const struct cg_part *p)
 {
-    static const int zeroed[] = {MEM_PEAK, MEM_FAILCNT, MEMSW_PEAK};
-
     if (cg_read_u64(p->fd[MEM_USAGE]) > CG_RESIDUE_MAX) {
         /* Page cache, or charges that a CPU keeps in advance. What counts is what is left. */
         fd_write_file(p->dir_fd, "memory.force_empty", "0");
@@ -65,13 +63,7 @@ static int memory_reset(const struct cg_part *p)
             return -EBUSY;
         }
     }
-    for (size_t i = 0; i < ARRAY_LEN(zeroed); i++) {
-        int fd = p->fd[zeroed[i]];
-        if (fd >= 0 && cg_rewrite(fd, "0") < 0) {
-            return -EBUSY;
-        }
-    }
-    return 0;
+    return cg_rewrite(p->fd[MEM_PEAK], "0") < 0 ? -EBUSY : 0;
 }
 
 /* ---- cpu ---- */
@@ -113,9 +105,7 @@ static const struct cg_ops memory_ops = {
     .needs = "memory.limit_in_bytes",
     .files = {{.name = "memory.usage_in_bytes"},
               {.name = "memory.max_usage_in_bytes", .writable = true},
-              {.name = "memory.oom_control"},
-              {.name = "memory.failcnt", .writable = true},
-              {.name = "memory.memsw.max_usage_in_bytes", .writable = true, .optional = true}},
+              {.name = "memory.oom_control"}},
     .prepare = memory_prepare,
     .limit = memory_limit,
     .usage = memory_usage,
