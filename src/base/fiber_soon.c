@@ -49,10 +49,13 @@ static int look(struct pollfd *fds, size_t n)
     uint64_t until = clock_ns() + LOOK_NS;
     int r;
 
-    do {
+    for (;;) {
         r = poll(fds, n, 0);
-    } while (r == 0 && !fiber_yield() && clock_ns() < until);
-    return r;
+        if (r != 0 || fiber_yield() || clock_ns() >= until) {
+            return r;
+        }
+        sched_yield(); /* whom we wait for may share this processor, awake as we are */
+    }
 }
 
 int fiber_poll_soon(struct pollfd *fds, size_t n, int64_t timeout_ms)
