@@ -5,6 +5,8 @@
  * Telling the launcher wakes it, closing the box's ends wakes the box, and both compete with the answer for the
  * processors. So whoever ran a box only puts it here, and a fiber of its own does the rest when that one waits again.
  */
+#include <sched.h>
+
 #include "core/engine.h"
 
 static void release(struct husk_engine *engine, struct guest *g)
@@ -32,6 +34,7 @@ static void bury(void *user)
     engine->undertaker = fiber_self();
     while (!engine->closing) {
         (void)fiber_poll(NULL, 0, -1);
+        sched_yield(); /* whoever has just been answered may be waiting for this processor */
         release_all(engine);
     }
     engine->undertaker = NULL;
