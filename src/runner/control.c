@@ -11,7 +11,8 @@
 
 #include "base/clock.h"
 
-#define SOON_NS 200000u /* longest time awake: more than a client needs between two cells in a loop */
+#define SOON_NS                                                                                    \
+    200000u /* longest time awake: more than a client needs between two cells in a loop */
 
 int control_send(int fd, const struct buf *frame)
 {

@@ -67,7 +67,7 @@ int plain_done(void);   /* says DONE with exit code 0; 0 or -errno */
 PyObject *husk_cell(PyObject *self, PyObject *args);
 
 /* module_once.c */
-PyObject *module_space(void); /* globals of the code that runs; borrowed */
+PyObject *module_space(void);                   /* globals of the code that runs; borrowed */
 bool module_may_break_a_rule(const char *code); /* policy.py has to look at it */
 PyObject *husk_prepare(PyObject *self, PyObject *args);
 PyObject *husk_rehearse(PyObject *self, PyObject *args);

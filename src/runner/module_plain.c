@@ -112,8 +112,7 @@ enum rest plain_run(const struct plain *p, PyObject *space, PyObject **ret)
         return REST_ALL;
     }
     PyObject *code = Py_CompileString(p->code, p->name, has_value ? Py_eval_input : Py_file_input);
-    if (code == NULL &&
-        (p->checked || (has_value && PyErr_ExceptionMatches(PyExc_SyntaxError)))) {
+    if (code == NULL && (p->checked || (has_value && PyErr_ExceptionMatches(PyExc_SyntaxError)))) {
         PyErr_Clear(); /* more than an expression, or for the policy to say: Python looks again */
         return REST_ALL;
     }
