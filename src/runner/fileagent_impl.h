@@ -28,6 +28,12 @@ struct agent {
     char text[FILES_PATH_MAX + 1];
 };
 
+/* A copy of the workspace that outlives its box, and not an archive for its user. */
+static inline bool agent_is_copy(const struct agent *a)
+{
+    return (a->req.flags & FILES_COPY) != 0;
+}
+
 /* ---- fileagent_io.c: messages ---- */
 
 int agent_recv(struct agent *a, struct files_head *head); /* body in a->body; -EPIPE at the end */
@@ -72,6 +78,20 @@ int agent_file_begin(struct agent_file *f, int dir); /* takes dir, also on failu
 int agent_file_finish(struct agent_file *f, const char *name, mode_t mode, const int64_t *mtime);
 void agent_file_drop(struct agent_file *f);
 
+/* ---- fileagent_names.c: files with several names ---- */
+
+struct agent_name;
+struct agent_names {
+    struct agent_name *slots; /* hashed by inode */
+    size_t n_slots;
+    size_t n;
+    struct buf paths; /* a NUL behind each */
+};
+/* The path under which this file was packed before, or NULL. */
+const char *agent_names_find(const struct agent_names *t, const struct stat *st);
+void agent_names_add(struct agent_names *t, const struct stat *st, const char *path);
+void agent_names_release(struct agent_names *t);
+
 /* ---- fileagent_walk.c ---- */
 
 #define AGENT_ENTER 0500 /* what a directory's owner needs to walk it */
@@ -82,6 +102,7 @@ struct agent_walk {
     bool strict;                   /* what cannot be entered is an error, not a gap */
     bool forced;                   /* modes keep nobody out */
     uint64_t room;                 /* PACK: bytes that files may still have */
+    struct agent_names names;      /* PACK: of a copy */
     uint64_t left;                 /* entries that may still be visited */
     bool more;                     /* there is something that was not visited */
     char path[FILES_PATH_MAX + 1]; /* of the entry, below where the walk began */

@@ -35,6 +35,7 @@ for name in ('closed', 'closed/inner', 'unreadable'):
     os.chmod(name, 0o700)
 for name in ('a b', 'hard', 'closed/inner/f', 'unreadable', 'read-only/f'):
     found.append((name, open(name).read()))
+found.append((os.path.samefile('a b', 'hard'), os.stat('hard').st_nlink))
 for name, mode in {'unreadable': 0, 'closed/inner': 0o300, 'closed': 0}.items():
     os.chmod(name, mode)
 for line in found:
@@ -57,11 +58,71 @@ def test_everything_comes_back() -> None:
         sid = api.session()
         assert api.run(sid, MAKE)["status"] == "completed"
         before = api.run(sid, LOOK)["stdout"]
-        assert before.count("\n") == 24, before
+        assert before.count("\n") == 25, before
         for _ in range(2):  # the second copy is one of what came back
             assert server.stop() == 0
             server.start()
             assert api.run(sid, LOOK)["stdout"] == before
+        assert not [line for line in server.lines if "workspace_" in line]
+
+
+def test_a_file_with_many_names_is_copied_once() -> None:
+    """By name it would be too large for the disk that it came from."""
+    make = """
+import os, hashlib
+os.makedirs('x/y')
+open('x/one', 'wb').write(os.urandom(20 << 20))
+for i in range(300):
+    os.link('x/one', f'x/y/{i}')
+open('x/other', 'w').write('another'); os.link('x/other', 'last')
+"""
+    look = """
+same = all(os.path.samefile('x/one', f'x/y/{i}') for i in range(300))
+[hashlib.sha256(open('x/y/299', 'rb').read()).hexdigest(), same, os.stat('x/one').st_nlink,
+ open('last').read(), os.path.samefile('last', 'x/other'), os.stat('last').st_nlink]
+"""
+    with Server.run() as server:
+        api = Api(server.port)
+        sid = api.session(resources={"disk": "32Mi"})
+        assert api.run(sid, make)["status"] == "completed"
+        before = api.run(sid, look)["value"]
+        assert "True, 301, 'another', True, 2]" in before
+        for _ in range(2):
+            assert server.stop() == 0
+            server.start()
+            assert api.run(sid, "import os, hashlib\n" + look)["value"] == before
+        assert not [line for line in server.lines if "workspace_" in line]
+
+
+def test_holes_come_back_as_holes() -> None:
+    """Filled, they would leave no room on the disk."""
+    make = """
+import os
+for name, size in {'hole': 20 << 20, 'ends': (8 << 20) + 5, 'whole': 70000}.items():
+    with open(name, 'wb') as f:
+        f.seek(1 << 20 if name != 'whole' else 0)
+        f.write(b'x' * 9000)
+        f.truncate(size)
+open('hole', 'r+b').write(b'first')
+"""
+    look = """
+import os, hashlib
+def seen(name):
+    st = os.stat(name)
+    whole = hashlib.file_digest(open(name, 'rb'), 'sha256') if hasattr(hashlib, 'file_digest') else None
+    return name, st.st_size, st.st_blocks * 512 < 200000, whole and whole.hexdigest()
+[seen(name) for name in ('hole', 'ends', 'whole')]
+"""
+    with Server.run() as server:
+        api = Api(server.port)
+        sid = api.session(resources={"disk": "32Mi"})
+        assert api.run(sid, make)["status"] == "completed"
+        before = api.run(sid, look)["value"]
+        assert before.count("True") == 3, before
+        for _ in range(2):
+            assert server.stop() == 0
+            server.start()
+            assert api.run(sid, look)["value"] == before
         assert not [line for line in server.lines if "workspace_" in line]
 
 
