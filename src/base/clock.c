@@ -4,12 +4,22 @@
 
 #include <time.h>
 
-uint64_t clock_ns(void)
+static uint64_t read_ns(clockid_t clock)
 {
     struct timespec t;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t clock_ns(void)
+{
+    return read_ns(CLOCK_MONOTONIC);
+}
+
+uint64_t clock_boot_ns(void)
+{
+    return read_ns(CLOCK_BOOTTIME);
 }
 
 uint64_t clock_ms(void)

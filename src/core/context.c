@@ -121,9 +121,49 @@ static bool hear_fates(struct guest *box)
             box->fates[box->next_fate].status = (int)how;
             box->next_fate = (box->next_fate + 1) % FATES_KEPT;
         }
+        box->sweeps += head.type == FRAME_SWEPT;
         channel_drop(&box->control, &head);
     }
     return r == 0;
+}
+
+static int send_sweep(struct channel *to, const struct context *contexts, size_t n,
+                      const struct context *from, uint64_t since_ns, struct err *e)
+{
+    AUTO_BUF struct buf b = BUF_INIT(4096);
+    uint64_t asleep = clock_boot_ns() - clock_ns(); /* /proc counts what the machine slept */
+
+    int r = frame_begin(&b, FRAME_SWEEP, NULL);
+    if (r == 0) {
+        r = frame_add_u64(&b, KEY_SINCE, since_ns + asleep);
+    }
+    if (r == 0) {
+        r = frame_add_u32(&b, KEY_PID, from->pid);
+    }
+    for (size_t i = 0; i < n && r == 0; i++) {
+        if (contexts[i].used && &contexts[i] != from) {
+            r = frame_add_u32(&b, KEY_PID, contexts[i].pid);
+        }
+    }
+    if (r < 0 || frame_end(&b) < 0) {
+        return err_sys(e, ENOMEM, "frame");
+    }
+    return channel_send(to, &b, NULL, 0, e);
+}
+
+int context_sweep(struct guest *box, const struct context *contexts, size_t n,
+                  const struct context *from, uint64_t since_ns, struct err *e)
+{
+    uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
+    uint32_t before = box->sweeps;
+
+    if (send_sweep(&box->control, contexts, n, from, since_ns, e) < 0) {
+        return -1;
+    }
+    while (hear_fates(box) && box->sweeps == before && clock_ms() < until) {
+        fiber_sleep(1); /* not by its descriptor: another fiber may be waiting for the same */
+    }
+    return 0;
 }
 
 bool context_fate(struct guest *box, uint32_t pid, int *ret_status)

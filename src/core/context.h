@@ -25,5 +25,12 @@ int context_start(struct husk_engine *engine, struct guest *box, struct context 
                   struct channel *from, enum frame_type how, struct err *e);
 void context_end(struct guest *box, struct context *c); /* kills it; unused is fine */
 
+/*
+ * Has PID 1 kill what was started since then (clock_ns()) and is still there, but no context and nothing that others of them have started.
+ * Waits until it says that it has, but not for long: who gives it no time to run is bounded by the box.
+ */
+int context_sweep(struct guest *box, const struct context *contexts, size_t n,
+                  const struct context *from, uint64_t since_ns, struct err *e);
+
 /* PID 1's word on how a context ended, waited for a moment. False: it did not say. */
 bool context_fate(struct guest *box, uint32_t pid, int *ret_status);

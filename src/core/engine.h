@@ -105,6 +105,7 @@ struct guest {
         uint32_t pid;
         int status;
     } fates[FATES_KEPT]; /* session: contexts that ended and whose user has not asked yet */
+    uint32_t sweeps;     /* session: that PID 1 has said are done */
     size_t next_fate;
 };
 

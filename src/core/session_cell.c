@@ -266,15 +266,26 @@ static int replace_context(struct cell *c, struct err *e)
     return 0;
 }
 
+/* A cell that was stopped takes along whatever it has started. What it left to itself when it ended by itself lives on. */
+static void stop_all(struct cell *c, struct err *e)
+{
+    struct husk_session *s = c->session;
+
+    if (!c->run.done) {
+        (void)context_send(&s->guest->control, FRAME_SIGNAL, NULL, c->context->pid, SIGKILL, e);
+    }
+    (void)context_sweep(s->guest, s->contexts, ARRAY_LEN(s->contexts), c->context,
+                        c->run.started_ns, e);
+}
+
 /* What it cost, and a context for the next cell if this one broke its own. */
-static int settle(struct cell *c, struct err *e)
+static int settle(struct cell *c, bool timed_out, struct err *e)
 {
     struct husk_session *s = c->session;
     struct run *run = &c->run;
-    bool stop = run->cancelled || run->flooded || run->broke_protocol;
 
-    if (stop && !run->done) {
-        (void)context_send(&s->guest->control, FRAME_SIGNAL, NULL, c->context->pid, SIGKILL, e);
+    if (!s->guest->exited && (timed_out || run->cancelled || run->flooded || run->broke_protocol)) {
+        stop_all(c, e);
     }
     if (!s->guest->exited) {
         bool went_wrong = !run->done || run->exit_code != 0;
@@ -309,7 +320,7 @@ int cell_finish(struct cell *c, struct husk_result **ret, struct err *e)
         timed_out = true;
         r = interrupt(c, e);
     }
-    if (r < 0 || settle(c, e) < 0) {
+    if (r < 0 || settle(c, timed_out, e) < 0) {
         return -1;
     }
     g->end = timed_out ? LAUNCHER_END_TIMEOUT : g->end;

@@ -100,12 +100,12 @@ int control_recv_cell(int fd, struct frame_head *head, struct buf *body, struct 
     return r;
 }
 
-int control_send_ready(int fd)
+int control_say(int fd, enum frame_type type)
 {
     AUTO_BUF struct buf b = BUF_INIT(256);
 
-    if (frame_begin(&b, FRAME_READY, NULL) < 0 ||
-        frame_add_u32(&b, KEY_PID, (uint32_t)getpid()) < 0 || frame_end(&b) < 0) {
+    if (frame_begin(&b, type, NULL) < 0 || frame_add_u32(&b, KEY_PID, (uint32_t)getpid()) < 0 ||
+        frame_end(&b) < 0) {
         return -ENOMEM;
     }
     return control_send(fd, &b);

@@ -18,8 +18,8 @@ int control_recv(int fd, struct frame_head *head, struct buf *body, struct fd_se
 /* The same for cells, which often follow each other at once: then it stays awake for a moment instead of falling asleep. */
 int control_recv_cell(int fd, struct frame_head *head, struct buf *body, struct fd_set_msg *fds);
 
-/* READY with our pid. */
-int control_send_ready(int fd);
+/* READY, SWEPT: a frame with our pid. */
+int control_say(int fd, enum frame_type type);
 
 /* FAILED with a text: only before READY. */
 void control_send_failed(int fd, const char *message);

@@ -88,6 +88,16 @@ int fileworkers_timeout(void)
     return timeout;
 }
 
+bool fileworkers_has(pid_t pid)
+{
+    for (size_t i = 0; i < FILEWORKERS_MAX; i++) {
+        if (workers[i].pid == pid) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool fileworkers_reaped(pid_t pid)
 {
     for (size_t i = 0; i < FILEWORKERS_MAX; i++) {

@@ -24,6 +24,8 @@ void fileworkers_watch(struct pollfd p[FILEWORKERS_MAX]);
 /* Kills those that nobody talks to any more. */
 void fileworkers_serve(const struct pollfd p[FILEWORKERS_MAX]);
 
+bool fileworkers_has(pid_t pid);
+
 /* A child is gone. True if it was one of them. */
 bool fileworkers_reaped(pid_t pid);
 

@@ -15,6 +15,11 @@
 #include "runner/control.h"
 #include "runner/fileworkers.h"
 #include "runner/rawfork.h"
+#include "runner/sweep.h"
+
+#define CONTEXTS_MAX 64
+
+static pid_t contexts[CONTEXTS_MAX]; /* that we have forked; 0: a free place */
 
 static int send_exited(pid_t pid, int status)
 {
@@ -27,6 +32,27 @@ static int send_exited(pid_t pid, int status)
     return control_send(BOX_CONTROL_FD, &b);
 }
 
+/* From 0 to a pid: there is one more. From a pid to 0: it is gone. */
+static void note_context(pid_t from, pid_t to)
+{
+    for (size_t i = 0; i < ARRAY_LEN(contexts); i++) {
+        if (contexts[i] == from) {
+            contexts[i] = to;
+            return;
+        }
+    }
+}
+
+bool session_has(pid_t pid)
+{
+    for (size_t i = 0; i < ARRAY_LEN(contexts); i++) {
+        if (contexts[i] == pid) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void reap(int signals)
 {
     struct signalfd_siginfo drain[8];
@@ -36,6 +62,7 @@ static void reap(int signals)
     while (read(signals, drain, sizeof(drain)) > 0) {
     }
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        note_context(pid, 0);
         if (!fileworkers_reaped(pid) && send_exited(pid, status) < 0) {
             _exit(0);
         }
@@ -66,7 +93,12 @@ static void pass_signal(const struct buf *body)
 /* True in the new context. */
 static bool fork_context(int control, int signals, const sigset_t *old_mask)
 {
-    if (rawfork_plain() != 0) {
+    pid_t pid = rawfork_plain();
+
+    if (pid != 0) {
+        if (pid > 0) {
+            note_context(0, pid);
+        }
         return false; /* who waits for it learns of a failure by the closed socket */
     }
     close(signals);
@@ -93,7 +125,7 @@ void session_serve(void)
     sigprocmask(SIG_BLOCK, &mask, &old_mask);
     int signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
-        control_send_ready(BOX_CONTROL_FD) < 0) {
+        control_say(BOX_CONTROL_FD, FRAME_READY) < 0) {
         _exit(1);
     }
     for (;;) {
@@ -120,6 +152,11 @@ void session_serve(void)
         }
         if (head.type == FRAME_SIGNAL) {
             pass_signal(&body);
+        } else if (head.type == FRAME_SWEEP) {
+            sweep(&body);
+            if (control_say(BOX_CONTROL_FD, FRAME_SWEPT) < 0) {
+                _exit(0);
+            }
         } else if (head.type == FRAME_FILES && fds.n == 1) {
             fileworkers_start(take_fd(&fds.fds[0]));
         }

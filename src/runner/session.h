@@ -6,5 +6,10 @@
  */
 #pragma once
 
+#include <stdbool.h>
+#include <sys/types.h>
+
 /* Ends with the control socket. Returns only in a new context, whose control socket is then BOX_CONTROL_FD. */
 void session_serve(void);
+
+bool session_has(pid_t pid); /* in PID 1: it is a context that was forked here */

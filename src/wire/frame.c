@@ -68,7 +68,7 @@ int frame_parse_head(const void *data, size_t n, size_t max, struct frame_head *
         return 0;
     }
     memcpy(&head, data, sizeof(head));
-    if (head.type == 0 || head.type > FRAME_EXITED) {
+    if (head.type == 0 || head.type > FRAME_LAST) {
         return -EBADMSG;
     }
     if (head.len > max) {

@@ -36,6 +36,7 @@ enum frame_type {
     FRAME_BRANCH,  /* context: fork a copy of yourself that listens on the descriptor */
     FRAME_SIGNAL,  /* session: send this signal to this process of the box */
     FRAME_FILES,   /* session: fork a file worker that serves the descriptor (wire/files_msg.h) */
+    FRAME_SWEEP,   /* session: kill what was started since, but no context */
     /* out of the box */
     FRAME_READY = 16, /* isolated, warmed, waiting */
     FRAME_FAILED,     /* a set-up step failed; the process is gone */
@@ -43,7 +44,9 @@ enum frame_type {
     FRAME_FILE,       /* one of the files that were asked for */
     FRAME_DONE,       /* the run is over */
     FRAME_EXITED,     /* session: a context is gone */
+    FRAME_SWEPT,      /* session: nothing is left of what FRAME_SWEEP was about */
 };
+#define FRAME_LAST FRAME_SWEPT
 
 enum frame_key {
     KEY_CODE = 1,
@@ -74,6 +77,7 @@ enum frame_key {
     KEY_VARIABLE,  /* repeated: name of a global whose value is wanted */
     KEY_VARIABLES, /* their values as one JSON object */
     KEY_ARTIFACTS, /* in RUN, empty: wanted; in DONE: names of changed files, as a JSON array */
+    KEY_SINCE,     /* u64: nanoseconds since boot */
 };
 
 enum frame_policy { FRAME_POLICY_PYRUNNER = 1 };

@@ -90,6 +90,53 @@ TEST(a_cell_that_ignores_the_interrupt_is_killed_and_its_context_made_anew)
     }
 }
 
+/* Processes that are not zombies. */
+#define COUNT                                                                                      \
+    "states = [open(f'/proc/{d}/stat').read().rsplit(')', 1)[1].split()[0]\n"                      \
+    "          for d in os.listdir('/proc') if d.isdigit()]\n"                                     \
+    "sum(state != 'Z' for state in states)"
+
+/* Whatever it is that hides, ignores signals or multiplies; but not what earlier cells have left running. */
+TEST(a_cell_that_is_stopped_takes_along_what_it_has_started)
+{
+    static const char *const codes[] = {
+        "def bomb():\n"
+        "    while True:\n"
+        "        try: os.fork()\n"
+        "        except BaseException: pass\n"
+        "if os.fork() == 0: bomb()\n"
+        "while True: pass",
+        /* never the same process for long: nobody who looks first and kills then can catch them */
+        "comet = '$SIG{INT} = \"IGNORE\"; while (1) { exit if fork }'\n"
+        "for _ in range(20): subprocess.Popen(['/usr/bin/perl', '-e', comet])\n"
+        "while True: pass",
+        "for _ in range(20):\n"
+        "    if os.fork() == 0:\n"
+        "        os.setsid()\n"
+        "        if os.fork(): os._exit(0)\n"
+        "        signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "        while True: time.sleep(1)\n"
+        "time.sleep(100)",
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "p = subprocess.Popen(['/usr/bin/sleep', '100'], start_new_session=True)\n"
+        "while True: pass",
+    };
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+
+    CHECK_CELL(s, 0,
+               "import os, signal, subprocess, time\n"
+               "kept = subprocess.Popen(['/usr/bin/sleep', '100'], start_new_session=True)\n"
+               "time.sleep(0.05)\n" COUNT,
+               "3");
+    for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+        CASE("%s", codes[i]);
+        AUTO_RESULT struct husk_result *r = fixture_in(s, 0, 300, codes[i]);
+        CHECK_END(r, "timeout timeout 124: timeout 300 ms");
+        CHECK_CELL(s, 0, "import os, signal, subprocess, time\n" COUNT, "3");
+    }
+}
+
 TEST(a_crash_costs_the_state_and_not_the_session)
 {
     static const struct {

@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(head.type == 77); /* written only on success */
         return 0;
     }
-    FUZZ_CHECK(head.type >= 1 && head.type <= FRAME_EXITED && head.len <= MOST);
+    FUZZ_CHECK(head.type >= 1 && head.type <= FRAME_LAST && head.len <= MOST);
     if (size - sizeof(head) >= head.len) {
         walk(&head, (const char *)data + sizeof(head));
     }

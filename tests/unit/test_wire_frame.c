@@ -142,11 +142,11 @@ TEST(unknown_types_and_bodies_beyond_the_bound_are_refused)
         int want;
     } rows[] = {
         {0, 0, -EBADMSG},
-        {FRAME_EXITED + 1, 0, -EBADMSG},
+        {FRAME_LAST + 1, 0, -EBADMSG},
         {UINT32_MAX, 0, -EBADMSG},
         {FRAME_RUN, 100, 1},
         {FRAME_RUN, 101, -EMSGSIZE},
-        {FRAME_EXITED, UINT32_MAX, -EMSGSIZE},
+        {FRAME_LAST, UINT32_MAX, -EMSGSIZE},
         {0, UINT32_MAX, -EBADMSG},
     };
 
