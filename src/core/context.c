@@ -27,6 +27,39 @@ int context_send(struct channel *to, enum frame_type type, const int *fd, uint32
     return channel_send(to, &b, fd, fd != NULL ? 1 : 0, e);
 }
 
+/*
+ * Takes every EXITED and SWEPT that PID 1 has sent: contexts of one session may end at the same time. Called often enough that
+ * its socket does not fill: it would have to throw words away.
+ */
+static bool hear_fates(struct guest *box)
+{
+    struct frame_head head;
+    const char *body;
+    int r;
+
+    while ((r = channel_frame(&box->control, &head, &body)) > 0) {
+        struct frame_field f;
+        uint32_t who = 0;
+        uint32_t how = 0;
+        for (size_t at = 0; frame_next(body, head.len, &at, &f) > 0;) {
+            if (f.key == KEY_PID) {
+                (void)frame_field_u32(&f, &who);
+            } else if (f.key == KEY_EXIT) {
+                (void)frame_field_u32(&f, &how);
+            } else if (f.key == KEY_ORDER && head.type == FRAME_SWEPT) {
+                (void)frame_field_u64(&f, &box->swept);
+            }
+        }
+        if (head.type == FRAME_EXITED && who != 0) {
+            box->fates[box->next_fate].pid = who;
+            box->fates[box->next_fate].status = (int)how;
+            box->next_fate = (box->next_fate + 1) % FATES_KEPT;
+        }
+        channel_drop(&box->control, &head);
+    }
+    return r == 0;
+}
+
 /* Waits for the READY of a new context. */
 static int wait_ready(struct husk_engine *engine, struct guest *box, struct context *c,
                       struct err *e)
@@ -87,10 +120,28 @@ int context_start(struct husk_engine *engine, struct guest *box, struct context 
     return 0;
 }
 
+int context_branch(struct husk_engine *engine, struct guest *box, struct context *c,
+                   struct channel *from, struct err *e)
+{
+    uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
+
+    while (box->sweeping > 0 && clock_ms() < until) {
+        fiber_sleep(1); /* it would not know the copy from what is to be swept */
+    }
+    box->branching++;
+    int r = context_start(engine, box, c, from, FRAME_BRANCH, e);
+    if (r == 0) {
+        r = context_send(&box->control, FRAME_SIGNAL, NULL, c->pid, 0, e);
+    }
+    box->branching--;
+    return r;
+}
+
 void context_end(struct guest *box, struct context *c)
 {
     struct err ignored;
 
+    (void)hear_fates(box);
     if (c->used) {
         (void)context_send(&box->control, FRAME_SIGNAL, NULL, c->pid, SIGKILL, &ignored);
         channel_release(&c->channel);
@@ -98,37 +149,8 @@ void context_end(struct guest *box, struct context *c)
     }
 }
 
-/* Takes every EXITED that PID 1 has sent: contexts of one session may end at the same time. */
-static bool hear_fates(struct guest *box)
-{
-    struct frame_head head;
-    const char *body;
-    int r;
-
-    while ((r = channel_frame(&box->control, &head, &body)) > 0) {
-        struct frame_field f;
-        uint32_t who = 0;
-        uint32_t how = 0;
-        for (size_t at = 0; frame_next(body, head.len, &at, &f) > 0;) {
-            if (f.key == KEY_PID) {
-                (void)frame_field_u32(&f, &who);
-            } else if (f.key == KEY_EXIT) {
-                (void)frame_field_u32(&f, &how);
-            }
-        }
-        if (head.type == FRAME_EXITED && who != 0) {
-            box->fates[box->next_fate].pid = who;
-            box->fates[box->next_fate].status = (int)how;
-            box->next_fate = (box->next_fate + 1) % FATES_KEPT;
-        }
-        box->sweeps += head.type == FRAME_SWEPT;
-        channel_drop(&box->control, &head);
-    }
-    return r == 0;
-}
-
 static int send_sweep(struct channel *to, const struct context *contexts, size_t n,
-                      const struct context *from, uint64_t since_ns, struct err *e)
+                      const struct context *from, uint64_t since_ns, uint64_t number, struct err *e)
 {
     AUTO_BUF struct buf b = BUF_INIT(4096);
     uint64_t asleep = clock_boot_ns() - clock_ns(); /* /proc counts what the machine slept */
@@ -136,6 +158,9 @@ static int send_sweep(struct channel *to, const struct context *contexts, size_t
     int r = frame_begin(&b, FRAME_SWEEP, NULL);
     if (r == 0) {
         r = frame_add_u64(&b, KEY_SINCE, since_ns + asleep);
+    }
+    if (r == 0) {
+        r = frame_add_u64(&b, KEY_ORDER, number);
     }
     if (r == 0) {
         r = frame_add_u32(&b, KEY_PID, from->pid);
@@ -151,19 +176,24 @@ static int send_sweep(struct channel *to, const struct context *contexts, size_t
     return channel_send(to, &b, NULL, 0, e);
 }
 
-int context_sweep(struct guest *box, const struct context *contexts, size_t n,
-                  const struct context *from, uint64_t since_ns, struct err *e)
+bool context_sweep(struct guest *box, const struct context *contexts, size_t n,
+                   const struct context *from, uint64_t since_ns)
 {
     uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
-    uint32_t before = box->sweeps;
+    struct err ignored;
 
-    if (send_sweep(&box->control, contexts, n, from, since_ns, e) < 0) {
-        return -1;
+    box->sweeping++; /* from now on no copy of a context begins; those that have begun are waited for */
+    while (box->branching > 0 && clock_ms() < until) {
+        fiber_sleep(1);
     }
-    while (hear_fates(box) && box->sweeps == before && clock_ms() < until) {
-        fiber_sleep(1); /* not by its descriptor: another fiber may be waiting for the same */
+    uint64_t number = clock_ns(); /* no process that talks to this box has used it before */
+    if (send_sweep(&box->control, contexts, n, from, since_ns, number, &ignored) == 0) {
+        while (hear_fates(box) && box->swept < number && clock_ms() < until) {
+            fiber_sleep(1); /* not by its descriptor: another fiber may be waiting for the same */
+        }
     }
-    return 0;
+    box->sweeping--;
+    return box->swept >= number;
 }
 
 bool context_fate(struct guest *box, uint32_t pid, int *ret_status)

@@ -20,17 +20,21 @@ struct context {
 int context_send(struct channel *to, enum frame_type type, const int *fd, uint32_t pid,
                  uint32_t sig, struct err *e);
 
-/* Has `from` (PID 1 with FRAME_CONTEXT, a context with FRAME_BRANCH) fork into an unused *c, and waits until it is ready. */
+/* Has PID 1 fork a pristine one (FRAME_CONTEXT) into an unused *c, and waits until it is ready. */
 int context_start(struct husk_engine *engine, struct guest *box, struct context *c,
                   struct channel *from, enum frame_type how, struct err *e);
 void context_end(struct guest *box, struct context *c); /* kills it; unused is fine */
 
+/* The same from a context: the copy has all its variables. */
+int context_branch(struct husk_engine *engine, struct guest *box, struct context *c,
+                   struct channel *from, struct err *e);
+
 /*
  * Has PID 1 kill what was started since then (clock_ns()) and is still there, but no context and nothing that others of them have started.
- * Waits until it says that it has, but not for long: who gives it no time to run is bounded by the box.
+ * False: it did not say in time that it has.
  */
-int context_sweep(struct guest *box, const struct context *contexts, size_t n,
-                  const struct context *from, uint64_t since_ns, struct err *e);
+bool context_sweep(struct guest *box, const struct context *contexts, size_t n,
+                   const struct context *from, uint64_t since_ns);
 
 /* PID 1's word on how a context ended, waited for a moment. False: it did not say. */
 bool context_fate(struct guest *box, uint32_t pid, int *ret_status);

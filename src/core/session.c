@@ -166,7 +166,7 @@ static int copy_context(struct husk_session *s, uint32_t from, bool checkpoint, 
     if (c != NULL) {
         to = context_free_slot(s, &id, &e);
     }
-    if (to == NULL || context_start(s->engine, s->guest, to, &c->channel, FRAME_BRANCH, &e) < 0) {
+    if (to == NULL || context_branch(s->engine, s->guest, to, &c->channel, &e) < 0) {
         engine_error_export(&e, error);
         return -1;
     }
@@ -195,14 +195,13 @@ int husk_session_restore(struct husk_session *s, uint32_t context, uint32_t chec
 
     struct context *c = session_context(s, context, false, &e);
     struct context *from = c != NULL ? session_context(s, checkpoint, true, &e) : NULL;
-    if (from != NULL) {
-        context_end(s->guest, c);
-    }
-    if (from == NULL ||
-        context_start(s->engine, s->guest, c, &from->channel, FRAME_BRANCH, &e) < 0) {
+    struct context copy;
+    if (from == NULL || context_branch(s->engine, s->guest, &copy, &from->channel, &e) < 0) {
         engine_error_export(&e, error);
         return -1;
     }
+    context_end(s->guest, c);
+    *c = copy;
     session_keep_context(s, c);
     return 0;
 }

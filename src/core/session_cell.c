@@ -274,8 +274,13 @@ static void stop_all(struct cell *c, struct err *e)
     if (!c->run.done) {
         (void)context_send(&s->guest->control, FRAME_SIGNAL, NULL, c->context->pid, SIGKILL, e);
     }
-    (void)context_sweep(s->guest, s->contexts, ARRAY_LEN(s->contexts), c->context,
-                        c->run.started_ns, e);
+    if (!context_sweep(s->guest, s->contexts, ARRAY_LEN(s->contexts), c->context,
+                       c->run.started_ns) &&
+        c->run.done) {
+        /* Perhaps it comes later, and would take the next cell's processes: only a context that is made after it is safe. */
+        (void)context_send(&s->guest->control, FRAME_SIGNAL, NULL, c->context->pid, SIGKILL, e);
+        c->run.done = false;
+    }
 }
 
 /* What it cost, and a context for the next cell if this one broke its own. */

@@ -89,7 +89,7 @@ void session_drop_context(struct husk_session *s, const struct context *c)
 void session_keep_cell(const struct cell *c, const char *tag, bool has_own_context)
 {
     const int fds[] = {c->pipes[1], c->pipes[2]};
-    struct cell_note note = {.started_ms = clock_ms(),
+    struct cell_note note = {.started_ms = c->run.started_ns / 1000000u,
                              .timeout_ms = (uint32_t)MIN(c->run.limits.timeout_ms, UINT32_MAX),
                              .has_own_context = has_own_context};
 

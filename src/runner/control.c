@@ -87,25 +87,32 @@ static void look(int fd, uint64_t since)
  * cell takes several times as long after a sleep. The last pause foretells the next one, so that a session whose cells
  * come one by one never stays awake in vain, and one in which a loop ends does so once.
  */
+static bool soon; /* is the next cell to be expected */
+
+bool control_look(int fd)
+{
+    if (!soon) {
+        return false;
+    }
+    look(fd, clock_ns());
+    return true;
+}
+
 int control_recv_cell(int fd, struct frame_head *head, struct buf *body, struct fd_set_msg *fds)
 {
-    static bool soon; /* is the next cell to be expected */
     uint64_t since = clock_ns();
 
-    if (soon) {
-        look(fd, since);
-    }
     int r = control_recv(fd, head, body, fds);
     soon = r > 0 && clock_ns() - since < SOON_NS && has_processors();
     return r;
 }
 
-int control_say(int fd, enum frame_type type)
+int control_send_ready(int fd)
 {
     AUTO_BUF struct buf b = BUF_INIT(256);
 
-    if (frame_begin(&b, type, NULL) < 0 || frame_add_u32(&b, KEY_PID, (uint32_t)getpid()) < 0 ||
-        frame_end(&b) < 0) {
+    if (frame_begin(&b, FRAME_READY, NULL) < 0 ||
+        frame_add_u32(&b, KEY_PID, (uint32_t)getpid()) < 0 || frame_end(&b) < 0) {
         return -ENOMEM;
     }
     return control_send(fd, &b);

@@ -15,11 +15,15 @@ int control_send(int fd, const struct buf *frame);
  */
 int control_recv(int fd, struct frame_head *head, struct buf *body, struct fd_set_msg *fds);
 
-/* The same for cells, which often follow each other at once: then it stays awake for a moment instead of falling asleep. */
+/*
+ * The same for cells, which often follow each other at once. Before it, control_look() stays awake for a moment if the next one is to be
+ * expected, and is then true: a signal that came meanwhile has interrupted nothing.
+ */
+bool control_look(int fd);
 int control_recv_cell(int fd, struct frame_head *head, struct buf *body, struct fd_set_msg *fds);
 
-/* READY, SWEPT: a frame with our pid. */
-int control_say(int fd, enum frame_type type);
+/* READY with our pid. */
+int control_send_ready(int fd);
 
 /* FAILED with a text: only before READY. */
 void control_send_failed(int fd, const char *message);

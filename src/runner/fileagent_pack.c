@@ -78,12 +78,19 @@ static int open_file(const struct agent_walk *w, int dir, const char *name)
     return fd;
 }
 
-static int pack_file(struct agent_walk *w, struct tar_entry *entry, int dir, const char *name)
+static int pack_file(struct agent_walk *w, struct tar_entry *entry, int dir, const char *name,
+                     const struct stat *seen)
 {
     struct agent *a = w->agent;
-    AUTO_CLOSE int fd = open_file(w, dir, name);
     struct stat st;
 
+    const char *before = agent_names_find(&w->names, seen);
+    if (before != NULL) {
+        entry->kind = TAR_HARD_LINK;
+        entry->link = before;
+        return put_header(a, entry);
+    }
+    AUTO_CLOSE int fd = open_file(w, dir, name);
     if (fd < 0) {
         bool renamed = fd == -ENOENT || fd == -ELOOP || fd == -EXDEV || fd == -ENXIO;
         return renamed ? 0 : agent_walk_gap(w, fd);
@@ -93,12 +100,6 @@ static int pack_file(struct agent_walk *w, struct tar_entry *entry, int dir, con
     }
     if (!S_ISREG(st.st_mode)) {
         return 0;
-    }
-    const char *before = agent_names_find(&w->names, &st);
-    if (before != NULL) {
-        entry->kind = TAR_HARD_LINK;
-        entry->link = before;
-        return put_header(a, entry);
     }
     entry->size = (uint64_t)st.st_size;
     uint64_t takes = (entry->size + PAGE - 1) / PAGE * PAGE; /* where it is unpacked */
@@ -142,7 +143,7 @@ static int pack_entry(struct agent_walk *w, int dir, const char *name, const str
     switch (st->st_mode & S_IFMT) {
     case S_IFREG:
         entry.kind = TAR_FILE;
-        return pack_file(w, &entry, dir, name);
+        return pack_file(w, &entry, dir, name, st);
     case S_IFDIR:
         entry.kind = TAR_DIRECTORY;
         return put_header(w->agent, &entry);

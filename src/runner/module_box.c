@@ -64,7 +64,7 @@ int module_ready(void)
     if (getpid() == 1) {
         abort_report(module_run.token);
     }
-    return control_say(BOX_CONTROL_FD, FRAME_READY);
+    return control_send_ready(BOX_CONTROL_FD);
 }
 
 static PyObject *none_or_errno(int r)

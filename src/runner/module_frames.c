@@ -90,6 +90,12 @@ int module_wait(struct buf **ret_body, struct fd_set_msg *fds)
         if (body.cap > LARGE_BODY) {
             buf_release(&body); /* one large upload must not stay in a session's memory */
         }
+        bool looked;
+        Py_BEGIN_ALLOW_THREADS looked = control_look(BOX_CONTROL_FD);
+        Py_END_ALLOW_THREADS if (looked && PyErr_CheckSignals() < 0)
+        {
+            return -1;
+        }
         Py_BEGIN_ALLOW_THREADS r = control_recv_cell(BOX_CONTROL_FD, &module_run, &body, fds);
         Py_END_ALLOW_THREADS if (r != -EINTR)
         {

@@ -290,7 +290,7 @@ void program_serve(const struct program *p)
         pid = start_program(p->argv, link[1]);
         close(link[1]);
     }
-    if (control_say(BOX_CONTROL_FD, FRAME_READY) < 0 ||
+    if (control_send_ready(BOX_CONTROL_FD) < 0 ||
         control_recv(BOX_CONTROL_FD, &run.head, &run.body, &fds) <= 0) {
         _exit(0);
     }

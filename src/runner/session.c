@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,7 +30,9 @@ static int send_exited(pid_t pid, int status)
         frame_add_u32(&b, KEY_EXIT, (uint32_t)status) < 0 || frame_end(&b) < 0) {
         return -ENOMEM;
     }
-    return control_send(BOX_CONTROL_FD, &b);
+    /* Not waiting: who does not listen learns of it when its context does not answer. */
+    ssize_t n = fd_send(BOX_CONTROL_FD, b.data, b.len, NULL, 0, MSG_DONTWAIT);
+    return n < 0 && n != -EAGAIN ? (int)n : 0;
 }
 
 /* From 0 to a pid: there is one more. From a pid to 0: it is gone. */
@@ -62,8 +65,9 @@ static void reap(int signals)
     while (read(signals, drain, sizeof(drain)) > 0) {
     }
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        bool is_context = session_has(pid);
         note_context(pid, 0);
-        if (!fileworkers_reaped(pid) && send_exited(pid, status) < 0) {
+        if (!fileworkers_reaped(pid) && is_context && send_exited(pid, status) < 0) {
             _exit(0);
         }
     }
@@ -82,11 +86,27 @@ static void pass_signal(const struct buf *body)
             (void)frame_field_u32(&f, &sig);
         }
     }
-    if (pid > 1 && sig > 0 && sig < 32) {
+    if (pid > 1 && sig == 0 && !session_has((pid_t)pid)) {
+        note_context(0, (pid_t)pid); /* a branch of another: not forked by us, but ours to bury */
+    } else if (pid > 1 && sig > 0 && sig < 32) {
         /* A context leads a group: what it started is meant as well, as by Ctrl-C. Gone already is fine. */
         if (kill(-(pid_t)pid, (int)sig) < 0) {
             (void)kill((pid_t)pid, (int)sig);
         }
+    }
+}
+
+static void serve_sweep(const struct buf *body)
+{
+    AUTO_BUF struct buf b = BUF_INIT(256);
+    uint64_t order;
+
+    if (sweep(body, &order) < 0) {
+        return; /* who waits for our word goes on without it, and less gently */
+    }
+    if (frame_begin(&b, FRAME_SWEPT, NULL) < 0 || frame_add_u64(&b, KEY_ORDER, order) < 0 ||
+        frame_end(&b) < 0 || control_send(BOX_CONTROL_FD, &b) < 0) {
+        _exit(0);
     }
 }
 
@@ -125,7 +145,7 @@ void session_serve(void)
     sigprocmask(SIG_BLOCK, &mask, &old_mask);
     int signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
-        control_say(BOX_CONTROL_FD, FRAME_READY) < 0) {
+        control_send_ready(BOX_CONTROL_FD) < 0) {
         _exit(1);
     }
     for (;;) {
@@ -153,10 +173,7 @@ void session_serve(void)
         if (head.type == FRAME_SIGNAL) {
             pass_signal(&body);
         } else if (head.type == FRAME_SWEEP) {
-            sweep(&body);
-            if (control_say(BOX_CONTROL_FD, FRAME_SWEPT) < 0) {
-                _exit(0);
-            }
+            serve_sweep(&body);
         } else if (head.type == FRAME_FILES && fds.n == 1) {
             fileworkers_start(take_fd(&fds.fds[0]));
         }

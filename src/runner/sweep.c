@@ -7,6 +7,7 @@
  */
 #include "runner/sweep.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -24,17 +25,18 @@
 #include "runner/session.h"
 #include "wire/frame.h"
 
-#define PROCESSES_MAX 4096 /* that are looked at in one go */
+#define PROCESSES_MAX (32768 + 64) /* a box's most, and a few that are dead */
 #define CONTEXTS_MAX 64
 #define NS_PER_TICK 10000000u /* of start times in /proc */
 #define PATIENCE_MS 1000u     /* until those that are killed are gone */
-enum { FIELD_STATE = 3, FIELD_PARENT = 4, FIELD_START = 22 }; /* in /proc/PID/stat */
+/* In /proc/PID/stat. */
+enum { FIELD_STATE = 3, FIELD_PARENT = 4, FIELD_THREADS = 20, FIELD_START = 22 };
 
 struct process {
     pid_t pid;
     pid_t parent;
     uint64_t started; /* ticks since boot */
-    bool is_dead;     /* and not buried */
+    bool is_dead;     /* and not buried. Not if only its first thread is */
     bool spared;
 };
 
@@ -42,6 +44,7 @@ struct order {
     pid_t contexts[CONTEXTS_MAX];
     size_t n;
     uint64_t since; /* ticks */
+    uint64_t number;
 };
 
 static struct process table[PROCESSES_MAX]; /* by pid: /proc lists them so */
@@ -61,6 +64,8 @@ static bool parse_stat(char *text, struct process *ret)
             ret->is_dead = *word == 'Z' || *word == 'X';
         } else if (field == FIELD_PARENT) {
             ret->parent = (pid_t)strtol(word, NULL, 10);
+        } else if (field == FIELD_THREADS) {
+            ret->is_dead = ret->is_dead && strtol(word, NULL, 10) <= 1;
         } else if (field == FIELD_START) {
             ret->started = strtoull(word, NULL, 10);
             return true;
@@ -69,25 +74,27 @@ static bool parse_stat(char *text, struct process *ret)
     return false;
 }
 
-static bool read_process(int proc, const char *name, struct process *ret)
+/* 1, 0 if it is none or none any more, or -errno. */
+static int read_process(int proc, const char *name, struct process *ret)
 {
     char path[32];
     char text[512];
 
     *ret = (struct process){.pid = (pid_t)strtol(name, NULL, 10)};
     if (ret->pid <= 1 || str_format(path, sizeof(path), "%s/stat", name) < 0) {
-        return false;
+        return 0;
     }
     AUTO_CLOSE int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    if (n <= 0) {
-        return false;
+    if (n < 0) {
+        return errno == ENOENT || errno == ESRCH ? 0 : -errno;
     }
     text[n] = '\0';
-    return parse_stat(text, ret);
+    return parse_stat(text, ret) ? 1 : -EBADMSG;
 }
 
-static void read_processes(int proc)
+/* 0, or -errno if one may be missing. */
+static int read_processes(int proc)
 {
     struct entry {
         uint64_t inode;
@@ -97,6 +104,7 @@ static void read_processes(int proc)
         char name[];
     };
     char list[4096] __attribute__((aligned(8)));
+    int result = 0;
     long n;
 
     n_processes = 0;
@@ -105,11 +113,13 @@ static void read_processes(int proc)
         for (long at = 0; at < n;) {
             const struct entry *e = (const void *)(list + at);
             at += e->len;
-            if (n_processes < PROCESSES_MAX && read_process(proc, e->name, &table[n_processes])) {
-                n_processes++;
-            }
+            int r = n_processes < PROCESSES_MAX ? read_process(proc, e->name, &table[n_processes])
+                                                : -E2BIG;
+            n_processes += r > 0 ? 1 : 0;
+            result = r < 0 ? r : result;
         }
     }
+    return n < 0 ? -errno : result;
 }
 
 static struct process *find(pid_t pid)
@@ -185,32 +195,37 @@ static struct order read_order(const struct buf *request)
     for (size_t at = 0; frame_next(request->data, request->len, &at, &f) > 0;) {
         if (f.key == KEY_PID && o.n < CONTEXTS_MAX && frame_field_u32(&f, &pid) == 0) {
             o.contexts[o.n++] = (pid_t)pid;
-        } else if (f.key == KEY_SINCE && f.len == sizeof(ns)) {
-            memcpy(&ns, f.data, sizeof(ns));
+        } else if (f.key == KEY_SINCE && frame_field_u64(&f, &ns) == 0) {
             o.since = ns / NS_PER_TICK;
+        } else if (f.key == KEY_ORDER) {
+            (void)frame_field_u64(&f, &o.number);
         }
     }
     return o;
 }
 
-void sweep(const struct buf *request)
+int sweep(const struct buf *request, uint64_t *ret_order)
 {
     struct order o = read_order(request);
     AUTO_CLOSE int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     uint64_t until = clock_ms() + PATIENCE_MS;
     const struct timespec pause = {.tv_nsec = 1000000};
+    int r = -ETIMEDOUT;
 
+    *ret_order = o.number;
     if (proc < 0) {
-        return;
+        return -errno;
     }
     (void)kill(-1, SIGSTOP); /* all but ourselves */
-    for (;;) {
-        read_processes(proc);
+    while (clock_ms() < until) {
+        r = read_processes(proc);
         spare(&o);
-        if (kill_young(&o) == 0 || clock_ms() >= until) {
+        if (kill_young(&o) == 0 && r == 0) {
             break;
         }
+        r = r < 0 ? r : -ETIMEDOUT;
         nanosleep(&pause, NULL); /* they are on their way */
     }
     (void)kill(-1, SIGCONT);
+    return r;
 }

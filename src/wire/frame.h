@@ -34,7 +34,7 @@ enum frame_type {
     FRAME_RUN = 1, /* run this; descriptors, when there are any, become stdin, stdout, stderr */
     FRAME_CONTEXT, /* session: fork a context whose control socket is the descriptor */
     FRAME_BRANCH,  /* context: fork a copy of yourself that listens on the descriptor */
-    FRAME_SIGNAL,  /* session: send this signal to this process of the box */
+    FRAME_SIGNAL,  /* session: send this signal to this process of the box; 0: it is a context */
     FRAME_FILES,   /* session: fork a file worker that serves the descriptor (wire/files_msg.h) */
     FRAME_SWEEP,   /* session: kill what was started since, but no context */
     /* out of the box */
@@ -78,6 +78,7 @@ enum frame_key {
     KEY_VARIABLES, /* their values as one JSON object */
     KEY_ARTIFACTS, /* in RUN, empty: wanted; in DONE: names of changed files, as a JSON array */
     KEY_SINCE,     /* u64: nanoseconds since boot */
+    KEY_ORDER,     /* u64: of a SWEEP, repeated in its SWEPT */
 };
 
 enum frame_policy { FRAME_POLICY_PYRUNNER = 1 };

@@ -90,11 +90,12 @@ TEST(a_cell_that_ignores_the_interrupt_is_killed_and_its_context_made_anew)
     }
 }
 
-/* Processes that are not zombies. */
+/* Processes that are not zombies; one whose first thread alone has ended only looks like one. */
 #define COUNT                                                                                      \
-    "states = [open(f'/proc/{d}/stat').read().rsplit(')', 1)[1].split()[0]\n"                      \
-    "          for d in os.listdir('/proc') if d.isdigit()]\n"                                     \
-    "sum(state != 'Z' for state in states)"
+    "def alive(d):\n"                                                                              \
+    "    state = open(f'/proc/{d}/stat').read().rsplit(')', 1)[1].split()[0]\n"                    \
+    "    return state != 'Z' or len(os.listdir(f'/proc/{d}/task')) > 1\n"                          \
+    "sum(alive(d) for d in os.listdir('/proc') if d.isdigit())"
 
 /* Whatever it is that hides, ignores signals or multiplies; but not what earlier cells have left running. */
 TEST(a_cell_that_is_stopped_takes_along_what_it_has_started)
@@ -117,6 +118,11 @@ TEST(a_cell_that_is_stopped_takes_along_what_it_has_started)
         "        signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
         "        while True: time.sleep(1)\n"
         "time.sleep(100)",
+        "import ctypes, threading\n"
+        "if os.fork() == 0:\n"
+        "    threading.Thread(target=time.sleep, args=(100,)).start()\n"
+        "    ctypes.CDLL(None).syscall(60, 0)\n" /* exit() of the first thread */
+        "while True: pass",
         "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
         "p = subprocess.Popen(['/usr/bin/sleep', '100'], start_new_session=True)\n"
         "while True: pass",
@@ -135,6 +141,35 @@ TEST(a_cell_that_is_stopped_takes_along_what_it_has_started)
         CHECK_END(r, "timeout timeout 124: timeout 300 ms");
         CHECK_CELL(s, 0, "import os, signal, subprocess, time\n" COUNT, "3");
     }
+}
+
+/* PID 1 tells of every end that it sees, and must not wait for somebody to listen. */
+TEST(a_thousand_orphans_keep_nobody_from_the_session)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+    struct husk_error error;
+
+    CHECK_CELL(s, 0,
+               "import os\n"
+               "for _ in range(1000):\n"
+               "    if os.fork() == 0:\n"
+               "        os.fork()\n"
+               "        os._exit(0)\n"
+               "    os.wait()",
+               NULL);
+    CHECK_INT(husk_session_reset(s, 0, &error), 0);
+    CHECK_CELL(s, 0, "1", "1");
+    /* How a context ends is known, whatever else has ended. */
+    AUTO_RESULT struct husk_result *r = fixture_in(s, 0, 0,
+                                                   "import os\n"
+                                                   "for _ in range(40):\n"
+                                                   "    if os.fork() == 0:\n"
+                                                   "        os.fork()\n"
+                                                   "        os._exit(0)\n"
+                                                   "    os.wait()\n"
+                                                   "os.abort()");
+    CHECK_END(r, "crashed signal 134");
 }
 
 TEST(a_crash_costs_the_state_and_not_the_session)

@@ -75,11 +75,13 @@ open('x/one', 'wb').write(os.urandom(20 << 20))
 for i in range(300):
     os.link('x/one', f'x/y/{i}')
 open('x/other', 'w').write('another'); os.link('x/other', 'last')
+os.chmod('last', 0)
 """
     look = """
 same = all(os.path.samefile('x/one', f'x/y/{i}') for i in range(300))
+os.chmod('last', 0o600); text = open('last').read(); os.chmod('last', 0)
 [hashlib.sha256(open('x/y/299', 'rb').read()).hexdigest(), same, os.stat('x/one').st_nlink,
- open('last').read(), os.path.samefile('last', 'x/other'), os.stat('last').st_nlink]
+ text, os.path.samefile('last', 'x/other'), os.stat('last').st_nlink]
 """
     with Server.run() as server:
         api = Api(server.port)
