@@ -130,8 +130,10 @@ int context_branch(struct husk_engine *engine, struct guest *box, struct context
     }
     box->branching++;
     int r = context_start(engine, box, c, from, FRAME_BRANCH, e);
-    if (r == 0) {
-        r = context_send(&box->control, FRAME_SIGNAL, NULL, c->pid, 0, e);
+    if (r == 0 && context_send(&box->control, FRAME_SIGNAL, NULL, c->pid, 0, e) < 0) {
+        channel_release(&c->channel);
+        c->used = false;
+        r = -1;
     }
     box->branching--;
     return r;
