@@ -110,7 +110,8 @@ def test_does_not_die_with_a_thread_of_its_parent(husk: Program) -> None:
         "import signal, sys, time\n"
         "signal.signal(signal.SIGTERM, lambda n, f: sys.exit(4))\n"
         "print('ready', flush=True)\n"
-        "time.sleep(600)\n"
+        # Not one long sleep: Python notices a signal that comes right before it only afterwards.
+        "while True: time.sleep(0.05)\n"
     )
 
     def work() -> None:
