@@ -151,11 +151,12 @@ void context_end(struct guest *box, struct context *c)
     }
 }
 
-static int send_sweep(struct channel *to, const struct context *contexts, size_t n,
-                      const struct context *from, uint64_t since_ns, uint64_t number, struct err *e)
+static int send_sweep(struct guest *box, const struct context *contexts, size_t n,
+                      const struct context *from, uint64_t since_ns, uint64_t number)
 {
     AUTO_BUF struct buf b = BUF_INIT(4096);
     uint64_t asleep = clock_boot_ns() - clock_ns(); /* /proc counts what the machine slept */
+    struct err ignored;
 
     int r = frame_begin(&b, FRAME_SWEEP, NULL);
     if (r == 0) {
@@ -173,23 +174,22 @@ static int send_sweep(struct channel *to, const struct context *contexts, size_t
         }
     }
     if (r < 0 || frame_end(&b) < 0) {
-        return err_sys(e, ENOMEM, "frame");
+        return -1;
     }
-    return channel_send(to, &b, NULL, 0, e);
+    return channel_send(&box->control, &b, NULL, 0, &ignored);
 }
 
 bool context_sweep(struct guest *box, const struct context *contexts, size_t n,
                    const struct context *from, uint64_t since_ns)
 {
     uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
-    struct err ignored;
 
     box->sweeping++; /* from now on no copy of a context begins; those that have begun are waited for */
     while (box->branching > 0 && clock_ms() < until) {
         fiber_sleep(1);
     }
     uint64_t number = clock_ns(); /* no process that talks to this box has used it before */
-    if (send_sweep(&box->control, contexts, n, from, since_ns, number, &ignored) == 0) {
+    if (send_sweep(box, contexts, n, from, since_ns, number) == 0) {
         while (hear_fates(box) && box->swept < number && clock_ms() < until) {
             fiber_sleep(1); /* not by its descriptor: another fiber may be waiting for the same */
         }
