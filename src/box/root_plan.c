@@ -122,7 +122,7 @@ static int clone_tree(int fd, struct err *e)
 /* Every box mounts its own things over these: what a template puts below would silently vanish. */
 static bool is_hidden(const char *path)
 {
-    static const char *const own[] = {"/tmp", "/workspace", "/proc", "/dev", "/run"};
+    static const char *const own[] = {"/tmp", "/var/tmp", "/workspace", "/proc", "/dev", "/run"};
 
     for (size_t i = 0; i < ARRAY_LEN(own); i++) {
         size_t n = strlen(own[i]);
@@ -143,8 +143,8 @@ int root_plan_mount(struct root_plan *plan, int fd, const char *path, bool writa
     if (is_hidden(path)) {
         return err_set(
             e, ERR_INVALID,
-            "%s: a box has its own /tmp, /workspace, /proc, /dev and /run: mount elsewhere, "
-            "for instance at /data",
+            "%s: a box has its own /tmp, /var/tmp, /workspace, /proc, /dev and /run: mount "
+            "elsewhere, for instance at /data",
             path);
     }
     struct root_place *place = next_place(plan, path, e);

@@ -306,7 +306,6 @@ static int find(struct agents_run *a, struct err *e)
 
 static int serve(struct agents_run *a, const char *project)
 {
-    char hint[PATH_MAX + 64];
     struct err e = {0};
 
     if (prepare(a, project, &e) < 0) {
@@ -320,8 +319,7 @@ static int serve(struct agents_run *a, const char *project)
         term_say(PROGRAM, "%s", e.msg);
         return EXIT_HUSK;
     }
-    (void)str_format(hint, sizeof(hint), "`husk down --data %s` stops it.", a->config.data);
-    struct serving s = {.config = &a->config, .greet = greet, .stop_hint = hint, .user = a};
+    struct serving s = {.config = &a->config, .greet = greet, .user = a};
     return serving_run(&s, a->o.detach != 0);
 }
 

@@ -25,10 +25,16 @@ struct up_options {
 #define FIELD(name) offsetof(struct up_options, name)
 #define CONFIG_OPTIONS_AT FIELD(settings)
 
-static const struct option_row rows[] = {
+static const struct option_row up_rows[] = {
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
     {OPTION_FLAG, 'd', "detach", NULL, FIELD(detach), 1,
      "return when it serves; it goes on in the background and logs to DATA/husk.log"},
+    {OPTION_HELP, 'h', "help", NULL, FIELD(help), 1, "show this text"},
+#include "cli/config_options.def"
+};
+
+static const struct option_row down_rows[] = {
+    {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
     {OPTION_HELP, 'h', "help", NULL, FIELD(help), 1, "show this text"},
 #include "cli/config_options.def"
 };
@@ -38,8 +44,8 @@ const struct option_table up_table = {
     .about = "Starts the server: HTTP on loopback and on a unix socket. Ctrl-C stops it. A daemon "
              "that dies is "
              "started again, and what runs in sandboxes goes on.",
-    .rows = rows,
-    .n_rows = ARRAY_LEN(rows),
+    .rows = up_rows,
+    .n_rows = ARRAY_LEN(up_rows),
     .examples = "husk up\n"
                 "husk up --listen 127.0.0.1:9000 --data /srv/husk\n"
                 "husk up --detach && curl -s localhost:8000/health; husk down",
@@ -49,8 +55,8 @@ const struct option_table up_table = {
 const struct option_table down_table = {
     .usage = "husk down [settings]",
     .about = "Ends the server that uses the data folder (--data), and waits until it is gone.",
-    .rows = rows,
-    .n_rows = ARRAY_LEN(rows),
+    .rows = down_rows,
+    .n_rows = ARRAY_LEN(down_rows),
     .examples = "husk down\nhusk down --data /srv/husk",
     .anywhere = true,
 };
@@ -104,7 +110,7 @@ int cmd_up(int argc, char **argv)
     } else if (r == 0 && serving_load(&o.settings, &c) < 0) {
         r = EXIT_HUSK;
     } else if (r == 0) {
-        struct serving s = {.config = &c, .greet = greet, .stop_hint = "`husk down` stops it."};
+        struct serving s = {.config = &c, .greet = greet};
         r = serving_run(&s, o.detach != 0);
     }
     config_options_release(&o.settings);

@@ -97,7 +97,7 @@ static int run_detached(struct starting *s)
         return EXIT_HUSK;
     }
     s->serving->greet(s->serving);
-    puts(s->serving->stop_hint);
+    printf("`husk down --data %s` stops it.\n", s->config->data);
     return 0;
 }
 

@@ -11,7 +11,6 @@
 struct serving {
     const struct config *config;
     void (*greet)(const struct serving *s); /* it serves: what to try first */
-    const char *stop_hint;                  /* detached: how to end it */
     const void *user;
 };
 

@@ -88,9 +88,9 @@ int place_take(const struct config *c, uid_t owner, gid_t group, bool *ret_was_l
         (void)place_holder(c, &holder, &ignored);
         fd_close(&fd);
         return err_set(e, ERR_EXISTS,
-                       "husk is up already with %s (process %d): `husk down` ends it, or choose "
-                       "another --data",
-                       c->data, (int)holder);
+                       "husk is up already with %s (process %d): `husk down --data %s` ends it, or "
+                       "choose another --data",
+                       c->data, (int)holder, c->data);
     }
     *ret_was_left = fstat(fd, &st) == 0 && st.st_size > 0;
     (void)str_format(text, sizeof(text), "%d\n", (int)getpid());

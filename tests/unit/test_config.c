@@ -339,12 +339,12 @@ TEST(a_minimum_above_its_maximum_is_named_with_both_places)
 {
     struct loaded l;
 
-    load(&l, "pool_max = 2", NULL, WORDS("--pool-min", "3", "--session-timeout", "2h"));
+    load(&l, "pool_max = 2", WORDS("HUSK_MAX_SESSION_TIMEOUT=2m"), WORDS("--pool-min", "3"));
     CHECK_INT(l.result, -1);
     CHECK_STR(errors_of(&l),
               "pool_min (3, from --pool-min) must not be more than pool_max (2, from husk.conf:1)\n"
-              "session_timeout (2h, from --session-timeout) must not be more than "
-              "max_session_timeout (1h, from default)\n");
+              "session_timeout (5m, from default) must not be more than "
+              "max_session_timeout (2m, from HUSK_MAX_SESSION_TIMEOUT)\n");
     CHECK_STR(l.e.msg, "2 things are wrong in the configuration");
     unload(&l);
 }
