@@ -3,8 +3,8 @@
  * Boxes, as the launcher sees them; see launcher.h.
  *
  * Life of an entry: SPAWNING (the zygote was asked) -> LIVE (its pidfd is here) -> ENDING (killed, not
- * yet reaped) -> FREE (the zygote reaped it, its cgroup and id block went back). One whose descriptors are kept is DEAD
- * in between, until the client says that it knows.
+ * yet reaped) -> FREE (the zygote reaped it, its cgroup and id block went back). One that takes long to die is LINGERING
+ * before that; one whose descriptors are kept is DEAD, until the client says that it knows.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -141,7 +141,8 @@ static int send_spawn(const struct launcher *l, const struct template *t,
     memcpy(all, fds->fds, sizeof(int) * LAUNCHER_BOX_FDS);
     size_t n = LAUNCHER_BOX_FDS + cgroup_procs_fds(box->cgroup, all + LAUNCHER_BOX_FDS);
     ssize_t sent = fd_send(t->socket, &spawn, sizeof(spawn), all, n, 0);
-    if (sent == -EPIPE || sent == -ECONNRESET) { /* it died a moment ago: the news is on its way */
+    if (sent == -EPIPE || sent == -ECONNRESET ||
+        sent == -EBADF) { /* it died a moment ago: the news is on its way */
         return err_set(e, ERR_NOT_FOUND, "the zygote of %s has died", t->name);
     }
     if (sent != (ssize_t)sizeof(spawn)) {

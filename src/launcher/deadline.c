@@ -58,20 +58,49 @@ static void announce_end(struct launcher *l, struct box_entry *box)
     box->silent = box->kept == NULL; /* who kept it is told again by its burial */
 }
 
-/* A box that its zygote owes a birth or a burial. A stuck zygote holds up nobody's deadline, and is replaced. */
+void box_linger(struct launcher *l, struct box_entry *box)
+{
+    l->spawning -= box->state == BOX_SPAWNING;
+    l->ending -= box->state == BOX_ENDING;
+    box->state = BOX_LINGERING;
+    box->deadline = 0;
+    box->zygote_by = 0;
+}
+
+void box_doom(struct launcher *l, uint32_t template_id)
+{
+    for (size_t i = 0; i < BOXES_MAX; i++) {
+        struct box_entry *box = &l->boxes[i];
+        if (box->template_id == template_id && box->state != BOX_FREE &&
+            box->state < BOX_LINGERING) {
+            box->end = box->end == LAUNCHER_END_SELF ? LAUNCHER_END_ZYGOTE : box->end;
+            announce_end(l, box);
+            box_linger(l, box);
+        }
+    }
+}
+
+/*
+ * A box that its zygote owes a birth or a burial. A stuck zygote holds up nobody's deadline; one that owes a birth is
+ * replaced. How long a burial takes is in the hands of the box, which can leave the kernel minutes of work to do: it never costs
+ * the zygote, and with it all other boxes, their lives. Its client is told that it is over, and others no longer wait for it.
+ */
 static uint64_t expire_owed(struct launcher *l, struct box_entry *box, uint64_t now)
 {
     if (box->state == BOX_SPAWNING && box->deadline != 0 && box->deadline <= now) {
         box_end(l, box, LAUNCHER_END_TIMEOUT);
         announce_end(l, box);
     }
-    if (box->zygote_by != 0 && box->zygote_by <= now) {
-        box->end = box->end == LAUNCHER_END_SELF ? LAUNCHER_END_ZYGOTE : box->end;
-        announce_end(l, box);
-        (void)sys_pidfd_signal(l->templates[box->template_id].pidfd, SIGKILL);
-        box->zygote_by = 0; /* its zygote's death ends it */
+    if (box->zygote_by == 0 || box->zygote_by > now) {
+        return earlier(box->deadline, box->zygote_by);
     }
-    return earlier(box->deadline, box->zygote_by);
+    if (box->state == BOX_SPAWNING) {
+        template_died(l, box->template_id);
+    } else {
+        announce_end(l, box);
+        box_linger(l, box);
+    }
+    return 0;
 }
 
 /* When a living box has to be looked at again, 0 for never. */

@@ -129,7 +129,7 @@ void keep_adopt(struct launcher *l)
         }
         box_describe(l, box, 0);
         tell_kept(l, box);
-        if (box->state == BOX_DEAD) {
+        if (box->state == BOX_DEAD || box->state == BOX_LINGERING) {
             reply(l, &box->kept->exit);
         }
     }

@@ -40,7 +40,14 @@
     100 /* how often running boxes are checked where the kernel kills one process only */
 #define ZYGOTE_START_MS 120000 /* a template that is not ready by then is broken */
 
-enum template_state { TEMPLATE_FREE = 0, TEMPLATE_BUILDING, TEMPLATE_STARTING, TEMPLATE_RUNNING };
+/* TEMPLATE_ENDING: its zygote was killed; what is left of it and its boxes goes when the kernel is done with them. */
+enum template_state {
+    TEMPLATE_FREE = 0,
+    TEMPLATE_BUILDING,
+    TEMPLATE_STARTING,
+    TEMPLATE_RUNNING,
+    TEMPLATE_ENDING
+};
 
 struct template
 {
@@ -64,8 +71,11 @@ struct template
     uint64_t start_deadline; /* ns */
 };
 
-/* BOX_DEAD: it has ended, and somebody who kept its descriptors has not taken note yet. */
-enum box_state { BOX_FREE = 0, BOX_SPAWNING, BOX_LIVE, BOX_ENDING, BOX_DEAD };
+/*
+ * BOX_LINGERING: it was killed and still is not gone; its client believes it is. BOX_DEAD: it has ended, and somebody who kept
+ * its descriptors has not taken note yet.
+ */
+enum box_state { BOX_FREE = 0, BOX_SPAWNING, BOX_LIVE, BOX_ENDING, BOX_LINGERING, BOX_DEAD };
 
 struct kept; /* keep.c */
 
@@ -117,9 +127,10 @@ struct template *template_at(struct launcher *l, uint32_t id);
 int template_begin(struct launcher *l, const struct launcher_req *req, struct err *e);
 int template_mount(struct launcher *l, const struct launcher_req *req, int fd, struct err *e);
 int template_start(struct launcher *l, uint32_t id, uint32_t seq, struct err *e);
-void template_stop(struct launcher *l, uint32_t id);  /* zygote and boxes die; the slot is free */
+void template_stop(struct launcher *l, uint32_t id);  /* zygote and boxes are killed; never waits */
+void template_await(struct launcher *l, uint32_t id); /* until they are gone */
 void template_serve(struct launcher *l, uint32_t id); /* the zygote has something to say */
-void template_died(struct launcher *l, uint32_t id);  /* its pidfd became readable */
+void template_died(struct launcher *l, uint32_t id);  /* it is dying, or dead: its client is told */
 
 /* box.c */
 struct box_entry *box_at(struct launcher *l, uint32_t id); /* NULL: no such box, or it is ending */
@@ -138,6 +149,9 @@ void box_forget(struct launcher *l, struct box_entry *box); /* a dead one: the s
 /* deadline.c */
 void box_arm(struct launcher *l, struct box_entry *box, uint64_t ms);
 void box_owed(struct launcher *l, struct box_entry *box); /* by its zygote: a birth, a burial */
+void box_linger(struct launcher *l, struct box_entry *box);
+void box_doom(struct launcher *l,
+              uint32_t template_id); /* its zygote is dying: boxes are over for the client */
 void box_expire(struct launcher *l, uint64_t now);
 
 /* keep.c: descriptors of boxes that outlive the client. */

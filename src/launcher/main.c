@@ -175,6 +175,7 @@ static void loop(struct launcher *l)
             }
             if (p[i + 1].revents != 0 && l->templates[ids[i]].state >= TEMPLATE_STARTING) {
                 template_died(l, ids[i]);
+                template_await(l, ids[i]);
             }
         }
         if (l->next_deadline != 0 && l->next_deadline <= clock_ns()) {
@@ -297,6 +298,9 @@ static void shut_down(struct launcher *l)
         if (l->templates[i].state != TEMPLATE_FREE) {
             template_stop(l, i);
         }
+    }
+    for (uint32_t i = 0; i < TEMPLATES_MAX; i++) {
+        template_await(l, i);
     }
     while (l->n_spare > 0) {
         cgroup_free(l->spare[--l->n_spare]);

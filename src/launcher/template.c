@@ -282,13 +282,12 @@ static void answer_start(struct launcher *l, struct template *t, uint32_t id, co
     }
 }
 
-/* Frees everything. The zygote, if any, is dead or killed here. */
+/* Frees everything. The zygote, if there was one, is dead. */
 static void template_clear(struct launcher *l, uint32_t id)
 {
     struct template *t = &l->templates[id];
 
     if (t->pidfd >= 0) {
-        (void)sys_pidfd_signal(t->pidfd, SIGKILL);
         (void)waitid(P_PIDFD, (id_t)t->pidfd, NULL, WEXITED);
     }
     box_orphaned(l, id);
@@ -302,9 +301,31 @@ static void template_clear(struct launcher *l, uint32_t id)
     memset(t, 0, sizeof(*t));
 }
 
+/*
+ * A box can leave the kernel minutes of work to do before its zygote is gone: nobody else may wait for that. A zygote without
+ * boxes goes at once.
+ */
 void template_stop(struct launcher *l, uint32_t id)
 {
-    template_clear(l, id);
+    struct template *t = &l->templates[id];
+
+    if (t->pidfd >= 0) {
+        (void)sys_pidfd_signal(t->pidfd, SIGKILL);
+    }
+    if (t->boxes == 0) {
+        template_clear(l, id);
+        return;
+    }
+    t->state = TEMPLATE_ENDING;
+    t->start_deadline = 0;
+    box_doom(l, id);
+}
+
+void template_await(struct launcher *l, uint32_t id)
+{
+    if (l->templates[id].state == TEMPLATE_ENDING) {
+        template_clear(l, id);
+    }
 }
 
 void template_died(struct launcher *l, uint32_t id)
@@ -320,8 +341,8 @@ void template_died(struct launcher *l, uint32_t id)
     } else if (t->state == TEMPLATE_RUNNING) {
         reply(l, &gone);
     }
-    if (t->state != TEMPLATE_FREE) {
-        template_clear(l, id);
+    if (t->state == TEMPLATE_STARTING || t->state == TEMPLATE_RUNNING) {
+        template_stop(l, id);
     }
 }
 
@@ -340,7 +361,7 @@ static void zygote_says(struct launcher *l, uint32_t id, struct zygote_rep *rep,
         if (t->state == TEMPLATE_STARTING) {
             err_wrap(&rep->err, "template %s", t->name);
             answer_start(l, t, id, &rep->err);
-            template_clear(l, id);
+            template_stop(l, id);
         }
         break;
     default:
@@ -354,16 +375,20 @@ void template_serve(struct launcher *l, uint32_t id)
     struct template *t = &l->templates[id];
     struct zygote_rep rep;
 
-    while (t->state >= TEMPLATE_STARTING) {
+    while (t->state >= TEMPLATE_STARTING && t->socket >= 0) {
         struct fd_set_msg fds = {.n = 0};
         ssize_t n = fd_recv(t->socket, &rep, sizeof(rep), &fds, MSG_DONTWAIT);
         if (n == -EAGAIN) {
             return;
         }
         if (n <= 0 || !zygote_rep_check(&rep, (size_t)n, fds.n)) {
-            /* Gone, or it says what no zygote of ours says: its death is then handled like any other. */
+            /*
+             * Gone, or it says what no zygote of ours says: its death is then handled like any other. It may take a while, in
+             * which its socket would keep us awake.
+             */
             fd_set_release(&fds);
             (void)sys_pidfd_signal(t->pidfd, SIGKILL);
+            fd_close(&t->socket);
             return;
         }
         zygote_says(l, id, &rep, &fds);
