@@ -229,6 +229,21 @@ def test_shell_template(v1: Api) -> None:
     assert r["stdout"] == "hello\n" and r["exit_code"] == 4 and r["language"] == "shell"
 
 
+@pytest.mark.parametrize("field", ["handler_code", "code"])
+@pytest.mark.parametrize(
+    "fields,body",
+    [({"template_id": "shell", "mode": "ephemeral"}, {}), ({}, {"language": "shell"})],
+)
+def test_a_shell_has_no_handlers(v1: Api, fields: Any, body: Any, field: str) -> None:
+    s = v1.session(**fields)
+    for route in ("execute", "execute-sync", "execute-stream"):
+        answer = v1.post(f"/sessions/{s}/{route}", {field: "echo made", "event": {}, **body})
+        check_error(answer, 409, "Conflict")
+        assert "handlers" in answer["error_detail"]
+    assert v1.get(f"/sessions/{s}/executions")["total"] == 0
+    assert v1.run(s, "echo on", **body)["stdout"] == "on\n"  # it is still there
+
+
 def test_a_language_that_the_template_lacks_is_a_conflict(v1: Api) -> None:
     s = v1.session()
     answer = v1.post(f"/sessions/{s}/execute", {"code": "1", "language": "javascript"})
