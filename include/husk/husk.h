@@ -51,7 +51,7 @@ void husk_close(struct husk_engine *engine); /* kills every box; NULL is fine */
 enum husk_kind {
     HUSK_SCRIPT = 0, /* run as a program; exit code as the language defines it */
     HUSK_CELL,       /* like a notebook cell: the value of a last expression is reported */
-    HUSK_HANDLER, /* define handler(event[, context]), call it, report what it returns (python) */
+    HUSK_HANDLER, /* define handler(event[, context]), call it, report what it returns (no shell) */
 };
 
 struct husk_limits {

@@ -2,25 +2,32 @@
 // A parked node: started ahead of its code, waits for one RUN body on descriptor 4, runs it, ends.
 // PID 1 (src/runner/program.c) reads our report from the same descriptor after we are gone.
 'use strict';
-const fs = require('fs');
+const { readSync, writeSync } = require('fs');
 const path = require('path');
 const util = require('util');
 const vm = require('vm');
 const Module = require('module');
+const handler = require('./handler.js');
+
+// User code may replace the globals.
+const { Buffer } = globalThis;
+const { stringify } = JSON;
 
 const LINK = 4;
 const KEY = {
-  CODE: 1, NAME: 2, KIND: 3, ARG: 4, ENV: 5,
+  CODE: 1, NAME: 2, KIND: 3, ARG: 4, ENV: 5, EVENT: 8, CONTEXT: 9, TIMEOUT_MS: 10,
   VALUE: 14, VALUE_JSON: 15, ERROR_TYPE: 16, ERROR_MESSAGE: 17, TRACEBACK: 18,
 };
+const SCRIPT = 0;
 const CELL = 1;
+const HANDLER = 2;
 const VALUE_MAX = 1 << 20;
 
 function readExactly(n) {
   const buffer = Buffer.alloc(n);
   let got = 0;
   while (got < n) {
-    const r = fs.readSync(LINK, buffer, got, n - got, null);
+    const r = readSync(LINK, buffer, got, n - got, null);
     if (r === 0) process.exit(0); // the box was thrown away unused
     got += r;
   }
@@ -29,7 +36,10 @@ function readExactly(n) {
 
 function readRequest() {
   const body = readExactly(readExactly(4).readUInt32LE(0));
-  const request = { args: [], env: [], kind: 0, name: '<cell>', code: '' };
+  const request = {
+    args: [], env: [], kind: SCRIPT, name: '<cell>', code: '',
+    event: '{}', context: '{}', timeoutMs: 0,
+  };
   for (let at = 0; at + 8 <= body.length;) {
     const key = body.readUInt32LE(at);
     const end = at + 8 + body.readUInt32LE(at + 4);
@@ -39,6 +49,9 @@ function readRequest() {
     else if (key === KEY.KIND) request.kind = data[0];
     else if (key === KEY.ARG) request.args.push(data.toString('utf8'));
     else if (key === KEY.ENV) request.env.push(data.toString('utf8'));
+    else if (key === KEY.EVENT) request.event = data.toString('utf8');
+    else if (key === KEY.CONTEXT) request.context = data.toString('utf8');
+    else if (key === KEY.TIMEOUT_MS) request.timeoutMs = Number(data.readBigUInt64LE(0));
     at = end;
   }
   return request;
@@ -47,14 +60,17 @@ function readRequest() {
 function report(fields) {
   const parts = [];
   for (const [key, text] of fields) {
-    const data = Buffer.from(text, 'utf8').subarray(0, VALUE_MAX);
+    // JSON that is cut is none: whoever made it has looked at its length.
+    const most = key === KEY.VALUE_JSON ? undefined : VALUE_MAX;
+    const data = Buffer.from(text, 'utf8').subarray(0, most);
     const head = Buffer.alloc(8);
     head.writeUInt32LE(key, 0);
     head.writeUInt32LE(data.length, 4);
     parts.push(head, data);
   }
   try {
-    fs.writeSync(LINK, Buffer.concat(parts));
+    const all = Buffer.concat(parts);
+    for (let at = 0; at < all.length;) at += writeSync(LINK, all, at); // a signal may cut one short
   } catch {
     // PID 1 is gone, and so are we in a moment
   }
@@ -69,23 +85,40 @@ function reportError(error) {
   ]);
 }
 
-// Frames of this file are of no use to whoever wrote the code.
+// Frames of these files are of no use to whoever wrote the code.
 function userStack(error) {
   const lines = String(error.stack).split('\n');
-  const first = lines.findIndex((line) => line.includes(__filename) || line.includes('node:vm'));
+  const first = lines.findIndex((line) => line.includes(__dirname) || line.includes('node:vm'));
   return (first < 0 ? lines : lines.slice(0, first)).join('\n') + '\n';
 }
 
+function shown(value) {
+  return util.inspect(value, { maxStringLength: VALUE_MAX, maxArrayLength: 10000, depth: 6 });
+}
+
 function reportValue(value) {
-  const limits = { maxStringLength: VALUE_MAX, maxArrayLength: 10000, depth: 6 };
-  const fields = [[KEY.VALUE, util.inspect(value, limits)]];
+  const fields = [[KEY.VALUE, shown(value)]];
   try {
-    const json = JSON.stringify(value);
-    if (json !== undefined) fields.push([KEY.VALUE_JSON, json]);
+    const json = stringify(value);
+    if (Buffer.byteLength(json) <= VALUE_MAX) fields.push([KEY.VALUE_JSON, json]);
   } catch {
-    // cycles and big integers have no JSON
+    // cycles, big integers and functions have no JSON
   }
   report(fields);
+}
+
+async function runHandler(request, user, fail) {
+  let isOver = false;
+  process.once('beforeExit', () => {
+    if (!isOver) fail(new Error('all work is done, but the promise of the handler is open'));
+  });
+  try {
+    const answer = await handler.call(request, user);
+    report([[KEY.VALUE, shown(answer)], [KEY.VALUE_JSON, handler.encode(answer)]]);
+    isOver = true;
+  } catch (error) {
+    fail(error);
+  }
 }
 
 function main() {
@@ -105,13 +138,18 @@ function main() {
   globalThis.__filename = filename;
   globalThis.__dirname = path.dirname(filename);
 
-  process.on('uncaughtException', (error) => {
+  const fail = (error) => {
     reportError(error);
-    if (request.kind !== CELL) {
+    if (request.kind === SCRIPT) {
       process.stderr.write((error instanceof Error ? userStack(error) : util.inspect(error)) + '\n');
     }
     process.exit(1);
-  });
+  };
+  process.on('uncaughtException', fail);
+  if (request.kind === HANDLER) {
+    runHandler(request, user, fail);
+    return;
+  }
   const value = vm.runInThisContext(request.code, { filename: request.name });
   if (request.kind === CELL && value !== undefined) reportValue(value);
 }

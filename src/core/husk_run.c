@@ -154,10 +154,9 @@ static int run_spec(struct husk_engine *engine, const struct husk_spec *spec,
     if (live == NULL) {
         return -1;
     }
-    if (run_needs_python(spec) && live->def.info.language != HUSK_PYTHON) {
-        err_set(e, ERR_INVALID, "this needs a python template, %s is none", name);
-    } else if (engine_limits(&spec->limits, &live->def.info.limits, &run.limits, e) == 0 &&
-               run_init(&run, e) == 0) {
+    if (run_check_language(spec, live->def.info.language, name, e) == 0 &&
+        engine_limits(&spec->limits, &live->def.info.limits, &run.limits, e) == 0 &&
+        run_init(&run, e) == 0) {
         run.guest = get_guest(engine, live, &run.limits, &warm, e);
     }
     if (run.guest != NULL) {

@@ -26,10 +26,18 @@ static bool is_relative_plain(const char *name)
            launcher_path_check(path);
 }
 
-bool run_needs_python(const struct husk_spec *spec)
+int run_check_language(const struct husk_spec *spec, enum husk_language language, const char *name,
+                       struct err *e)
 {
-    return spec->kind == HUSK_HANDLER || spec->rich || spec->auto_print ||
-           spec->policy != HUSK_POLICY_NONE || spec->variables != NULL;
+    if (spec->kind == HUSK_HANDLER && language == HUSK_SHELL) {
+        return err_set(e, ERR_INVALID, "a shell has no handlers: %s cannot run one", name);
+    }
+    if ((spec->rich || spec->auto_print || spec->policy != HUSK_POLICY_NONE ||
+         spec->variables != NULL) &&
+        language != HUSK_PYTHON) {
+        return err_set(e, ERR_INVALID, "this needs a python template, %s is none", name);
+    }
+    return 0;
 }
 
 static int check_extras(const struct husk_spec *spec, struct err *e)

@@ -4,13 +4,15 @@
 
 #include <stdbool.h>
 
+#include "base/err.h"
 #include "husk/husk.h"
 #include "wire/frame.h"
 
 struct run;
 
-/* The spec asks for something that only the Python runner does: no other template may run it. */
-bool run_needs_python(const struct husk_spec *spec);
+/* Whether the runner of this language does all that the spec asks for; name is the template's. */
+int run_check_language(const struct husk_spec *spec, enum husk_language language, const char *name,
+                       struct err *e);
 
 /* False: the box broke the protocol. */
 bool run_take_frame(struct run *run, const struct frame_head *head, const char *body);

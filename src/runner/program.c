@@ -267,7 +267,7 @@ void program_serve(const struct program *p)
 {
     struct run run = {.body = BUF_INIT(FRAME_TO_BOX_MAX)};
     struct fd_set_msg fds = {.n = 0};
-    struct buf said = BUF_INIT(FRAME_FROM_BOX_MAX / 2);
+    struct buf said = BUF_INIT(FRAME_FROM_BOX_MAX);
     int link[2] = {-1, -1};
     pid_t pid = -1;
     sigset_t child;

@@ -283,14 +283,162 @@ TEST(javascript_exceptions_are_told_from_the_users_line_on)
     CHECK_STR(r->err, "");
 }
 
-TEST(handlers_are_a_matter_of_python)
+static struct husk_result *handle(struct husk_engine *engine, const char *code, const char *event,
+                                  const char *context)
 {
-    static const char *const others[] = {"shell", "node"};
-    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_spec spec = fixture_spec("node", HUSK_HANDLER, code);
 
-    for (size_t i = 0; i < ARRAY_LEN(others); i++) {
-        struct husk_spec spec = fixture_spec(others[i], HUSK_HANDLER, "true");
-        CASE("%s", others[i]);
-        CHECK_STR(fixture_refusal(engine, &spec), "invalid_argument");
+    spec.event = event;
+    spec.context = context;
+    spec.limits.timeout_ms = 9000;
+    return fixture_run(engine, &spec);
+}
+
+TEST(a_javascript_handler_answers_its_event)
+{
+    static const struct {
+        const char *code;
+        const char *event;
+        const char *json;
+    } rows[] = {
+        {"function handler(event) { return event.n + 1; }", "{\"n\": 41}", "42"},
+        {"const handler = (event) => event;", "[1, 2]", "[1,2]"},
+        {"exports.handler = (event, context) => [event, context.function_name]", NULL,
+         "[{},\"unknown-function\"]"},
+        {"module.exports = (...all) => all.length", NULL, "2"},
+        {"module.exports = {handler: () => 'in an object'}", NULL, "\"in an object\""},
+        {"async function handler() { await null; return 'later'; }", NULL, "\"later\""},
+        {"handler = () => new Promise((done) => setTimeout(done, 20, 'timer'))", NULL, "\"timer\""},
+        {"function handler() {}", NULL, "null"},
+        {"function handler() { return {a: [NaN, 1.5], b: -Infinity}; }", NULL,
+         "{\"a\":[null,1.5],\"b\":null}"},
+        {"function handler() { return '\\u00e4\\ud83d\\ude00\\\\ud800'; }", NULL,
+         "\"\xc3\xa4\xf0\x9f\x98\x80\\\\ud800\""},
+        {"JSON.stringify = () => '\"forged\"'; globalThis.Buffer = null;\n"
+         "require('fs').writeSync = () => 0; handler = () => 'own'",
+         NULL, "\"own\""},
+    };
+    AUTO_ENGINE struct husk_engine *engine = NULL;
+
+    need_node();
+    engine = fixture_open();
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CASE("%s", rows[i].code);
+        AUTO_RESULT struct husk_result *r = handle(engine, rows[i].code, rows[i].event, NULL);
+        CHECK_END(r, "completed exit 0");
+        CHECK_STR(r->value_json, rows[i].json);
     }
+}
+
+TEST(a_javascript_handler_that_cannot_answer_fails_with_a_reason)
+{
+    static const struct {
+        const char *code;
+        const char *type;
+        const char *message;
+    } rows[] = {
+        {"const x = 1", "NoHandler", "<cell> defines no function handler(event, context)"},
+        {"const handler = 5", "NoHandler", "<cell> defines no function handler(event, context)"},
+        {"if (", "SyntaxError", "Unexpected end of input"},
+        {"handler = () => { throw new RangeError('now'); }", "RangeError", "now"},
+        {"handler = async () => { await null; throw new RangeError('later'); }", "RangeError",
+         "later"},
+        {"handler = () => Promise.reject('text')", "string", "'text'"},
+        {"handler = () => new Promise(() => {})", "Error",
+         "all work is done, but the promise of the handler is open"},
+        {"handler = () => 10n", "TypeError",
+         "the handler's answer cannot be said in JSON: Do not know how to serialize a BigInt"},
+        {"handler = () => () => 1", "TypeError",
+         "the handler's answer cannot be said in JSON: it is a function"},
+        {"handler = () => '\\ud800'", "TypeError",
+         "the handler's answer cannot be said in JSON: it has a lone surrogate"},
+        {"handler = () => 'x'.repeat(17 << 20)", "RangeError",
+         "the handler's answer is 17825794 bytes long, at most 16777216 are possible"},
+    };
+    AUTO_ENGINE struct husk_engine *engine = NULL;
+
+    need_node();
+    engine = fixture_open();
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CASE("%s", rows[i].code);
+        AUTO_RESULT struct husk_result *r = handle(engine, rows[i].code, NULL, NULL);
+        CHECK_END(r, "failed exit 1");
+        CHECK_STR(r->error.type, rows[i].type);
+        CHECK_STR(r->error.message, rows[i].message);
+        CHECK(r->error.traceback == NULL || strstr(r->error.traceback, "runtimes/node") == NULL);
+        CHECK_STR(r->value_json, NULL);
+        CHECK_STR(r->err, "");
+    }
+}
+
+TEST(a_javascript_handlers_context_is_that_of_a_python_handler)
+{
+    static const char code[] =
+        "handler = (event, c) => [c.function_name, c.request_id, c.aws_request_id,\n"
+        "  c.memory_limit_in_mb, c.get_remaining_time_in_millis() > 0,\n"
+        "  c.remaining_time_in_millis <= 9000, c.remaining_time_in_millis <= 4000]";
+    static const struct {
+        const char *event;
+        const char *context;
+        const char *json;
+    } rows[] = {
+        {"{}", "{\"function_name\": \"f\", \"request_id\": \"r-1\"}",
+         "[\"f\",\"r-1\",\"r-1\",256,true,true,false]"},
+        {"{\"__timeout\": 4}", "{\"request_id\": \"a\", \"aws_request_id\": \"b\"}",
+         "[\"unknown-function\",\"a\",\"b\",256,true,true,true]"},
+        {"null", "{\"request_id\": \"a\", \"remaining_time_in_millis\": 4000}",
+         "[\"unknown-function\",\"a\",\"a\",256,true,true,true]"},
+        {"{}", "{\"no_such_field\": 1}", NULL},
+    };
+    AUTO_ENGINE struct husk_engine *engine = NULL;
+
+    need_node();
+    engine = fixture_open();
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CASE("%s", rows[i].context);
+        AUTO_RESULT struct husk_result *r = handle(engine, code, rows[i].event, rows[i].context);
+        CHECK_STR(r->value_json, rows[i].json);
+        if (rows[i].json == NULL) {
+            CHECK_END(r, "failed exit 1");
+            CHECK_STR(r->error.message, "unknown context field: no_such_field");
+        }
+    }
+}
+
+/* As much as a Python handler may answer. */
+TEST(a_javascript_handlers_answer_may_be_large)
+{
+    static const size_t size = 16 << 20;
+    AUTO_ENGINE struct husk_engine *engine = NULL;
+    AUTO_RESULT struct husk_result *r = NULL;
+
+    need_node();
+    engine = fixture_open();
+    r = handle(engine, "handler = () => 'x'.repeat((16 << 20) - 2)", NULL, NULL);
+    CHECK_END(r, "completed exit 0");
+    CHECK(r->value_json != NULL);
+    CHECK_INT(strlen(r->value_json), size);
+}
+
+/* A part of it would be no JSON. */
+TEST(javascript_values_that_are_too_large_have_no_json)
+{
+    AUTO_ENGINE struct husk_engine *engine = NULL;
+    struct husk_spec spec = fixture_spec("node", HUSK_CELL, "'x'.repeat(2 << 20)");
+    AUTO_RESULT struct husk_result *r = NULL;
+
+    need_node();
+    engine = fixture_open();
+    r = fixture_run(engine, &spec);
+    CHECK_END(r, "completed exit 0");
+    CHECK(r->value != NULL);
+    CHECK(r->value_json == NULL);
+}
+
+TEST(a_shell_has_no_handlers)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_spec spec = fixture_spec("shell", HUSK_HANDLER, "true");
+
+    CHECK_STR(fixture_refusal(engine, &spec), "invalid_argument");
 }

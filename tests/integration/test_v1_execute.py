@@ -2,12 +2,15 @@
 """What executions of /api/v1 do, against a real huskd: code, commands, handlers, refusals."""
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from v1_client import Api, check_error, v1, v1_server  # noqa: F401
 
 LOOP = "print('on', flush=True)\nwhile True: pass"
+
+needs_node = pytest.mark.skipif(not Path("/usr/bin/node").exists(), reason="node is not installed")
 
 
 # ---- one interpreter ----
@@ -242,6 +245,54 @@ def test_a_shell_has_no_handlers(v1: Api, fields: Any, body: Any, field: str) ->
         assert "handlers" in answer["error_detail"]
     assert v1.get(f"/sessions/{s}/executions")["total"] == 0
     assert v1.run(s, "echo on", **body)["stdout"] == "on\n"  # it is still there
+
+
+@needs_node
+@pytest.mark.parametrize("field", ["handler_code", "code"])
+def test_javascript_handler(v1: Api, field: str) -> None:
+    code = "exports.handler = async (event) => { console.log('seen'); return {sum: event.a + event.b}; }"
+    s = v1.session(template_id="node", mode="ephemeral")
+    r = v1.run(s, **{field: code, "event": {"a": 1, "b": 2}})
+    assert r["kind"] == "handler" and r["language"] == "javascript"
+    assert r["status"] == "completed" and r["return_value"] == {"sum": 3}
+    assert r["stdout"] == "seen\n" and r["error"] is None
+
+
+@needs_node
+def test_javascript_handler_context_and_time_limit(v1: Api) -> None:
+    s = v1.session(template_id="node", mode="ephemeral")
+    code = "const handler = (e, c) => [e, c.function_name, c.remaining_time_in_millis > 200000]"
+    r = v1.run(s, handler_code=code, context={"function_name": "mine"})
+    assert r["return_value"] == [{}, "mine", True] and r["timeout"] == 300
+    s = v1.session(template_id="node", mode="ephemeral")
+    r = v1.run(s, handler_code="handler = () => { for (;;); }", event={"__timeout": 1})
+    assert r["status"] == "timeout" and r["timeout"] == 1
+
+
+@needs_node
+@pytest.mark.parametrize(
+    "code,kind",
+    [
+        ("const x = 1", "NoHandler"),
+        ("function handler() { throw new RangeError('no'); }", "RangeError"),
+    ],
+)
+def test_javascript_handler_failures_are_results(v1: Api, code: str, kind: str) -> None:
+    s = v1.session(template_id="node", mode="ephemeral")
+    r = v1.run(s, handler_code=code, event={})
+    assert r["status"] == "failed" and r["exit_code"] == 1 and r["return_value"] is None
+    assert r["error"]["type"] == kind and kind in r["error"]["traceback"]
+
+
+@needs_node
+def test_javascript_code_reports_its_last_value(v1: Api) -> None:
+    s = v1.session(template_id="node", mode="ephemeral")
+    r = v1.run(s, "console.log('out'); ({a: [1, null]})")
+    assert r["stdout"] == "out\n" and r["return_value"] == {"a": [1, None]}
+    assert r["value"] == "{ a: [ 1, null ] }" and r["kind"] == "code"
+    s = v1.session(template_id="node", mode="ephemeral")
+    r = v1.run(s, "throw new TypeError('bad')")
+    assert r["status"] == "failed" and r["error"]["type"] == "TypeError"
 
 
 def test_a_language_that_the_template_lacks_is_a_conflict(v1: Api) -> None:
