@@ -301,6 +301,15 @@ def test_a_language_that_the_template_lacks_is_a_conflict(v1: Api) -> None:
     check_error(answer, 409, "Conflict")
 
 
+@pytest.mark.parametrize("template", ["shell", pytest.param("node", marks=needs_node)])
+@pytest.mark.parametrize("body", [{"code": "1"}, {"handler_code": "def handler(event): return 1"}])
+def test_python_needs_a_python_template(v1: Api, template: str, body: dict[str, str]) -> None:
+    s = v1.session(template_id=template, mode="ephemeral")
+    answer = v1.post(f"/sessions/{s}/execute-sync", {**body, "language": "python"})
+    check_error(answer, 409, "Conflict")
+    assert v1.get(f"/sessions/{s}/executions")["total"] == 0
+
+
 # ---- requests that are refused ----
 
 WRONG: list[Any] = [
