@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -66,54 +67,79 @@ static int mount_stage(struct err *e)
     return 0;
 }
 
-/* Makes every directory above the last component. In a mounted directory that fails, as it should. */
-static int make_parents(const char *path, struct err *e)
-{
-    char part[ROOT_PATH_MAX];
-
-    for (size_t i = 1; path[i] != '\0'; i++) {
-        if (path[i] != '/') {
-            continue;
-        }
-        (void)str_format(part, sizeof(part), "%.*s", (int)(i - 1), path + 1);
-        if (mkdir(part, 0755) < 0 && errno != EEXIST) {
-            return err_sys(e, errno, "make directory /%s", part);
-        }
-    }
-    return 0;
-}
-
-static int make_mount_point(const struct root_place *place, struct err *e)
-{
-    const char *path = place->path + 1;
-
-    if (place->is_dir) {
-        if (mkdir(path, 0755) < 0 && errno != EEXIST) {
-            return err_sys(e, errno, "make mount point %s", place->path);
-        }
-        return 0;
-    }
-    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0444);
-    if (fd < 0) {
-        return err_sys(e, errno, "make mount point %s", place->path);
-    }
-    return 0;
-}
-
-/* Links in a template's own tree (usr -> ...) must not lead a mount elsewhere. */
-static int open_mount_point(const char *path)
+/*
+ * The host's root is still ours while we build, and a template can bring links of its own, in a mount or as such: none of
+ * them may lead us anywhere. So every path is walked one directory at a time, beneath the new root and through no link.
+ */
+static int open_part(int dir, const char *name)
 {
     struct open_how how = {
         .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
     };
 
-    return sys_openat2(AT_FDCWD, path + 1, &how);
+    return sys_openat2(dir, name, &how);
 }
 
-static int copy_file(const struct root_place *place, struct err *e)
+/* The directory that path's last component is in, made where it is missing. In a mounted directory that fails, as it should. */
+static int open_parent(const char *path, const char **ret_name, struct err *e)
 {
-    AUTO_CLOSE int to = open(place->path + 1, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+    AUTO_CLOSE int dir = open_part(AT_FDCWD, ".");
+    const char *at = path + 1;
+
+    for (const char *end = strchr(at, '/'); dir >= 0 && end != NULL; end = strchr(at, '/')) {
+        char part[ROOT_PATH_MAX];
+        (void)str_format(part, sizeof(part), "%.*s", (int)(end - at), at);
+        if (mkdirat(dir, part, 0755) < 0 && errno != EEXIST) {
+            return err_sys(e, errno, "make a directory of %s", path);
+        }
+        int next = open_part(dir, part);
+        close(dir);
+        dir = next;
+        at = end + 1;
+    }
+    if (dir < 0) {
+        return err_sys(e, -dir, "open a directory of %s", path);
+    }
+    *ret_name = at;
+    return take_fd(&dir);
+}
+
+static int make_mount_point(int parent, const char *name, const struct root_place *place,
+                            struct err *e)
+{
+    if (place->is_dir) {
+        if (mkdirat(parent, name, 0755) < 0 && errno != EEXIST) {
+            return err_sys(e, errno, "make mount point %s", place->path);
+        }
+        return 0;
+    }
+    AUTO_CLOSE int fd = openat(parent, name, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0444);
+    if (fd < 0) {
+        return err_sys(e, errno, "make mount point %s", place->path);
+    }
+    return 0;
+}
+
+static int put_mount(int parent, const char *name, const struct root_place *place, struct err *e)
+{
+    if (make_mount_point(parent, name, place, e) < 0) {
+        return -1;
+    }
+    AUTO_CLOSE int at = open_part(parent, name);
+    if (at < 0) {
+        return err_sys(e, -at, "open mount point %s", place->path);
+    }
+    if (move_mount(place->tree, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) <
+        0) {
+        return err_sys(e, errno, "mount at %s", place->path);
+    }
+    return 0;
+}
+
+static int copy_file(int parent, const char *name, const struct root_place *place, struct err *e)
+{
+    AUTO_CLOSE int to = openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
     char chunk[16384];
     size_t total = 0;
 
@@ -135,28 +161,20 @@ static int copy_file(const struct root_place *place, struct err *e)
 
 static int put_place(const struct root_place *place, struct err *e)
 {
-    if (make_parents(place->path, e) < 0) {
+    const char *name;
+    AUTO_CLOSE int parent = open_parent(place->path, &name, e);
+
+    if (parent < 0) {
         return -1;
-    }
-    if (place->link[0] != '\0') {
-        if (symlink(place->link, place->path + 1) < 0) {
-            return err_sys(e, errno, "make link %s", place->path);
-        }
-        return 0;
     }
     if (place->source >= 0) {
-        return copy_file(place, e);
+        return copy_file(parent, name, place, e);
     }
-    if (make_mount_point(place, e) < 0) {
-        return -1;
+    if (place->link[0] == '\0') {
+        return put_mount(parent, name, place, e);
     }
-    AUTO_CLOSE int at = open_mount_point(place->path);
-    if (at < 0) {
-        return err_sys(e, -at, "open mount point %s", place->path);
-    }
-    if (move_mount(place->tree, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) <
-        0) {
-        return err_sys(e, errno, "mount at %s", place->path);
+    if (symlinkat(place->link, parent, name) < 0) {
+        return err_sys(e, errno, "make link %s", place->path);
     }
     return 0;
 }
@@ -210,7 +228,9 @@ static int make_skeleton(struct err *e)
             return err_sys(e, errno, "make /%s", dirs[i]);
         }
     }
-    if (symlink("/tmp", "var/tmp") < 0 && errno != EEXIST) {
+    /* A template's own /var may be a link, or have one there. */
+    AUTO_CLOSE int var = open_part(AT_FDCWD, "var");
+    if (var >= 0 && symlinkat("/tmp", var, "tmp") < 0 && errno != EEXIST) {
         return err_sys(e, errno, "make /var/tmp");
     }
     /* Imports of some libraries want scratch space; boxes never see this one. */

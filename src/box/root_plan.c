@@ -33,10 +33,31 @@ void root_plan_release(struct root_plan *plan)
     memset(plan, 0, sizeof(*plan));
 }
 
+/* Every box mounts its own things over these: what a template puts below would silently vanish. */
+static bool is_hidden(const char *path)
+{
+    static const char *const own[] = {"/tmp", "/var/tmp", "/workspace", "/proc", "/dev", "/run"};
+
+    for (size_t i = 0; i < ARRAY_LEN(own); i++) {
+        size_t n = strlen(own[i]);
+        if (strncmp(path, own[i], n) == 0 && (path[n] == '/' || path[n] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static struct root_place *next_place(struct root_plan *plan, const char *path, struct err *e)
 {
     if (plan->n_places == ROOT_PLACES_MAX) {
         err_set(e, ERR_LIMIT, "a template has at most %d mounts and links", ROOT_PLACES_MAX);
+        return NULL;
+    }
+    if (is_hidden(path)) {
+        err_set(e, ERR_INVALID,
+                "%s: a box has its own /tmp, /var/tmp, /workspace, /proc, /dev and /run: mount "
+                "elsewhere, for instance at /data",
+                path);
         return NULL;
     }
     for (size_t i = 0; i < plan->n_places; i++) {
@@ -119,20 +140,6 @@ static int clone_tree(int fd, struct err *e)
     return tree;
 }
 
-/* Every box mounts its own things over these: what a template puts below would silently vanish. */
-static bool is_hidden(const char *path)
-{
-    static const char *const own[] = {"/tmp", "/var/tmp", "/workspace", "/proc", "/dev", "/run"};
-
-    for (size_t i = 0; i < ARRAY_LEN(own); i++) {
-        size_t n = strlen(own[i]);
-        if (strncmp(path, own[i], n) == 0 && (path[n] == '/' || path[n] == '\0')) {
-            return true;
-        }
-    }
-    return false;
-}
-
 int root_plan_mount(struct root_plan *plan, int fd, const char *path, bool writable,
                     const struct root_owner *owner, struct err *e)
 {
@@ -140,13 +147,6 @@ int root_plan_mount(struct root_plan *plan, int fd, const char *path, bool writa
     AUTO_CLOSE int userns = -1;
     struct stat st;
 
-    if (is_hidden(path)) {
-        return err_set(
-            e, ERR_INVALID,
-            "%s: a box has its own /tmp, /var/tmp, /workspace, /proc, /dev and /run: mount "
-            "elsewhere, for instance at /data",
-            path);
-    }
     struct root_place *place = next_place(plan, path, e);
     if (place == NULL) {
         return -1;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -103,6 +104,68 @@ TEST(a_template_that_cannot_start_is_taken_apart)
         }
         launcher_call(&c, &start, NULL, 0, LAUNCHER_EV_ERROR);
         expect_error(&c, &arg, NULL, 0, ERR_NOT_FOUND);
+    }
+}
+
+/* Whoever speaks to the launcher must not reach the host's files through it: while a root is built, the host's is still there. */
+TEST(no_link_of_a_template_leads_the_launcher_anywhere)
+{
+    char dir[] = "/var/tmp/husk-links-XXXXXX"; /* /tmp is covered while a root is built */
+    ;
+    char inside[64];
+    struct {
+        const char *what;
+        struct launcher_req req;
+    } rows[] = {
+        {"a link", {.op = LAUNCHER_LINK, .place = {.path = "/a/planted", .link = "/etc/passwd"}}},
+        {"a file", {.op = LAUNCHER_MOUNT, .place = {.path = "/a/planted", .kind = LAUNCHER_COPY}}},
+        {"a folder", {.op = LAUNCHER_LINK, .place = {.path = "/a/planted/x", .link = "y"}}},
+        {"a mount", {.op = LAUNCHER_MOUNT, .place = {.path = "/a/planted"}}},
+    };
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+    AUTO_CLOSE int file = open("/etc/hostname", O_RDONLY | O_CLOEXEC);
+
+    CHECK(mkdtemp(dir) != NULL && chmod(dir, 0777) == 0 && file >= 0);
+    (void)str_format(inside, sizeof(inside), "%s/planted", dir);
+    launcher_greet(&c);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        uint32_t id = launcher_template(&c, 1);
+        struct launcher_req start = {.op = LAUNCHER_START, .template_id = id};
+        struct launcher_req away = {
+            .op = LAUNCHER_LINK, .template_id = id, .place = {.path = "/a"}};
+        CASE("%s", rows[i].what);
+        (void)str_copy(away.place.link, sizeof(away.place.link), dir);
+        launcher_fill(&c, id);
+        launcher_text(&c, id, LAUNCHER_ARG, "/usr/bin/true");
+        launcher_call(&c, &away, NULL, 0, LAUNCHER_EV_OK);
+        rows[i].req.template_id = id;
+        launcher_call(&c, &rows[i].req, &file, rows[i].req.op == LAUNCHER_MOUNT, LAUNCHER_EV_OK);
+        struct launcher_rep rep = launcher_call(&c, &start, NULL, 0, LAUNCHER_EV_ERROR);
+        CHECK(strstr(rep.err.msg, "/a/planted") != NULL);
+        CHECK(access(inside, F_OK) < 0);
+    }
+    CHECK_INT(rmdir(dir), 0);
+}
+
+/* What a box mounts over is not a template's to prepare: a mask over /proc is made of /run/empty. */
+TEST(places_that_every_box_has_of_its_own_are_refused)
+{
+    static const char *const paths[] = {"/run/empty", "/proc",      "/dev/null",
+                                        "/tmp/x",     "/workspace", "/var/tmp"};
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+    AUTO_CLOSE int file = open("/etc/hostname", O_RDONLY | O_CLOEXEC);
+
+    launcher_greet(&c);
+    uint32_t id = launcher_template(&c, 1);
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        struct launcher_req link = {.op = LAUNCHER_LINK, .template_id = id, .place.link = "/x"};
+        struct launcher_req copy = {
+            .op = LAUNCHER_MOUNT, .template_id = id, .place.kind = LAUNCHER_COPY};
+        CASE("%s", paths[i]);
+        (void)str_copy(link.place.path, sizeof(link.place.path), paths[i]);
+        (void)str_copy(copy.place.path, sizeof(copy.place.path), paths[i]);
+        expect_error(&c, &link, NULL, 0, ERR_INVALID);
+        expect_error(&c, &copy, &file, 1, ERR_INVALID);
     }
 }
 
