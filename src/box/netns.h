@@ -24,5 +24,5 @@ void netns_release(struct netns *net);
 
 int netns_enter(const struct netns *net, struct err *e);
 
-/* True if not one packet ever went through its loopback interface. */
+/* True if not one packet ever went through its loopback interface and no socket is in it. Leaves the caller inside it. */
 bool netns_is_untouched(const struct netns *net);

@@ -237,3 +237,39 @@ TEST(closing_a_session_ends_its_box)
     husk_session_close(s);
     proc_wait_gone(&boxes);
 }
+
+/*
+ * A box that died can leave sockets in a message that its reader has not taken yet. The network namespace that they live in
+ * must not become another box's.
+ */
+TEST(sockets_that_outlive_their_box_are_in_nobody_elses_way)
+{
+    static const char leave[] =
+        "import array, os, resource, socket, threading, time\n"
+        "control = socket.socket(fileno=os.dup(3))\n"
+        "left = [socket.create_server(('127.0.0.1', port)) for port in (5555, 8000)]\n"
+        "def end():\n"
+        "    time.sleep(0.3)\n" /* the cell is over, and nobody reads this any more */
+        "    fds = array.array('i', [s.fileno() for s in left])\n"
+        "    control.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])\n"
+        "    resource.prlimit(1, resource.RLIMIT_NOFILE, (0, 0))\n" /* ends PID 1 at its next poll() */
+        "    if os.fork() == 0:\n"
+        "        if os.fork() == 0: time.sleep(0.1)\n"
+        "        os._exit(0)\n"
+        "threading.Thread(target=end).start()";
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *first = fixture_session(engine, NULL);
+    static struct proc_list boxes;
+
+    AUTO_RESULT struct husk_result *r = fixture_in(first, 0, 0, leave);
+    CHECK_END(r, "completed exit 0");
+    pid_t zygote = proc_zygote(proc_launcher());
+    proc_children(zygote, &boxes);
+    CHECK_INT(boxes.n, 1);
+    proc_wait_gone(&boxes);
+    AUTO_SESSION struct husk_session *next = fixture_session(engine, NULL);
+    CHECK_CELL(next, 0,
+               "import socket\n"
+               "[socket.create_server(('127.0.0.1', port)) and port for port in (5555, 8000)]",
+               "[5555, 8000]");
+}
