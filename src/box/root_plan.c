@@ -36,7 +36,7 @@ void root_plan_release(struct root_plan *plan)
 /* Every box mounts its own things over these: what a template puts below would silently vanish. */
 static bool is_hidden(const char *path)
 {
-    static const char *const own[] = {"/tmp", "/var/tmp", "/workspace", "/proc", "/dev", "/run"};
+    static const char *const own[] = {"/tmp", "/workspace", "/proc", "/dev", "/run"};
 
     for (size_t i = 0; i < ARRAY_LEN(own); i++) {
         size_t n = strlen(own[i]);
@@ -55,8 +55,8 @@ static struct root_place *next_place(struct root_plan *plan, const char *path, s
     }
     if (is_hidden(path)) {
         err_set(e, ERR_INVALID,
-                "%s: a box has its own /tmp, /var/tmp, /workspace, /proc, /dev and /run: mount "
-                "elsewhere, for instance at /data",
+                "%s: a box has its own /tmp, /workspace, /proc, /dev and /run: mount elsewhere, "
+                "for instance at /data",
                 path);
         return NULL;
     }
