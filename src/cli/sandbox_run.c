@@ -20,17 +20,19 @@ struct session {
     struct buf script;
     struct term_out out;
     struct term_out err;
-    bool live; /* what the handler prints is shown as it comes */
+    bool live_out; /* what the handler prints is shown as it comes */
+    bool live_err;
 };
 
 static void on_output(void *user, enum husk_stream stream, const char *data, size_t n)
 {
     struct session *s = user;
 
-    if (!s->live) {
-        return;
+    if (stream == HUSK_STDOUT && s->live_out) {
+        term_out_write(&s->out, data, n);
+    } else if (stream == HUSK_STDERR && s->live_err) {
+        term_out_write(&s->err, data, n);
     }
-    term_out_write(stream == HUSK_STDOUT ? &s->out : &s->err, data, n);
     if (s->out.error != 0) {
         interrupt_raise(); /* nobody reads any more */
     }
@@ -78,7 +80,8 @@ static int prepare(struct session *s, struct err *e)
     if (s->opt.output != NULL && hostfile_check_target(s->opt.output, e) < 0) {
         return err_wrap(e, "--output");
     }
-    s->live = s->config.format == SANDBOX_PRETTY && s->opt.output == NULL && !s->opt.quiet;
+    s->live_err = s->config.format == SANDBOX_PRETTY && !s->opt.quiet;
+    s->live_out = s->live_err && s->opt.output == NULL;
     term_out_init(&s->out, STDOUT_FILENO, false);
     term_out_init(&s->err, STDERR_FILENO, false);
     return interrupt_install(e);

@@ -334,8 +334,9 @@ def test_output_file(sandbox_run: Program) -> None:
     assert (done.code, done.text) == (0, "")
     check_document(json.loads(target.read_text()))
     done = sandbox_run("h.py", "--output", "out")
-    assert done.text == ""
+    assert (done.text, done.error) == ("", "warned\n")
     assert target.read_text() == "said\n" + json.dumps(RESULT, indent=2) + "\n"
+    assert sandbox_run("h.py", "--output", "out", "--quiet").error == ""
 
 
 def test_bytes_that_are_not_text(sandbox_run: Program) -> None:
