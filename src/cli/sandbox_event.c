@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Event, context and time limit of sandbox-run; see sandbox_run.h. */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "cli/hostfile.h"
@@ -9,6 +10,7 @@
 
 #define INPUT_MAX ((size_t)16 << 20)
 #define TIMEOUT_KEY "__timeout"
+#define MEMORY_KEY "memory_limit_in_mb"
 #define EVENT_TIMEOUT_MAX 3600 /* seconds; documented */
 
 /* Fills *ret from the option's text, its file, or "{}". NULL and *e; the caller drops the tree. */
@@ -51,7 +53,29 @@ static int event_timeout(const json_t *event, double *ret, struct err *e)
     return 0;
 }
 
-int sandbox_input_read(struct sandbox_input *in, const struct sandbox_options *o, struct err *e)
+/*
+ * Adds the box's memory to the text of a context that does not name one. As text, since numbers of the
+ * tree have lost their digits.
+ */
+static int add_memory(struct buf *text, const json_t *context, const struct sandbox_config *c,
+                      struct err *e)
+{
+    struct buf full = BUF_INIT(INPUT_MAX + 64);
+
+    if (json_object_get(context, MEMORY_KEY) != NULL) {
+        return 0;
+    }
+    buf_consume(text, strcspn(text->data, "{") + 1);
+    int r = buf_printf(&full, "{\"" MEMORY_KEY "\":%" PRIu64 "%s", c->memory_bytes >> 20,
+                       json_object_size(context) > 0 ? "," : "");
+    r = r < 0 ? r : buf_add(&full, text->data, text->len);
+    buf_release(text);
+    *text = full;
+    return r < 0 ? err_sys(e, -r, "context") : 0;
+}
+
+int sandbox_input_read(struct sandbox_input *in, const struct sandbox_options *o,
+                       const struct sandbox_config *c, struct err *e)
 {
     json_t *event = read_json(o->event, o->event_file, "event", &in->event, e);
     if (event == NULL) {
@@ -67,9 +91,10 @@ int sandbox_input_read(struct sandbox_input *in, const struct sandbox_options *o
     if (context == NULL) {
         return -1;
     }
-    bool is_object = json_is_object(context);
+    r = json_is_object(context) ? add_memory(&in->context, context, c, e)
+                                : err_set(e, ERR_INVALID, "the context must be a JSON object");
     json_decref(context);
-    return is_object ? 0 : err_set(e, ERR_INVALID, "the context must be a JSON object");
+    return r;
 }
 
 void sandbox_input_release(struct sandbox_input *in)

@@ -74,7 +74,7 @@ static int prepare(struct session *s, struct err *e)
 {
     s->script = BUF_INIT(SCRIPT_MAX);
     if (settle_config(s, e) < 0 || hostfile_read_script(s->opt.script, &s->script, e) < 0 ||
-        sandbox_input_read(&s->input, &s->opt, e) < 0) {
+        sandbox_input_read(&s->input, &s->opt, &s->config, e) < 0) {
         return -1;
     }
     if (s->opt.output != NULL && hostfile_check_target(s->opt.output, e) < 0) {

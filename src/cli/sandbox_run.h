@@ -89,7 +89,9 @@ struct sandbox_input {
     double event_timeout; /* seconds from __timeout; 0: not given */
 };
 
-int sandbox_input_read(struct sandbox_input *in, const struct sandbox_options *o, struct err *e);
+/* The context gets the memory of the box as memory_limit_in_mb, unless it has that field. */
+int sandbox_input_read(struct sandbox_input *in, const struct sandbox_options *o,
+                       const struct sandbox_config *c, struct err *e);
 void sandbox_input_release(struct sandbox_input *in);
 
 /* The time limit: see docs/cli.md. */

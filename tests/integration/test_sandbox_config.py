@@ -61,6 +61,17 @@ def test_memory_limit(sandbox_run: Program) -> None:
     assert run_handler(sandbox_run)["exit_code"] == 1
 
 
+def test_context_tells_the_memory_limit(sandbox_run: Program) -> None:
+    write_handler(
+        sandbox_run, "def handler(event, context):\n    return context.memory_limit_in_mb\n"
+    )
+    assert run_handler(sandbox_run)["result"] == 256
+    write_config(sandbox_run, {"sandbox": {"memory_limit": 65536}})
+    assert run_handler(sandbox_run)["result"] == 64
+    assert run_handler(sandbox_run, "-c", '{"function_name": "f"}')["result"] == 64
+    assert run_handler(sandbox_run, "-c", '{"memory_limit_in_mb": 7}')["result"] == 7
+
+
 def test_process_limit(sandbox_run: Program) -> None:
     write_handler(
         sandbox_run,

@@ -194,10 +194,35 @@ TEST(the_time_limit_follows_flag_event_and_configuration)
         struct sandbox_input in = {0};
 
         CASE("%s %u", cases[i].event, cases[i].flag);
-        CHECK_INT(sandbox_input_read(&in, &o, &e), 0);
+        CHECK_INT(sandbox_input_read(&in, &o, &c, &e), 0);
         CHECK_INT(sandbox_timeout_ms(&o, &c, &in), cases[i].want_ms);
         CHECK_STR(in.event.data, cases[i].event);
-        CHECK_STR(in.context.data, "{}");
+        CHECK_STR(in.context.data, "{\"memory_limit_in_mb\":256}");
+        sandbox_input_release(&in);
+    }
+}
+
+TEST(context_tells_the_memory_of_the_box)
+{
+    static const struct {
+        const char *context;
+        const char *want;
+    } cases[] = {
+        {"{}", "{\"memory_limit_in_mb\":64}"},
+        {" \n{ }", "{\"memory_limit_in_mb\":64 }"},
+        {"{\"function_name\": \"{\"}", "{\"memory_limit_in_mb\":64,\"function_name\": \"{\"}"},
+        {"{\"memory_limit_in_mb\": 7}", "{\"memory_limit_in_mb\": 7}"},
+    };
+    struct sandbox_config c = sandbox_config_default();
+
+    c.memory_bytes = (uint64_t)65536 << 10;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct sandbox_options o = {.context = (char *)cases[i].context};
+        struct sandbox_input in = {0};
+
+        CASE("%s", cases[i].context);
+        CHECK_INT(sandbox_input_read(&in, &o, &c, &e), 0);
+        CHECK_STR(in.context.data, cases[i].want);
         sandbox_input_release(&in);
     }
 }
@@ -217,13 +242,14 @@ TEST(wrong_events_and_contexts_are_refused)
         {"{}", "[]", "the context must be a JSON object"},
         {"{}", "x", "context is not valid JSON"},
     };
+    struct sandbox_config c = sandbox_config_default();
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct sandbox_options o = {.event = (char *)cases[i].event,
                                     .context = (char *)cases[i].context};
         struct sandbox_input in = {0};
 
-        CHECK_INT(sandbox_input_read(&in, &o, &e), -1);
+        CHECK_INT(sandbox_input_read(&in, &o, &c, &e), -1);
         CASE("%s: %s", cases[i].event, e.msg);
         CHECK(strncmp(e.msg, cases[i].message, strlen(cases[i].message)) == 0);
         sandbox_input_release(&in);
@@ -231,7 +257,7 @@ TEST(wrong_events_and_contexts_are_refused)
 
     struct sandbox_options missing = {.event_file = (char *)"/nonexistent/event.json"};
     struct sandbox_input in = {0};
-    CHECK_INT(sandbox_input_read(&in, &missing, &e), -1);
+    CHECK_INT(sandbox_input_read(&in, &missing, &c, &e), -1);
     CHECK(strstr(e.msg, "/nonexistent/event.json") != NULL);
     sandbox_input_release(&in);
 }
