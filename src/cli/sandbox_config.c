@@ -18,6 +18,7 @@
 
 #define CONFIG_NAME ".sandboxrc.json"
 #define CONFIG_MAX ((size_t)1 << 20)
+#define MEMORY_KB_MIN 16384 /* as limits_check() has it */
 #define SECONDS_MAX (7 * 24 * 3600)
 #define CORES_MAX 64 /* a larger cpu_quota is a percentage: 300 means three cores */
 
@@ -53,12 +54,12 @@ static int get_number(const json_t *v, double min, double max, double *ret, stru
     return 0;
 }
 
-static int get_whole(const json_t *v, double max, uint64_t *ret, struct err *e)
+static int get_whole(const json_t *v, double min, double max, uint64_t *ret, struct err *e)
 {
     double d = json_is_number(v) ? json_number_value(v) : NAN;
 
-    if (!(d >= 1 && d <= max) || d != floor(d)) {
-        return err_set(e, ERR_INVALID, "must be a whole number from 1 to %.0f", max);
+    if (!(d >= min && d <= max) || d != floor(d)) {
+        return err_set(e, ERR_INVALID, "must be a whole number from %.0f to %.0f", min, max);
     }
     *ret = (uint64_t)d;
     return 0;
@@ -90,7 +91,7 @@ static int set_memory(struct sandbox_config *c, const json_t *v, struct err *e)
 {
     uint64_t kb = 0;
 
-    if (get_whole(v, (double)((uint64_t)1 << 30), &kb, e) < 0) {
+    if (get_whole(v, MEMORY_KB_MIN, (double)((uint64_t)1 << 30), &kb, e) < 0) {
         return -1;
     }
     c->memory_bytes = kb << 10;
@@ -101,7 +102,7 @@ static int set_pids(struct sandbox_config *c, const json_t *v, struct err *e)
 {
     uint64_t n = 0;
 
-    if (get_whole(v, 32768, &n, e) < 0) {
+    if (get_whole(v, 1, 32768, &n, e) < 0) {
         return -1;
     }
     c->pids = (uint32_t)n;
@@ -114,14 +115,14 @@ static int check_bound(struct sandbox_config *c, const json_t *v, struct err *e)
     uint64_t ignored = 0;
 
     (void)c;
-    return get_whole(v, INT_MAX, &ignored, e);
+    return get_whole(v, 1, INT_MAX, &ignored, e);
 }
 
 static int set_timeout(struct sandbox_config *c, const json_t *v, struct err *e)
 {
     uint64_t seconds = 0;
 
-    if (get_whole(v, SECONDS_MAX, &seconds, e) < 0) {
+    if (get_whole(v, 1, SECONDS_MAX, &seconds, e) < 0) {
         return -1;
     }
     c->timeout_ms = seconds * 1000;

@@ -105,7 +105,7 @@ def test_working_directory_before_home(sandbox_run: Program) -> None:
         ({"sandbox": {"allow_network": True}}, "sandbox.allow_network"),
         ({"sandbox": {"cpu_quota": 0}}, "sandbox.cpu_quota"),
         ({"sandbox": {"memory_limit": "1G"}}, "sandbox.memory_limit"),
-        ({"sandbox": {"memory_limit": 4}}, "memory"),
+        ({"sandbox": {"memory_limit": 1}}, "memory_limit: must be a whole number from 16384"),
         ({"sandbox": {"memroy_limit": 4}}, "sandbox.memroy_limit"),
         ({"cli": {"default_timeout": -1}}, "cli.default_timeout"),
         ({"cli": {"default_format": "xml"}}, "cli.default_format"),
