@@ -56,17 +56,21 @@ static int settle_config(struct session *s, struct err *e)
     return 0;
 }
 
-static bool is_utf8(const struct buf *b)
+/* Why no Python can compile it; NULL: it is text. Pythons differ in the exception for a NUL byte. */
+static const char *why_not_text(const struct buf *b)
 {
     for (size_t i = 0; i < b->len;) {
         size_t n = str_utf8_len(b->data + i, b->len - i);
 
         if (n == 0) {
-            return false;
+            return "is not UTF-8 text";
+        }
+        if (b->data[i] == '\0') {
+            return "has a NUL byte, which Python does not compile";
         }
         i += n;
     }
-    return true;
+    return NULL;
 }
 
 /* Everything that can be wrong before a sandbox is needed. */
@@ -191,8 +195,8 @@ int main(int argc, char **argv)
     int code = SANDBOX_FILE;
     if (prepare(&s, &e) < 0) {
         term_say(SANDBOX_PROGRAM, "%s", e.msg);
-    } else if (!is_utf8(&s.script)) {
-        term_say(SANDBOX_PROGRAM, "%s is not UTF-8 text", s.opt.script);
+    } else if (why_not_text(&s.script) != NULL) {
+        term_say(SANDBOX_PROGRAM, "%s %s", s.opt.script, why_not_text(&s.script));
         code = SANDBOX_CODE;
     } else {
         code = run(&s);

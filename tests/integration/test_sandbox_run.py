@@ -136,11 +136,15 @@ def test_code_that_does_not_load(sandbox_run: Program, text: str) -> None:
     )
 
 
-def test_script_that_is_not_text(sandbox_run: Program) -> None:
-    (sandbox_run.cwd / "h.py").write_bytes(b"# \xff\ndef handler(e): return 1\n")
+@pytest.mark.parametrize(
+    ("byte", "why"),
+    [(b"\xff", "is not UTF-8 text"), (b"\0", "has a NUL byte, which Python does not compile")],
+)
+def test_script_that_is_not_text(sandbox_run: Program, byte: bytes, why: str) -> None:
+    (sandbox_run.cwd / "h.py").write_bytes(b"# " + byte + b"\ndef handler(e): return 1\n")
     done = sandbox_run("h.py")
     assert done.code == 3
-    assert done.error == "sandbox-run: h.py is not UTF-8 text\n"
+    assert done.error == f"sandbox-run: h.py {why}\n"
 
 
 def test_timeout(sandbox_run: Program) -> None:
