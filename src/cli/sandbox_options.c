@@ -26,7 +26,8 @@ static const struct option_row rows[] = {
     {OPTION_FLAG, 'v', "verbose", NULL, FIELD(verbose), 1,
      "add a timestamp and the type of the result"},
     {OPTION_FLAG, 'q', "quiet", NULL, FIELD(quiet), 1,
-     "show only the result: not what the handler printed, no traceback"},
+     "show only the result: not what the handler printed, no traceback (json and yaml stay "
+     "whole)"},
     {OPTION_TEXT, 0, "log-level", "LEVEL", FIELD(log_level), 0,
      "DEBUG, INFO, WARNING (default) or ERROR"},
 

@@ -303,6 +303,7 @@ def test_quiet(sandbox_run: Program) -> None:
     write_handler(sandbox_run, PRINTING)
     done = sandbox_run("h.py", "-q", "--profile")
     assert (done.text, done.error) == (json.dumps(RESULT, indent=2) + "\n", "")
+    check_document(run_handler(sandbox_run, "-q"))
     write_handler(sandbox_run, "def handler(event):\n    raise KeyError('k')\n")
     done = sandbox_run("h.py", "--quiet")
     assert (done.code, done.error) == (1, "sandbox-run: KeyError: 'k'\n")
