@@ -150,6 +150,10 @@ static int set_number(const struct option_row *row, const char *value, char *fie
     uint64_t v = 0;
 
     int r = parse_number(row, value, &v);
+    if (row->type == OPTION_COUNT && row->set != 0 && (r < 0 || v < 1 || v > (uint64_t)row->set)) {
+        return err_set(e, ERR_INVALID, "--%s '%s' is not a whole number from 1 to %d", row->name,
+                       value, row->set);
+    }
     if (r == -ERANGE || (r == 0 && narrow && v > UINT32_MAX)) {
         return err_set(e, ERR_INVALID, "--%s %s is too large", row->name, value);
     }

@@ -22,7 +22,7 @@ enum option_type {
     OPTION_FLAG,     /* int, set to row->set */
     OPTION_TEXT,     /* char * */
     OPTION_LIST,     /* struct option_list: may be given many times */
-    OPTION_COUNT,    /* uint32_t, at least 1 */
+    OPTION_COUNT,    /* uint32_t, at least 1, at most row->set if that is not 0 */
     OPTION_SIZE,     /* uint64_t, bytes, at least 1 */
     OPTION_DURATION, /* uint64_t, milliseconds, at least 1 */
     OPTION_MILLI,    /* uint32_t, thousandths, at least 1 */
@@ -34,7 +34,7 @@ struct option_row {
     const char *name; /* long form without dashes, or the heading */
     const char *arg;  /* what the help text calls the value; NULL: takes none */
     size_t offset;    /* of the target field */
-    int set;          /* OPTION_FLAG */
+    int set;          /* OPTION_FLAG, OPTION_COUNT */
     const char *help; /* one sentence; wrapped when shown */
 };
 

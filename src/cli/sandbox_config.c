@@ -19,8 +19,7 @@
 #define CONFIG_NAME ".sandboxrc.json"
 #define CONFIG_MAX ((size_t)1 << 20)
 #define MEMORY_KB_MIN 16384 /* as limits_check() has it */
-#define SECONDS_MAX (7 * 24 * 3600)
-#define CORES_MAX 64 /* a larger cpu_quota is a percentage: 300 means three cores */
+#define CORES_MAX 64        /* a larger cpu_quota is a percentage: 300 means three cores */
 
 struct sandbox_config sandbox_config_default(void)
 {
@@ -122,7 +121,7 @@ static int set_timeout(struct sandbox_config *c, const json_t *v, struct err *e)
 {
     uint64_t seconds = 0;
 
-    if (get_whole(v, 1, SECONDS_MAX, &seconds, e) < 0) {
+    if (get_whole(v, 1, SANDBOX_SECONDS_MAX, &seconds, e) < 0) {
         return -1;
     }
     c->timeout_ms = seconds * 1000;

@@ -15,7 +15,7 @@ static const struct option_row rows[] = {
     {OPTION_TEXT, 'c', "context", "JSON", FIELD(context), 0,
      "fields of the context object (default {})"},
     {OPTION_TEXT, 0, "context-file", "FILE", FIELD(context_file), 0, "read them from a file"},
-    {OPTION_COUNT, 't', "timeout", "SECONDS", FIELD(timeout), 0,
+    {OPTION_COUNT, 't', "timeout", "SECONDS", FIELD(timeout), SANDBOX_SECONDS_MAX,
      "time limit (default 300, or default_timeout of the configuration)"},
 
     {OPTION_GROUP, 0, "Output", NULL, 0, 0, NULL},

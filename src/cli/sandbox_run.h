@@ -21,6 +21,7 @@
 #include "cli/term.h"
 
 #define SANDBOX_PROGRAM "sandbox-run"
+#define SANDBOX_SECONDS_MAX (7 * 24 * 3600) /* of a time limit */
 
 enum sandbox_exit {
     SANDBOX_OK = 0,

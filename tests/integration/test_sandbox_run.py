@@ -231,6 +231,14 @@ def test_wrong_command_line(
     assert not tripwire.tripped(), "a launcher was started"
 
 
+@pytest.mark.parametrize("value", ["-1", "0", "1.5", "604801", "99999999999999999999"])
+def test_time_limit_out_of_range(sandbox_run: Program, value: str) -> None:
+    write_handler(sandbox_run, ECHO)
+    done = sandbox_run("h.py", "-t", value)
+    assert done.code == 1
+    assert f"--timeout '{value}' is not a whole number from 1 to 604800" in done.error
+
+
 def test_the_tripwire_works(sandbox_run: Program, tripwire: Tripwire) -> None:
     write_handler(sandbox_run, ECHO)
     assert sandbox_run("h.py", env=tripwire.env).code == 5
