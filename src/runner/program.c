@@ -21,7 +21,7 @@
 #include "runner/files.h"
 
 #define LINK_FD 4              /* a prestarted interpreter's socket to PID 1 */
-#define ARGS_MAX 1024          /* arguments of one run */
+#define OWN_ARGS_MAX 8         /* the interpreter, its options, the code, its name, NULL */
 #define INLINE_CODE_MAX 100000 /* the kernel takes no single argument of 128 KiB */
 #define SCRIPT_PATH "/tmp/.script"
 #define RELAY_CHUNK 65536
@@ -140,13 +140,27 @@ static void write_script(const struct frame_field *code)
     close(fd);
 }
 
+static size_t count_args(const struct run *run)
+{
+    struct frame_field f;
+    size_t n = 0;
+
+    for (size_t at = 0; frame_next(run->body.data, run->body.len, &at, &f) > 0;) {
+        n += f.key == KEY_ARG;
+    }
+    return n;
+}
+
 /* "bash -c CODE NAME ARGS...", or a script file when the code is too long for an argument. */
 static char *const *build_argv(const struct program *p, const struct run *run)
 {
-    static char *argv[ARGS_MAX + 8];
+    char **argv = calloc(OWN_ARGS_MAX + count_args(run), sizeof(*argv));
     size_t n = 0;
     struct frame_field f;
 
+    if (argv == NULL) {
+        fail("out of memory while reading the request");
+    }
     while (n < 4 && p->argv[n] != NULL) {
         argv[n] = p->argv[n];
         n++;
@@ -160,7 +174,7 @@ static char *const *build_argv(const struct program *p, const struct run *run)
         argv[n++] = SCRIPT_PATH;
     }
     for (size_t at = 0; frame_next(run->body.data, run->body.len, &at, &f) > 0;) {
-        if (f.key == KEY_ARG && n < ARRAY_LEN(argv) - 1) {
+        if (f.key == KEY_ARG) {
             argv[n++] = field_string(&f);
         }
     }

@@ -73,6 +73,12 @@ def test_shell(husk: Program, word: str) -> None:
     assert (done.code, done.text, done.error) == (3, "one 2\n", "")
 
 
+def test_shell_gets_every_argument(husk: Program) -> None:
+    args = [str(i) for i in range(5000)]
+    done = husk("run", "--lang", "shell", "echo $#; echo ${@: -1}", *args)
+    assert (done.code, done.text) == (0, "5000\n4999\n")
+
+
 @pytest.mark.parametrize("word", ["python", "py"])
 def test_python_by_name(husk: Program, word: str) -> None:
     assert husk("run", "--lang", word, "1 + 1").text == "2\n"
