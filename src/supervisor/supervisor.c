@@ -69,13 +69,15 @@ static int pair(int *ours, int *theirs, struct err *e)
     return 0;
 }
 
-/* In the child: descriptor 3 and nothing else, no signal blocked, dies with us. */
-static void become(const struct supervisor *s, int socket, bool drop, char *const *argv)
+/*
+ * In the child: descriptor 3 and nothing else, no signal blocked, dies with us. That we died before
+ * that was arranged shows in our number; 1 alone says nothing: it is ours in a container.
+ */
+static void become(const struct supervisor *s, pid_t parent, int socket, bool drop,
+                   char *const *argv)
 {
-    pid_t parent = getppid();
-
     prctl(PR_SET_PDEATHSIG, drop ? SIGTERM : 0, 0, 0, 0);
-    if (parent == 1) {
+    if (getppid() != parent) {
         _exit(127);
     }
     if (dup2(socket, SUPERVISOR_FD) < 0 || close_range(SUPERVISOR_FD + 1, ~0U, 0) < 0) {
@@ -100,6 +102,7 @@ static void become(const struct supervisor *s, int socket, bool drop, char *cons
 static int start_launcher(struct supervisor *s, struct err *e)
 {
     char *argv[] = {drop_const(s->o->launcher), "--supervised", NULL};
+    pid_t self = getpid();
     int theirs = -1;
 
     if (pair(&s->launcher_socket, &theirs, e) < 0) {
@@ -107,7 +110,7 @@ static int start_launcher(struct supervisor *s, struct err *e)
     }
     s->launcher = fork();
     if (s->launcher == 0) {
-        become(s, theirs, false, argv);
+        become(s, self, theirs, false, argv);
     }
     fd_close(&theirs);
     return s->launcher < 0 ? err_sys(e, errno, "start the launcher") : 0;
@@ -145,6 +148,7 @@ static int start_daemon(struct supervisor *s, struct err *e)
 {
     AUTO_BUF struct buf text = BUF_INIT((size_t)1 << 20);
     char *argv[DAEMON_ARGS_MAX] = {drop_const(s->o->daemon)};
+    pid_t self = getpid();
     int theirs = -1;
 
     if (daemon_args(s->o->config, &text, argv, e) < 0 || pair(&s->daemon_socket, &theirs, e) < 0) {
@@ -152,7 +156,7 @@ static int start_daemon(struct supervisor *s, struct err *e)
     }
     s->daemon = fork();
     if (s->daemon == 0) {
-        become(s, theirs, true, argv);
+        become(s, self, theirs, true, argv);
     }
     fd_close(&theirs);
     if (s->daemon < 0) {

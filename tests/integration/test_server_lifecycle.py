@@ -47,6 +47,13 @@ def up_args(server: Server) -> list[str | Path]:
     return ["up", "--data", server.data, "--listen", address, "--socket", server.socket]
 
 
+def is_ready(server: Server) -> bool:
+    try:
+        return server.get("/api/v1/health/ready").status == 200
+    except OSError:
+        return False
+
+
 # ---- refusals ----
 
 
@@ -185,6 +192,30 @@ def test_detach_and_down() -> None:
     finally:
         husk("down", "--data", server.data)
         shutil.rmtree(server.folder, ignore_errors=True)
+
+
+# ---- in a container ----
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a namespace of processes")
+def test_first_program_of_a_container() -> None:
+    """As its entry point, husk up is PID 1 and the parent of all."""
+    server = Server()
+    outer = subprocess.Popen(
+        ["unshare", "-p", "-f", "--mount-proc", "--kill-child", BIN / "husk", *up_args(server)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        wait_for(lambda: outer.poll() is not None or is_ready(server), "it serves")
+        assert server.post("/run", {"code": "print(6 * 7)"}).json["stdout"] == "42\n"
+        first = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text()
+        os.kill(int(first), signal.SIGTERM)
+        assert outer.wait(PATIENCE) == 0
+    finally:
+        outer.kill()
+        outer.wait()
+        server.remove()
 
 
 # ---- the end ----
