@@ -100,6 +100,10 @@ static int check_name(const char *name, const char *folder, struct err *e)
     char path[PATH_MAX];
     struct stat st;
 
+    if (scaffold_is_keyword(name)) {
+        return err_set(e, ERR_INVALID, "'%s' cannot be a name here: it is a keyword of Python",
+                       name);
+    }
     if (!scaffold_is_identifier(name) || str_starts(name, "__")) {
         return err_set(e, ERR_INVALID,
                        "'%s' cannot be a name here: a Python identifier without __ at its start",

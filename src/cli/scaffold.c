@@ -25,7 +25,7 @@
 
 /* ---- names ---- */
 
-static bool is_keyword(const char *name)
+bool scaffold_is_keyword(const char *name)
 {
     static const char *const keywords[] = {
         "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
@@ -61,7 +61,7 @@ bool scaffold_is_identifier(const char *name)
             return false;
         }
     }
-    return n > 0 && n <= NAME_LENGTH_MAX && !is_keyword(name);
+    return n > 0 && n <= NAME_LENGTH_MAX && !scaffold_is_keyword(name);
 }
 
 static char change_case(char c, bool upper)

@@ -22,6 +22,7 @@ int scaffold_copy(const struct scaffold *s, const char *into, struct err *e);
 
 /* A Python identifier of ASCII letters that is no keyword, at most 63 bytes. */
 bool scaffold_is_identifier(const char *name);
+bool scaffold_is_keyword(const char *name); /* of Python */
 
 #define SCAFFOLD_CLASS_MAX 80 /* end included */
 

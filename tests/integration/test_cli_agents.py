@@ -181,6 +181,7 @@ def test_create_refuses(project: Program) -> None:
     for command in ["create-agent", "create-mcp"]:
         for name in bad:
             refused(project, project(command, "--", name), "cannot be a name")
+        refused(project, project(command, "class"), "keyword")
         refused(project, project(command), "one name")
         refused(project, project(command, "a", "b"), "one name")
     refused(project, project("create-agent", "a", "--framework", "crewai"), "crewai", "pydantic")
