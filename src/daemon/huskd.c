@@ -77,7 +77,10 @@ static int configure(void)
     struct err e = {0};
 
     if (load(&d.config, &report, &e) < 0) {
-        fprintf(stderr, "%s", report.errors.data != NULL ? report.errors.data : e.msg);
+        if (report.errors.data == NULL) {
+            return fail(&e);
+        }
+        fprintf(stderr, "%s", report.errors.data); /* whole lines */
         return EXIT_NO_START;
     }
     set_log();

@@ -73,6 +73,13 @@ def test_second_server_on_the_same_data_is_refused(one: Server) -> None:
         other.remove()
 
 
+def test_daemon_names_itself_when_it_refuses_an_option() -> None:
+    done = subprocess.run(
+        [BIN / "huskd", "--help"], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, "huskd: unknown option --help\n")
+
+
 def test_taken_port_is_refused() -> None:
     server = Server()
     with socket.socket() as taken:
