@@ -396,6 +396,6 @@ def test_remote_without_ray_says_what_is_missing(tmp_path: Path) -> None:
         timeout=60,
     )
     assert (
-        done.stdout.startswith(RayMissingError.__name__) and "husk[ray]" in done.stdout
+        done.stdout.startswith(RayMissingError.__name__) and "install 'ray[serve]'" in done.stdout
     ), done.stderr
     assert done.stdout.endswith("3\n\n")

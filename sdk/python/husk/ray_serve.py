@@ -88,7 +88,7 @@ def _serve() -> Any:
         return importlib.import_module("ray.serve")
     except ImportError as error:
         raise ServeError(
-            "Ray Serve is not installed", detail=str(error), solution="pip install 'husk[ray]'"
+            "Ray Serve is not installed", detail=str(error), solution="pip install 'ray[serve]'"
         ) from error
 
 

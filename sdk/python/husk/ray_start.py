@@ -26,7 +26,7 @@ def module() -> Any:
         raise RayMissingError(
             "Ray is needed for this and cannot be imported",
             detail=str(error),
-            solution="pip install 'husk[ray]'",
+            solution="pip install 'ray[serve]'",
         ) from error
 
 
