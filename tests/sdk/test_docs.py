@@ -49,6 +49,14 @@ def matches(printed: str, said: str) -> bool:
     return re.fullmatch(pattern, said, re.DOTALL) is not None
 
 
+def test_every_variable_of_tools_is_told() -> None:
+    source = "".join(path.read_text() for path in (ROOT / "sdk/python/husk").glob("*.py"))
+    names = set(re.findall(r'environ.get\("(HUSK_TOOL_\w+)"', source))
+    assert len(names) == 4
+    for name in names:
+        assert f"`{name}`" in TUTORIAL, name
+
+
 def test_the_pages_have_what_is_tested_here() -> None:
     assert len(PROGRAMS) > 15 and len(FILES) == 2 and len(CURLS) == 3
     without_output = [where for where, _, output in PROGRAMS if output is None]
