@@ -77,6 +77,17 @@ def test_the_fuzz_targets_named_for_the_server_exist() -> None:
             assert (ROOT / "tests" / "fuzz" / f"fuzz_{name}.c").exists(), name
 
 
+def test_the_readme_names_every_manual_page() -> None:
+    for page in (ROOT / "man").iterdir():
+        assert f" {page.stem}({page.suffix[1:]})" in README, page.name
+
+
+def test_the_architecture_counts_the_steps_of_a_box() -> None:
+    source = (ROOT / "src" / "box" / "setup.c").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert f"{len(re.findall(r', step_', source))} steps" in page
+
+
 # ---- make up ----
 
 
