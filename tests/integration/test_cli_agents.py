@@ -57,7 +57,7 @@ def test_help(program: Program) -> None:
         assert text.startswith(f"Usage: {name} {command}")
         assert program("help", command).text == text
         assert all(len(line) <= 80 for line in text.splitlines())
-        for option in set(option_names(text)) - settings - {"--json"}:
+        for option in set(option_names(text)) - settings:
             assert option in page, option
             assert option in manual, option
 
