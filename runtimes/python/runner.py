@@ -164,20 +164,50 @@ def _conclude(rest: int, what: Any, fields: dict[int, bytes], ends: bool) -> Fie
     return answer
 
 
+_replaced: dict[str, Optional[str]] = {}  # what the last cell's variables were before; None: absent
+
+
+def _put_back(variable: str) -> None:
+    value = _replaced[variable]
+    try:
+        if value is None:
+            os.environ.pop(variable, None)
+        else:
+            os.environ[variable] = value
+    except Exception:
+        pass  # user code may have replaced it
+    del _replaced[variable]
+
+
+def _set_environment(given: dict[str, str]) -> None:
+    """Applies what this cell gets and takes back what only an earlier one got.
+
+    Not at the end of that one: no interrupt can come between, and what every cell of a session gets stays for threads
+    that go on between cells.
+    """
+    for variable in _replaced.keys() - given.keys():
+        _put_back(variable)
+    for variable, value in given.items():
+        _replaced.setdefault(variable, os.environ.get(variable))
+        os.environ[variable] = value
+
+
 def _prepare(fields: Fields) -> dict[int, bytes]:
     """Applies arguments and environment; returns the single-valued fields."""
     single: dict[int, bytes] = {}
     args: list[str] = []
+    given: dict[str, str] = {}
     for key, data in fields:
         if key == ARG:
             args.append(data.decode("utf-8", "surrogateescape"))
         elif key == ENV:
             variable, _, value = data.decode("utf-8", "surrogateescape").partition("=")
-            os.environ[variable] = value
+            given[variable] = value
         elif key == VARIABLE:
             single[key] = single.get(key, b"") + data + b"\0"
         else:
             single[key] = data
+    _set_environment(given)
     sys.argv = [single.get(NAME, b"<cell>").decode("utf-8", "replace"), *args]
     return single
 
@@ -282,7 +312,7 @@ def _serve_context() -> None:
     while True:
         process = _getpid()
         try:
-            request = _husk.cell()
+            request = _husk.cell(not _replaced)
             if request is None:
                 os._exit(0)
             rest, what, kind, fd, fields = request

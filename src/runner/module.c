@@ -101,7 +101,7 @@ static PyMethodDef methods[] = {
     {"session", husk_session, METH_NOARGS, "Be PID 1 of a session; returns in a context."},
     {"ready", husk_ready, METH_NOARGS, "Say that this box or context waits for code."},
     {"mute", husk_mute, METH_NOARGS, "Point stdio at /dev/null."},
-    {"cell", husk_cell, METH_NOARGS,
+    {"cell", husk_cell, METH_VARARGS,
      "Serve plain cells; returns (rest, what, type, fd, fields) for others, None at the end."},
     {"recv", husk_recv, METH_NOARGS, "Wait for a frame: (type, fd, fields) or None."},
     {"done", husk_done, METH_VARARGS,

@@ -31,12 +31,12 @@ static bool has_arguments(void)
     return argv == NULL || !PyList_Check(argv) || PyList_Size(argv) != 1;
 }
 
-static enum rest serve(const struct buf *body, PyObject **ret_what)
+static enum rest serve(const struct buf *body, bool may_be_plain, PyObject **ret_what)
 {
     struct plain plain;
     enum rest rest = REST_ALL;
 
-    if (plain_read(body, &plain) && !has_arguments()) {
+    if (plain_read(body, &plain) && may_be_plain && !has_arguments()) {
         rest = plain_run(&plain, module_space(), ret_what);
     }
     plain_release(&plain);
@@ -48,10 +48,15 @@ static enum rest serve(const struct buf *body, PyObject **ret_what)
     return REST_NOTHING;
 }
 
+/* cell(may_be_plain): false while variables of an earlier cell are in the environment, which Python takes back. */
 PyObject *husk_cell(PyObject *self, PyObject *args)
 {
+    int may_be_plain;
+
     (void)self;
-    (void)args;
+    if (!PyArg_ParseTuple(args, "p", &may_be_plain)) {
+        return NULL;
+    }
     for (;;) {
         struct fd_set_msg fds = {.n = 0};
         struct buf *body;
@@ -70,7 +75,7 @@ PyObject *husk_cell(PyObject *self, PyObject *args)
         }
         int fd = module_place_fds(&module_run, &fds);
         if (module_run.type == FRAME_RUN) {
-            rest = serve(body, &what);
+            rest = serve(body, may_be_plain, &what);
         }
         if (rest != REST_NOTHING) {
             return hand_over(rest, what, fd, body);

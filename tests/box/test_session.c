@@ -329,6 +329,46 @@ TEST(stdin_files_and_arguments_are_the_cells)
     CHECK_CELL(s, 0, "[sys.stdin.read(), sys.argv[1:]]", "['', []]");
 }
 
+/* However the cell ends; the cell that looks is one expression, which runs without Python of ours. */
+TEST(variables_of_the_environment_are_the_cells)
+{
+    static const char *const codes[] = {
+        "os.environ['GIVEN']",
+        "print(os.environ['GIVEN'])",
+        "os.environ['GIVEN'] = os.environ['OLD'] = 'changed'",
+        "del os.environ['GIVEN'], os.environ['OLD']",
+        "1 / 0",
+        "import sys; sys.exit(1)",
+        "if",
+        "while True: pass",
+    };
+    static const char *const env[] = {"GIVEN=secret", "OLD=new", NULL};
+    static const char look[] = "[os.environ.get(k) for k in ('GIVEN', 'OLD', 'OWN')]";
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+
+    CHECK_CELL(s, 0, "import os\nos.environ['OLD'] = 'old'\nos.environ['OWN'] = '0'", NULL);
+    for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+        struct husk_spec spec = fixture_spec("python", HUSK_CELL, codes[i]);
+        AUTO_RESULT struct husk_result *r = NULL;
+        struct husk_error e;
+
+        CASE("%s", codes[i]);
+        spec.env = env;
+        spec.limits.timeout_ms = 500;
+        CHECK_OK(husk_session_run(s, 0, &spec, &r, &e), &e);
+        CHECK_CELL(s, 0, look, "[None, 'old', '0']");
+    }
+    struct husk_spec spec = fixture_spec("python", HUSK_CELL, look);
+    AUTO_RESULT struct husk_result *r = NULL;
+    struct husk_error e;
+    spec.env = env;
+    CHECK_OK(husk_session_run(s, 0, &spec, &r, &e), &e);
+    CHECK_STR(r->value, "['secret', 'new', '0']");
+    CHECK_CELL(s, 0, "os.environ['OWN'] = os.environ['GIVEN'] = 'set'", NULL);
+    CHECK_CELL(s, 0, look, "['set', 'old', 'set']");
+}
+
 TEST(sessions_are_a_matter_of_python)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();

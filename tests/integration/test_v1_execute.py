@@ -130,6 +130,14 @@ def test_args_stdin_and_environment(v1: Api) -> None:
     assert again["return_value"] == [[], "", "session"]
 
 
+def test_variables_of_one_execution_are_not_there_for_the_next(v1: Api) -> None:
+    s = v1.session(env_vars={"A": "session"})
+    look = "__import__('os').environ.get"
+    for code in (f"{look}('SECRET')", "1 / 0", "import os; os.environ['SECRET'] = 'changed'"):
+        v1.run(s, code, env_vars={"SECRET": "x", "A": "call"})
+        assert v1.run(s, f"{look}('SECRET'), {look}('A')")["return_value"] == [None, "session"]
+
+
 # ---- commands ----
 
 
