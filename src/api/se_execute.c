@@ -11,6 +11,7 @@
 
 #define COMMAND_MAX ((size_t)1 << 20)
 #define STDERR_MAX ((size_t)64 << 20)
+#define ANSWER_MAX ((size_t)256 << 20)
 
 /* ---- the answer ---- */
 
@@ -56,6 +57,24 @@ static void reply_failure(struct api_call *call, const struct store_execution *r
     json_decref(kept);
 }
 
+/* Variables are passed on as they were written: printing them again would change numbers. */
+static void reply_variables(struct api_call *call, const json_t *answer,
+                            const struct husk_result *result)
+{
+    AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
+    AUTO_FREE char *head = answer != NULL ? json_dumps(answer, JSON_COMPACT) : NULL;
+    const char *variables = result->variables_json != NULL ? result->variables_json : "{}";
+
+    if (head == NULL || buf_add(&text, head, strlen(head) - 1) < 0 ||
+        buf_printf(&text, ",\"output_variables\":%s}", variables) < 0) {
+        struct err e;
+        (void)err_sys(&e, ENOMEM, "answer");
+        call_reply_err(call, &e);
+        return;
+    }
+    call_reply_text(call, 200, "application/json", text.data, text.len);
+}
+
 static void reply_result(struct api_call *call, const struct execution *x, bool wants_variables)
 {
     const struct husk_result *result = execution_result(x);
@@ -68,9 +87,11 @@ static void reply_result(struct api_call *call, const struct execution *x, bool 
         json_pack("{s:o, s:o, s:i}", "stdout", api_text_json(result->out, result->out_len),
                   "stderr", stderr_json(result), "returncode", result->exit_code);
     if (wants_variables) {
-        (void)json_object_set_new(answer, "output_variables", result_variables_json(result));
+        reply_variables(call, answer, result);
+        json_decref(answer);
+    } else {
+        call_reply_json(call, 200, answer);
     }
-    call_reply_json(call, 200, answer);
 }
 
 static void run(struct api_call *call, struct session *s, struct execution_ask *ask,

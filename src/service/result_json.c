@@ -18,24 +18,32 @@ json_t *limits_json(const struct husk_limits *l)
     return result_limits(l);
 }
 
-/* Only JSON that parses is passed on: it is a claim of the box. */
+/*
+ * Only JSON that parses is passed on: it is a claim of the box. NULL also for whole numbers beyond 64 bits, which could be
+ * kept only as others than they are.
+ */
 static json_t *parse(const char *text)
 {
     const size_t flags = JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
-    json_t *v = text != NULL ? json_loads(text, flags, NULL) : NULL;
 
-    if (v == NULL &&
-        text != NULL) { /* whole numbers beyond 64 bits are kept as far as they can be */
-        v = json_loads(text, flags | JSON_DECODE_INT_AS_REAL, NULL);
-    }
+    return text != NULL ? json_loads(text, flags, NULL) : NULL;
+}
+
+static json_t *parse_or_null(const char *text)
+{
+    json_t *v = parse(text);
+
     return v != NULL ? v : json_null();
 }
 
 static json_t *form_json(const struct husk_mime *m)
 {
     if (strcmp(m->type, "application/json") == 0 || strstr(m->type, "+json") != NULL) {
-        return json_pack("{s:s, s:s, s:o}", "mime_type", m->type, "encoding", "json", "data",
-                         parse(m->data));
+        json_t *data = parse(m->data);
+        if (data != NULL) {
+            return json_pack("{s:s, s:s, s:o}", "mime_type", m->type, "encoding", "json", "data",
+                             data);
+        }
     }
     bool is_text = run_mime_is_text(m->type, strlen(m->type));
     return json_pack("{s:s, s:s, s:o}", "mime_type", m->type, "encoding",
@@ -70,17 +78,6 @@ static void add_bytes(json_t *to, const char *name, const char *data, size_t n)
     }
 }
 
-json_t *result_variables_json(const struct husk_result *r)
-{
-    json_t *all = r->variables_json != NULL ? parse(r->variables_json) : NULL;
-
-    if (json_is_object(all)) {
-        return all;
-    }
-    json_decref(all);
-    return json_object();
-}
-
 json_t *result_json(const struct husk_result *r)
 {
     json_t *value = r->value != NULL ? result_text(r->value, strlen(r->value)) : json_null();
@@ -89,7 +86,7 @@ json_t *result_json(const struct husk_result *r)
                   "exit_code", r->exit_code, "stdout", result_text(r->out, r->out_len), "stderr",
                   result_text(r->err, r->err_len), "stdout_truncated", (int)r->out_truncated,
                   "stderr_truncated", (int)r->err_truncated, "value", value, "return_value",
-                  parse(r->value_json), "error", result_error(r), "termination", "cause",
+                  parse_or_null(r->value_json), "error", result_error(r), "termination", "cause",
                   husk_cause_name(r->termination.cause), "detail", r->termination.detail, "limit",
                   r->termination.limit, "outputs", outputs_json(r), "outputs_dropped",
                   (int)r->displays_dropped, "metrics", result_metrics(&r->metrics), "receipt",
@@ -98,10 +95,10 @@ json_t *result_json(const struct husk_result *r)
     add_bytes(all, "stdout_base64", r->out, r->out_len);
     add_bytes(all, "stderr_base64", r->err, r->err_len);
     if (all != NULL && r->variables_json != NULL) {
-        json_object_set_new(all, "variables", parse(r->variables_json));
+        json_object_set_new(all, "variables", parse_or_null(r->variables_json));
     }
     if (all != NULL && r->artifacts_json != NULL) {
-        json_object_set_new(all, "artifacts", parse(r->artifacts_json));
+        json_object_set_new(all, "artifacts", parse_or_null(r->artifacts_json));
     }
     return all;
 }

@@ -225,7 +225,6 @@ int execution_wait_news(struct execution *x, const struct execution_position *at
 
 /* The result as it is stored and shown by /api/v1 (see api/v1_schemas.yaml): made once, when it ends. */
 json_t *result_json(const struct husk_result *r);
-json_t *result_variables_json(const struct husk_result *r); /* an object, perhaps empty */
 json_t *receipt_json(const struct husk_receipt *r);
 json_t *limits_json(const struct husk_limits *l);
 

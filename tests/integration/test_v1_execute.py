@@ -84,6 +84,11 @@ def test_values_that_json_cannot_say(v1: Api) -> None:
     assert v1.run(s, "object")["return_value"] is None
     big = v1.run(s, "10 ** 30")
     assert big["value"] == str(10**30) and big["status"] == "completed"
+    assert big["return_value"] is None
+    many = v1.run(s, "{'big': 2**63, 'id': 2**53 + 1, 'one': 1}")
+    assert many["return_value"] is None and "9223372036854775808" in many["value"]
+    fits = v1.run(s, "[2**63 - 1, -(2**63), 2**53 + 1, 1.0]")
+    assert repr(fits["return_value"]) == repr([2**63 - 1, -(2**63), 2**53 + 1, 1.0])
     assert v1.run(s, "float('nan')")["return_value"] is None
     assert v1.run(s, "'\\x00é'")["return_value"] == "\x00é"
     assert v1.run(s, "x = 3")["value"] is None
@@ -108,12 +113,15 @@ def test_rich_outputs(v1: Api) -> None:
         "class P:\n"
         "    def __repr__(self): return 'plain'\n"
         "    def _repr_html_(self): return '<b>x</b>'\n"
+        "    def _repr_json_(self): return [2**63, 1]\n"
         "    def _repr_png_(self): return b'\\x89PNG'\n"
         "P()"
     )
     forms = {f["mime_type"]: f for f in v1.run(s, code)["outputs"][-1]["forms"]}
     assert forms["text/plain"]["data"] == "plain" and forms["text/plain"]["encoding"] == "text"
     assert forms["text/html"]["data"] == "<b>x</b>"
+    assert forms["application/json"]["encoding"] == "text"
+    assert forms["application/json"]["data"] == "[9223372036854775808, 1]"
     assert forms["image/png"] == {
         "mime_type": "image/png",
         "encoding": "base64",

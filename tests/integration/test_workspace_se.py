@@ -169,7 +169,9 @@ def test_output_variables(se: Se, shared: str) -> None:
     assert values.pop("obj").startswith("<object object")
     assert values == {"n": 1.5, "s": "ä", "d": {"k": [1, None]}}
     odd = se.python(shared, "z = chr(0); f = 0.1", output_params=["n", "big", "z", "f"])
-    assert odd["output_variables"] == {"n": 1.5, "big": 1e30, "z": "\0", "f": 0.1}
+    assert odd["output_variables"] == {"n": 1.5, "big": 10**30, "z": "\0", "f": 0.1}
+    whole = se.python(shared, "i = 2**53 + 1", output_params=["i", "big"])["output_variables"]
+    assert repr(whole) == repr({"i": 2**53 + 1, "big": 10**30})
     assert "output_variables" not in se.python(shared, "x = 1")
     assert se.python(shared, "x = 1", output_params=[])["output_variables"] == {}
     assert se.python(shared, "raise ValueError", output_params=["n"])["returncode"] == 1
