@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "api/call_impl.h"
-#include "base/str.h"
+#include "base/attr.h"
 #include "config/config.h"
 
 /* Last: its MIN and MAX clash with those of base/attr.h unless they come after. */
@@ -130,14 +130,11 @@ static json_t *parse_aside(struct api_call *call, struct err *e)
 /* Dialects of FastAPI say 422 to everything that is wrong in a body. */
 static int refuse_json(struct api_call *call, const struct err *e, struct api_violations *v)
 {
-    char detail[API_DETAIL_MAX];
-
-    (void)str_format(detail, sizeof(detail), "the body is not JSON: %s", e->msg);
     if (api_is_fastapi(call->dialect)) {
-        api_violation_add(v, "body", NULL, "json_invalid", detail);
+        api_violation_add(v, "body", NULL, "json_invalid", e->msg);
         return 0; /* told together with the others */
     }
-    call_reply_error(call, 400, NULL, NULL, detail,
+    call_reply_error(call, 400, NULL, NULL, e->msg,
                      "Send a JSON object as the contract at /docs describes it.");
     return -1;
 }

@@ -8,6 +8,30 @@
 #include "api/schema.h"
 #include "base/str.h"
 
+/* What is JSON and cannot be taken all the same is told in our words; for the rest jansson's are good. */
+static void explain(const json_error_t *why, struct err *e)
+{
+    char shown[sizeof(why->text) * 2];
+
+    switch (json_error_code(why)) {
+    case json_error_numeric_overflow:
+        err_set(e, ERR_INVALID,
+                "line %d column %d: the number is too large: a whole one must fit 64 bits",
+                why->line, why->column);
+        break;
+    case json_error_null_character:
+    case json_error_null_byte_in_key:
+        err_set(e, ERR_INVALID, "line %d column %d: a text must not hold \\u0000", why->line,
+                why->column);
+        break;
+    default:
+        str_printable(shown, sizeof(shown), why->text, strlen(why->text));
+        err_set(e, ERR_INVALID, "the body is not JSON: line %d column %d: %s", why->line,
+                why->column, shown);
+        break;
+    }
+}
+
 json_t *api_json_parse(const char *data, size_t len, struct err *e)
 {
     json_error_t why;
@@ -28,11 +52,7 @@ json_t *api_json_parse(const char *data, size_t len, struct err *e)
 
     json_t *value = json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
     if (value == NULL) {
-        char shown[sizeof(why.text) * 2];
-
-        str_printable(shown, sizeof(shown), why.text, strlen(why.text));
-        err_set(e, ERR_INVALID, "the body is not JSON: line %d column %d: %s", why.line, why.column,
-                shown);
+        explain(&why, e);
     }
     return value;
 }

@@ -204,7 +204,14 @@ def test_compressed_bodies_are_refused(server: Server) -> None:
 def test_a_body_that_is_no_json(server: Server) -> None:
     answer = server.post("/api/v1/sessions", b"{", {"Content-Type": "application/json"})
     error = v1_error(answer, 400, "Sandbox.InvalidParameter")
-    assert "not JSON" in error["error_detail"]
+    assert error["error_detail"].count("the body is not JSON") == 1
+
+
+def test_a_number_beyond_64_bits_is_refused_as_that(server: Server) -> None:
+    body = b'{"handler_code": "x", "event": {"n": 18446744073709551616}}'
+    answer = server.post("/api/v1/sessions/x/execute", body, {"Content-Type": "application/json"})
+    detail = v1_error(answer, 400, "Sandbox.InvalidParameter")["error_detail"]
+    assert "64 bits" in detail and "not JSON" not in detail
 
 
 def test_invalid_fields_and_parameters_are_named(server: Server) -> None:

@@ -317,3 +317,27 @@ TEST(json_errors_name_the_place)
     CHECK(api_json_parse("[\x01]", 3, &e) == NULL);
     CHECK(strchr(e.msg, '\x01') == NULL);
 }
+
+TEST(json_that_cannot_be_taken_is_not_called_something_else)
+{
+    static const char number[] = "the number is too large: a whole one must fit 64 bits";
+    static const struct {
+        const char *text;
+        const char *want;
+    } rows[] = {
+        {"[9223372036854775808]", number},
+        {"[-9223372036854775809]", number},
+        {"[1e999]", number},
+        {"[\"\\u0000\"]", "a text must not hold \\u0000"},
+        {"{\"\\u0000\": 1}", "a text must not hold \\u0000"},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct err e = {0};
+
+        CASE("%s", rows[i].text);
+        CHECK(api_json_parse(rows[i].text, strlen(rows[i].text), &e) == NULL);
+        CHECK(strstr(e.msg, "line 1 column ") == e.msg);
+        CHECK_STR(strstr(e.msg, rows[i].want), rows[i].want);
+    }
+}
