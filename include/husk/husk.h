@@ -229,7 +229,7 @@ struct husk_result {
     size_t n_displays;
     char *variables_json;   /* spec.variables: one JSON object, at most 1 MiB; NULL: did not run */
     char *artifacts_json;   /* spec.artifacts: a JSON array of paths, at most 1,000; NULL: none */
-    bool displays_dropped;  /* there were more, or larger ones */
+    bool displays_dropped;  /* there were more, or larger ones; or the value was cut */
     bool variables_dropped; /* some did not fit */
 };
 

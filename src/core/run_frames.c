@@ -171,6 +171,15 @@ static void set(char **to, const struct frame_field *f)
     *to = run_copy_field(f);
 }
 
+static void take_value(struct husk_result *r, struct frame_field f)
+{
+    if (f.len > FRAME_VALUE_MAX) {
+        f.len = FRAME_VALUE_MAX;
+        r->displays_dropped = true;
+    }
+    set(&r->value, &f);
+}
+
 /*
  * Whoever asked will look into it, so it has to be an object. That Python can say what jansson cannot take (a NUL in a
  * name) is no offence: then there is nothing to report.
@@ -231,7 +240,7 @@ static bool take_done(struct run *run, const char *body, size_t len)
             }
             break;
         case KEY_VALUE:
-            set(&r->value, &f);
+            take_value(r, f);
             break;
         case KEY_VALUE_JSON:
             set(&r->value_json, &f);

@@ -26,6 +26,7 @@
 #define FRAME_DISPLAY_BYTES_MAX ((size_t)16 << 20) /* all data of a run's displays */
 #define FRAME_FORMS_MAX 32                         /* of one display */
 #define FRAME_MIME_MAX 100
+#define FRAME_VALUE_MAX ((size_t)1 << 20) /* of KEY_VALUE; a longer one is cut */
 #define FRAME_VARIABLES_MAX ((size_t)1 << 20)
 #define FRAME_ARTIFACTS_MAX ((size_t)256 << 10)
 

@@ -48,14 +48,26 @@ TEST(a_script_reports_no_value)
     CHECK_STR(r->value, NULL);
 }
 
-TEST(a_value_of_a_megabyte_is_cut_not_lost)
+TEST(a_value_of_more_than_a_megabyte_is_cut_not_lost)
 {
+    static const struct {
+        const char *code;
+        bool cut;
+    } rows[] = {
+        {"'x' * ((1 << 20) - 2)", false}, /* and two quotes */
+        {"'x' * ((1 << 20) - 1)", true},
+        {"'x' * (3 << 20)", true},
+    };
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
-    AUTO_RESULT struct husk_result *r = fixture_cell(engine, "'x' * (3 << 20)");
 
-    CHECK_END(r, "completed exit 0");
-    CHECK_INT(strlen(r->value), 1 << 20);
-    CHECK_STR(r->value_json, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CASE("%s", rows[i].code);
+        AUTO_RESULT struct husk_result *r = fixture_cell(engine, rows[i].code);
+        CHECK_END(r, "completed exit 0");
+        CHECK_INT(strlen(r->value), 1 << 20);
+        CHECK_INT(r->displays_dropped, rows[i].cut);
+        CHECK_INT(r->value_json == NULL, rows[i].cut);
+    }
 }
 
 TEST(an_exception_is_told_from_the_users_first_line_on)

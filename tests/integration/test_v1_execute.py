@@ -105,6 +105,9 @@ def test_long_output_is_cut_and_says_so(v1: Api) -> None:
     r = v1.run(s, "print('x' * (3 << 20))")
     assert r["stdout_truncated"] is True and r["stderr_truncated"] is False
     assert len(r["stdout"]) == 1 << 20 and r["status"] == "completed"
+    r = v1.run(s, "'x' * (3 << 20)")
+    assert len(r["value"]) == 1 << 20 and r["return_value"] is None and r["outputs_dropped"] is True
+    assert v1.run(s, "'x' * (1 << 19)")["outputs_dropped"] is False
 
 
 def test_rich_outputs(v1: Api) -> None:
