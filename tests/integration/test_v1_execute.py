@@ -41,6 +41,7 @@ def test_result_has_every_field(v1: Api) -> None:
     assert r["execution_time"] == pytest.approx(r["metrics"]["duration_ms"] / 1000)
     assert r["created_at"] <= r["started_at"] <= r["completed_at"]
     assert r["receipt"]["isolation"] == "full"
+    assert r["receipt"]["limits"]["timeout_ms"] == 33_000
     for path in (f"/executions/{r['id']}", f"/executions/{r['id']}/result"):
         assert v1.get(path).body == r
 
@@ -225,6 +226,7 @@ def test_timeout_in_the_event(v1: Api, event: Any, timeout: int) -> None:
     s = v1.session()
     r = v1.run(s, handler_code="def handler(event): return 1", event=event)
     assert r["timeout"] == timeout and r["return_value"] == 1
+    assert r["receipt"]["limits"]["timeout_ms"] == timeout * 1000
 
 
 def test_timeout_in_the_event_is_enforced_and_wins(v1: Api) -> None:
