@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import threading
 import time
 import uuid
@@ -60,6 +61,15 @@ def test_session_without_a_body(se: Se, sid: str) -> None:
 @pytest.mark.parametrize("size", ["0", "abc", "-1M", "", None, 1.5, "9999999999999G", 5])
 def test_bad_sizes(se: Se, sid: str, size: Any) -> None:
     check_422(se.post(f"/session/{sid}", {"size": size}), "body", "size")
+    assert se.get(f"/status/{sid}")["exists"] is False
+
+
+@pytest.mark.parametrize("size", ["1024G", os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")])
+def test_size_that_no_box_can_have(se: Se, sid: str, size: Any) -> None:
+    """The workspace is kept in memory: with such a one the box would have no limit at all."""
+    answer = se.post(f"/session/{sid}", {"size": size})
+    check_422(answer, "body", "size")
+    assert answer["detail"][0]["msg"].startswith("size is kept in memory")
     assert se.get(f"/status/{sid}")["exists"] is False
 
 
