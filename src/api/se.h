@@ -21,8 +21,8 @@ struct session *se_session(struct api_call *call);
 int se_file_work_begin(struct file_work *w, struct api_call *call);
 
 /*
- * What boxes of this dialect may use. disk 0: a share of the memory. Files live in memory, and the original counts them apart
- * from what programs use: a disk that is asked for comes on top.
+ * What boxes of this dialect may use. disk is that of a session; 0: a handler's box, where it is a share of the memory. Files
+ * live in memory, and the original counts them apart from what programs use: a disk that is asked for comes on top.
  */
 struct husk_limits se_limits(const struct api_call *call, uint64_t disk);
 

@@ -9,6 +9,7 @@
 
 #define TRIES 4 /* when others create and remove the same session at the same time */
 #define MEMORY_MAX ((uint64_t)1 << 40) /* limits_check() lets no box have more */
+#define SESSION_PROCESSES 100          /* as in the original, whose setting is for its pool only */
 
 struct husk_limits se_limits(const struct api_call *call, uint64_t disk)
 {
@@ -21,7 +22,7 @@ struct husk_limits se_limits(const struct api_call *call, uint64_t disk)
         .disk_bytes = disk,
         .timeout_ms = c->se_timeout_ms,
         .cpu_milli = (uint32_t)c->se_cpu_milli,
-        .pids = (uint32_t)c->se_max_processes,
+        .pids = disk != 0 ? SESSION_PROCESSES : (uint32_t)c->se_max_processes,
     };
 }
 

@@ -60,6 +60,22 @@ static bool hear_fates(struct guest *box)
     return r == 0;
 }
 
+/* Instead of READY: PID 1 says why it could not fork, or the socket closes without a word. */
+static int not_started(int r, const struct frame_head *head, const char *body, struct err *e)
+{
+    struct frame_field f;
+    uint32_t error = 0;
+
+    for (size_t at = 0;
+         r > 0 && head->type == FRAME_EXITED && frame_next(body, head->len, &at, &f) > 0;) {
+        if (f.key == KEY_EXIT) {
+            (void)frame_field_u32(&f, &error);
+        }
+    }
+    return error == EAGAIN ? err_set(e, ERR_LIMIT, "the session has reached its process limit")
+                           : err_set(e, ERR_PROTOCOL, "a context did not start");
+}
+
 /* Waits for the READY of a new context. */
 static int wait_ready(struct husk_engine *engine, struct guest *box, struct context *c,
                       struct err *e)
@@ -84,7 +100,7 @@ static int wait_ready(struct husk_engine *engine, struct guest *box, struct cont
         }
     }
     if (r < 0 || head.type != FRAME_READY) {
-        return err_set(e, ERR_PROTOCOL, "a context did not start");
+        return not_started(r, &head, body, e);
     }
     for (size_t at = 0; frame_next(body, head.len, &at, &f) > 0;) {
         if (f.key == KEY_PID) {

@@ -44,7 +44,7 @@ enum frame_type {
     FRAME_DISPLAY,    /* rich output */
     FRAME_FILE,       /* one of the files that were asked for */
     FRAME_DONE,       /* the run is over */
-    FRAME_EXITED,     /* session: a context is gone */
+    FRAME_EXITED,     /* session: a context is gone, or could not be forked */
     FRAME_SWEPT,      /* session: nothing is left of what FRAME_SWEEP was about */
 };
 #define FRAME_LAST FRAME_SWEPT

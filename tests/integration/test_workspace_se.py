@@ -275,6 +275,51 @@ def test_limits_of_a_session(se: Se, sid: str) -> None:
     assert got["stdout"] in ("0\n", "1\n"), got  # no network but lo
 
 
+FORK_ON = """
+import os, time
+def fork():
+    if os.fork() == 0:
+        time.sleep(60)
+        os._exit(0)
+"""
+
+
+def test_processes_of_a_session(se: Se, sid: str) -> None:
+    """100, of which husk needs a few itself."""
+    code = "n = 0\ntry:\n    while True:\n        fork(); n += 1\nexcept BlockingIOError: print(n)"
+    assert 90 < int(se.python(sid, FORK_ON + code)["stdout"]) < 100
+    se.call("DELETE", f"/session/{sid}")
+
+
+def test_session_that_is_full(se: Se, sid: str) -> None:
+    """A command learns why it cannot run."""
+    code = "while True:\n    try: fork()\n    except BlockingIOError: time.sleep(0.01)"
+    body = {"code": FORK_ON + code}
+    se.create(sid, "made", "")
+    thread = threading.Thread(target=lambda: se.post(f"/execute_code/{sid}", body))
+    thread.start()
+    deadline = time.monotonic() + 30
+    while (answer := se.post(f"/execute/{sid}", {"command": "true"})).status == 200:
+        assert time.monotonic() < deadline
+    check_detail(answer, 500, "ExecException", "the session has reached its process limit")
+    se.call("DELETE", f"/session/{sid}")
+    thread.join()
+
+
+def test_process_limit_of_handlers() -> None:
+    """It is theirs alone: sessions run whatever it is."""
+    code = """
+import threading
+def handler(event):
+    threading.Thread(target=print).start()
+"""
+    with Server.run("--se-max-processes", "1") as server:
+        se = Se(server.port)
+        assert se.handler("def handler(event): return 1")["result"] == 1
+        assert "can't start new thread" in se.handler(code)["stderr"]
+        assert se.ok("/execute/s", {"command": "ls | wc -l"})["stdout"] == "0\n"
+
+
 def test_daemon_that_dies() -> None:
     """Variables and files are in the box, which goes on."""
     with Server.run() as server:
