@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/error.h"
 #include "api/se.h"
 #include "base/buf.h"
 #include "base/str.h"
@@ -50,7 +51,7 @@ static json_t *stderr_json(const struct husk_result *r)
                 ? buf_add_str(&b, r->error.traceback)
                 : buf_printf(&b, "%s: %s\n", r->error.type,
                              r->error.message != NULL ? r->error.message : "");
-    } else if (n == 0 && r->value_json == NULL) {
+    } else if (n == 0 && r->value_json == NULL && failure_code(r) == NULL) {
         n = buf_printf(&b, "the handler ended the program with exit code %d instead of returning\n",
                        r->exit_code);
     }
@@ -68,15 +69,21 @@ static const char *result_text(const struct husk_result *r)
     return is_json ? r->value_json : "null";
 }
 
+/* What it wrote and used, however it ended. NULL when memory is gone. */
+static json_t *output_json(const struct husk_result *r, uint64_t limit_ms)
+{
+    const struct husk_metrics *m = &r->metrics;
+
+    return json_pack("{s:o, s:o, s:{s:f, s:f, s:f, s:f}}", "stdout",
+                     call_bytes_json(r->out, r->out_len), "stderr", stderr_json(r), "metrics",
+                     "duration_ms", m->duration_ms, "memory_peak_mb", m->peak_memory_mb,
+                     "cpu_time_ms", m->cpu_time_ms, "timeout_seconds", (double)limit_ms / 1000.0);
+}
+
 static void reply_result(struct api_call *call, const struct husk_result *r, uint64_t limit_ms)
 {
     AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
-    const struct husk_metrics *m = &r->metrics;
-    json_t *answer =
-        json_pack("{s:o, s:o, s:{s:f, s:f, s:f, s:f}}", "stdout",
-                  call_bytes_json(r->out, r->out_len), "stderr", stderr_json(r), "metrics",
-                  "duration_ms", m->duration_ms, "memory_peak_mb", m->peak_memory_mb, "cpu_time_ms",
-                  m->cpu_time_ms, "timeout_seconds", (double)limit_ms / 1000.0);
+    json_t *answer = output_json(r, limit_ms);
     AUTO_FREE char *head = answer != NULL ? json_dumps(answer, JSON_COMPACT) : NULL;
 
     json_decref(answer);
@@ -90,20 +97,26 @@ static void reply_result(struct api_call *call, const struct husk_result *r, uin
     call_reply_text(call, 200, "application/json", text.data, text.len);
 }
 
-static void reply(struct api_call *call, const struct husk_result *r, uint64_t limit_ms)
+/* The error in the original's words, and beside it what was written until then. */
+static void reply_failure(struct api_call *call, const struct husk_result *r, uint64_t limit_ms)
 {
-    const char *code = failure_code(r);
-
-    if (code == NULL) {
-        reply_result(call, r, limit_ms);
-        return;
-    }
     const char *limit = r->termination.limit;
-    const char *detail = limit[0] != '\0' ? limit : r->termination.detail;
-    bool is_timeout = r->status == HUSK_TIMEOUT;
-    call_reply_error(call, 500, code, NULL, detail[0] != '\0' ? detail : NULL,
-                     is_timeout ? "Raise " TIMEOUT_KEY " in the event, or give it less to do."
-                                : NULL);
+    char detail[API_DETAIL_MAX];
+    struct api_error error = {.status = 500, .code = failure_code(r), .detail = detail};
+
+    (void)str_format(detail, sizeof(detail), "%s%s%s%s", r->termination.detail,
+                     limit[0] != '\0' ? " (limit: " : "", limit, limit[0] != '\0' ? ")" : "");
+    if (r->status == HUSK_TIMEOUT) {
+        error.solution = "Raise " TIMEOUT_KEY " in the event, or give it less to do.";
+    } else if (r->status == HUSK_MEMORY_EXCEEDED) {
+        error.description = "The handler needed more memory than it may have.";
+        error.solution = "Let it use less; the server's operator sets the limit as se_memory.";
+    }
+    json_t *body = api_error_json(API_WORKSPACE_SE, &error, NULL);
+    json_t *output = output_json(r, limit_ms);
+    (void)json_object_update(json_object_get(body, "detail"), output);
+    json_decref(output);
+    call_reply_json(call, 500, body);
 }
 
 /* ---- the run ---- */
@@ -130,7 +143,11 @@ static void run(struct api_call *call, uint64_t limit_ms, const char *event, con
         call_reply_err(call, &e);
         return;
     }
-    reply(call, result, limit_ms);
+    if (failure_code(result) == NULL) {
+        reply_result(call, result, limit_ms);
+    } else {
+        reply_failure(call, result, limit_ms);
+    }
     husk_result_free(result);
 }
 

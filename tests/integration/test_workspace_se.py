@@ -383,15 +383,23 @@ def test_timeout_in_the_event(se: Se, value: float, seconds: float) -> None:
 
 
 def test_handler_over_its_time_and_memory(se: Se) -> None:
-    code = "def handler(e):\n    while True: pass"
-    check_detail(se.handler(code, {"__timeout": 0.5}), 500, "ExecTimeout")
-    grab = "def handler(e):\n    x = []\n    while True: x.append(bytearray(1 << 20))"
-    answer = se.handler(grab)
-    if answer.status == 200:
-        assert "MemoryError" in answer["stderr"]
-    else:
-        check_detail(answer, 500, "ExecException")
-    check_detail(se.handler("import os\ndef handler(e): os.abort()"), 500, "ExecException")
+    """What was written until then is kept."""
+    say = "import os, sys\ndef handler(e):\n    print('out', flush=True); os.write(2, b'err\\n')\n"
+    timeout = se.handler(say + "    while True: pass", {"__timeout": 0.5})
+    check_detail(timeout, 500, "ExecTimeout", "timeout 500 ms")
+    memory = se.handler(say + "    x = []\n    while True: x.append(bytearray(1 << 20))")
+    check_detail(memory, 500, "ExecException", "memory")
+    assert (
+        "memory" in memory["detail"]["description"] and "se_memory" in memory["detail"]["solution"]
+    )
+    crash = se.handler(say + "    os.abort()")
+    check_detail(crash, 500, "ExecException")
+    for answer in (timeout, memory, crash):
+        detail = answer["detail"]
+        assert detail["stdout"] == "out\n" and detail["stderr"].startswith("err\n")
+        assert "instead of returning" not in detail["stderr"]
+        assert set(detail["metrics"]) == METRICS
+    assert timeout["detail"]["metrics"]["timeout_seconds"] == 0.5
 
 
 def test_handlers_share_nothing(se: Se) -> None:
