@@ -10,6 +10,7 @@
 
 #include "api/call.h"
 #include "api/file_work.h"
+#include "base/buf.h"
 
 #define SE_DIALECT "workspace_se"
 #define SE_SIZE "100M" /* of a session that was not created by name */
@@ -30,6 +31,9 @@ struct husk_limits se_limits(const struct api_call *call, uint64_t disk);
  * "/a//./b/" as "a/b". The contract has refused "..". -1: longer than a path may be. "" is the workspace itself.
  */
 int se_path(const char *text, char dst[static FILES_PATH_MAX + 1]);
+
+/* To a result's stderr: a line for everything that the answer leaves out without another sign. */
+int se_add_losses(struct buf *err, const struct husk_result *r);
 
 /* Answers 400 about the path. */
 void se_reply_bad_path(struct api_call *call, const char *detail);

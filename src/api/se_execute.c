@@ -15,6 +15,26 @@
 
 /* ---- the answer ---- */
 
+int se_add_losses(struct buf *err, const struct husk_result *r)
+{
+    const char *const lines[] = {
+        r->out_truncated ? "[stdout was longer and is cut]\n" : NULL,
+        r->err_truncated ? "[stderr was longer and is cut]\n" : NULL,
+        r->variables_dropped
+            ? "[output_variables leaves out values: more than 1 MiB in all, or a NUL in a key]\n"
+            : NULL,
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
+        bool is_inside = err->len > 0 && err->data[err->len - 1] != '\n';
+        if (lines[i] != NULL &&
+            ((is_inside && buf_add_str(err, "\n") < 0) || buf_add_str(err, lines[i]) < 0)) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 static int add_text(struct buf *b, const json_t *text)
 {
     return json_is_string(text) ? buf_add(b, json_string_value(text), json_string_length(text)) : 0;
@@ -30,6 +50,7 @@ static json_t *stderr_json(const struct husk_result *result)
     if (r == 0 && result->error.type != NULL && result->error.traceback != NULL) {
         r = buf_add_str(&b, result->error.traceback);
     }
+    r = r == 0 ? se_add_losses(&b, result) : r;
     if (r == 0 && limit[0] != '\0') {
         r = buf_printf(&b, "ended by a limit: %s\n", limit);
     }

@@ -55,6 +55,7 @@ static json_t *stderr_json(const struct husk_result *r)
         n = buf_printf(&b, "the handler ended the program with exit code %d instead of returning\n",
                        r->exit_code);
     }
+    n = n == 0 ? se_add_losses(&b, r) : n;
     return n == 0 ? call_bytes_json(b.data != NULL ? b.data : "", b.len) : NULL;
 }
 

@@ -203,6 +203,19 @@ def test_output_of_any_bytes(se: Se, shared: str) -> None:
     assert (body["stdout"], body["result"]) == ("a\0b\n", "\0")
 
 
+def test_what_is_left_out_is_said(se: Se, shared: str) -> None:
+    got = se.python(shared, "import os; n = os.write(2, b'err'); print('x' * (2 << 20))")
+    assert len(got["stdout"]) == MIB
+    assert got["stderr"] == "err\n[stdout was longer and is cut]\n"
+    got = se.ok(f"/execute/{shared}", {"command": "head -c 3000000 /dev/zero >&2"})
+    assert got["stderr"].endswith("\0\n[stderr was longer and is cut]\n")
+    got = se.python(shared, "small = 1; big = 'x' * (2 << 20)", output_params=["big", "small"])
+    assert got["output_variables"] == {"small": 1}
+    assert got["stderr"].startswith("[output_variables leaves out values")
+    body = se.handler("def handler(e): print('x' * (2 << 20))").body
+    assert len(body["stdout"]) == MIB and body["stderr"] == "[stdout was longer and is cut]\n"
+
+
 def test_args_and_filename(se: Se, shared: str) -> None:
     code = "import sys; print(sys.argv[1:])"
     got = se.python(shared, code, args=["a", "b c", "ä"], filename="/scripts/run.py")
