@@ -319,6 +319,18 @@ def test_session_that_is_full(se: Se, sid: str) -> None:
     thread.join()
 
 
+def test_command_whose_shell_cannot_start(se: Se, sid: str) -> None:
+    se.create(sid, "x", "")
+    got = se.ok(
+        f"/execute_code/{sid}", {"code": "true", "script_type": "shell", "args": ["x" * 131072]}
+    )
+    assert got == {
+        "stdout": "",
+        "stderr": "bash: cannot start: Argument list too long\n",
+        "returncode": 126,
+    }
+
+
 def test_process_limit_of_handlers() -> None:
     """It is theirs alone: sessions run whatever it is."""
     code = """
@@ -353,6 +365,7 @@ def test_time_limit() -> None:
         assert (got["returncode"], got["stdout"]) == (124, "so far\n")
         got = se.ok("/execute/slow", {"command": "echo now; sleep 60"})
         assert (got["returncode"], got["stdout"]) == (124, "now\n")
+        assert got["stderr"] == "ended by a limit: timeout 1000 ms\n"
         answer = se.handler("def handler(event):\n    while True: pass")
         check_detail(answer, 500, "ExecTimeout")
 
