@@ -83,6 +83,7 @@ static const struct {
     {405, "Sandbox.MethodNotAllowed", "Sandbox.InvalidParameter"},
     {408, "Sandbox.RequestTimeout", "Sandbox.InvalidParameter"},
     {409, "Sandbox.Conflict", "Sandbox.InvalidParameter"},
+    {412, "Sandbox.Conflict", "Sandbox.InvalidParameter"},
     {413, "Sandbox.TooLarge", "Sandbox.InvalidParameter"},
     {416, "Sandbox.RangeNotSatisfiable", "Sandbox.InvalidParameter"},
     {421, "Sandbox.Forbidden", "Sandbox.InvalidParameter"},

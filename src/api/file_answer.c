@@ -131,7 +131,7 @@ static bool answer_without_data(struct sending *s)
         return true;
     case 412:
         file_work_end(w);
-        call_reply_error(w->call, 412, "Sandbox.Conflict", "The file has changed.",
+        call_reply_error(w->call, 412, NULL, "The file has changed.",
                          "a condition of the request does not hold for the file as it is now",
                          "Look at the file again.");
         return true;
@@ -139,8 +139,7 @@ static bool answer_without_data(struct sending *s)
         file_work_end(w);
         add_fields(s);
         (void)str_format(detail, sizeof(detail), "the file has %" PRIu64 " bytes", s->info.size);
-        call_reply_error(w->call, 416, "Sandbox.RangeNotSatisfiable",
-                         "The range lies outside the file.", detail,
+        call_reply_error(w->call, 416, NULL, "The range lies outside the file.", detail,
                          "Ask for bytes that exist, or leave out Range.");
         return true;
     default:

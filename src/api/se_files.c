@@ -148,7 +148,7 @@ static void send_file(struct api_call *call, struct file_answer answer)
 
 void api_se_download(struct api_call *call)
 {
-    send_file(call, (struct file_answer){.type = "application/octet-stream"});
+    send_file(call, (struct file_answer){.type = "application/octet-stream", .is_selective = true});
 }
 
 void api_se_files_preview(struct api_call *call)
@@ -160,7 +160,7 @@ void api_se_files_preview(struct api_call *call)
     file_extension(call_text(call, "path"), extension);
     for (size_t i = 0; i < ARRAY_LEN(shown); i++) {
         if (str_eq(shown[i], extension)) {
-            send_file(call, (struct file_answer){.is_shown = true});
+            send_file(call, (struct file_answer){.is_shown = true, .is_selective = true});
             return;
         }
     }

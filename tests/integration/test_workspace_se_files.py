@@ -90,6 +90,23 @@ def test_preview(se: Se, sid: str) -> None:
     check_422(se.get(f"/files/preview/{sid}/page.html"), "query", "sid")
 
 
+@pytest.mark.parametrize("path", ["/download/{}/r.txt", "/files/preview/{}/r.txt?sid=1"])
+def test_ranges(se: Se, shared: str, path: str) -> None:
+    def get(**headers: str) -> Answer:
+        sent = {k.replace("_", "-"): v for k, v in headers.items()}
+        return se.get(path.format(shared), headers=sent, is_checked="preview" not in path)
+
+    se.create(shared, "r.txt", "0123456789")
+    part = get(Range="bytes=2-4")
+    assert (part.status, part.raw) == (206, b"234")
+    assert part.headers["content-range"] == "bytes 2-4/10"
+    past = get(Range="bytes=10-")
+    check_detail(past, 416, "InvalidParameter", "10 bytes")
+    assert past.headers["content-range"] == "bytes */10"
+    assert get(If_None_Match=part.headers["etag"]).status == 304
+    check_detail(get(If_Match='"other"'), 412, "InvalidParameter")
+
+
 def test_read_file(se: Se, sid: str) -> None:
     def read(name: str, **query: int) -> Any:
         rest = "&".join(f"{k}={v}" for k, v in query.items())
