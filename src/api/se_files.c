@@ -3,6 +3,7 @@
 #include "api/se_files.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #include "api/file_answer.h"
 #include "api/file_upload.h"
@@ -123,7 +124,8 @@ void api_se_create(struct api_call *call)
 {
     const json_t *body = call_body(call);
     const json_t *content = json_object_get(body, "content");
-    uint32_t mode = (uint32_t)json_integer_value(json_object_get(body, "mode"));
+    /* The type stands for "as asked": permissions alone would be the default where they are 0. */
+    uint32_t mode = S_IFREG | (uint32_t)json_integer_value(json_object_get(body, "mode"));
     char path[FILES_PATH_MAX + 1];
     struct file_work w;
 

@@ -87,7 +87,7 @@ int box_files_read(struct box_files *f, const char *path, struct box_files_read 
                    struct err *e);
 
 struct box_files_write {
-    uint32_t mode; /* 0: 0644 */
+    uint32_t mode; /* permissions, with or without S_IFREG; 0: 0644 */
     bool parents;
     struct box_files_source source;
     uint64_t written; /* set */

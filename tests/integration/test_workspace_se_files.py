@@ -54,6 +54,8 @@ def test_create(se: Se, shared: str) -> None:
     se.create(shared, "run.sh", "echo ran", mode=0o755)
     got = se.ok(f"/execute/{shared}", {"command": "./run.sh; stat -c %a run.sh made/*"})
     assert got["stdout"] == "ran\n755\n644\n"
+    se.create(shared, "shut", "x", mode=0)
+    assert se.ok(f"/execute/{shared}", {"command": "stat -c %a shut"})["stdout"] == "0\n"
     assert se.create(shared, "empty", "")["size"] == 0
     assert se.get(f"/download/{shared}/empty").raw == b""
     for name in ("/", ".", "made", "run.sh/x"):
