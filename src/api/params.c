@@ -3,11 +3,12 @@
  * Path, query and header parameters: text to typed values, then the same check as for bodies; see schema.h.
  *
  * Text is taken by its type alone: a whole number is digits with an optional minus, a boolean is true or false (also
- * 1 and 0), and nothing else is either.
+ * 1 and 0, and in any case: Python's clients write True), and nothing else is either.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "api/check.h"
 #include "base/parse.h"
@@ -43,10 +44,10 @@ static json_t *number_read(const char *text)
 
 static json_t *boolean_read(const char *text)
 {
-    if (str_eq(text, "true") || str_eq(text, "1")) {
+    if (strcasecmp(text, "true") == 0 || str_eq(text, "1")) {
         return json_true();
     }
-    return str_eq(text, "false") || str_eq(text, "0") ? json_false() : NULL;
+    return strcasecmp(text, "false") == 0 || str_eq(text, "0") ? json_false() : NULL;
 }
 
 /* The text as the schema's type, or NULL: not of that type. */

@@ -72,8 +72,11 @@ def test_list(se: Se, sid: str) -> None:
             ("a", 0, "directory"),
             ("b", 2, "file"),
         ]
-    deep = se.get(f"/files/{sid}/a?recursive=true")["files"]
-    assert [f["filename"] for f in deep] == ["x", "x/1"]
+    for value in ("true", "True", "1"):  # Python's clients write True
+        deep = se.get(f"/files/{sid}/a?recursive={value}")["files"]
+        assert [f["filename"] for f in deep] == ["x", "x/1"]
+    assert [f["filename"] for f in se.get(f"/files/{sid}/a?recursive=False")["files"]] == ["x"]
+    check_422(se.get(f"/files/{sid}/a?recursive=yes"), "query", "recursive")
     check_detail(se.get(f"/files/{sid}/no"), 404, "InvalidParameter", "no")
     check_detail(se.get(f"/files/{sid}/b"), 400, "InvalidParameter")
 
