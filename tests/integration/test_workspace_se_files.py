@@ -81,6 +81,12 @@ def test_list(se: Se, sid: str) -> None:
     check_detail(se.get(f"/files/{sid}/b"), 400, "InvalidParameter")
 
 
+def test_name_that_is_too_long(se: Se, sid: str) -> None:
+    answer = se.post(f"/create/{sid}", {"filename": "x" * 256, "content": "x"})
+    check_422(answer, "body", "filename")
+    assert "255 bytes" in answer["detail"][0]["msg"]
+
+
 def test_preview(se: Se, sid: str) -> None:
     se.create(sid, "page.html", "<script>alert(1)</script>")
     answer = se.get(f"/files/preview/{sid}/page.html?sid=1", is_checked=False)

@@ -141,7 +141,7 @@ static const struct {
     {API_SE_EXECUTE_CODE, "{\"code\":\"1\",\"whatever\":[1]}", ""},
     {API_SE_EXECUTE_CODE, "{\"code\":\"1\",\"filename\":null,\"args\":null}", ""},
     {API_SE_EXECUTE_CODE, "{\"code\":\"1\",\"filename\":\"../x\"}",
-     "filename must be a path in the workspace without .."},
+     "filename must be a path in the workspace without .., its names at most 255 bytes"},
     {API_SE_EXECUTE_CODE, "{\"code\":\"1\",\"script_type\":\"ruby\"}",
      "script_type must be one of python, shell"},
     {API_SE_DOWNLOAD_FROM_EFAST, "{\"file_params\":[]}", "file_params must have at least 1 items"},
