@@ -23,8 +23,7 @@ json_t *se_files_json(const struct file_list *list)
         (void)json_array_append_new(
             files, json_pack("{s:o, s:I, s:s, s:s}", "filename",
                              call_bytes_json(entry->name, strlen(entry->name)), "size",
-                             (json_int_t)entry->info.size, "type",
-                             entry->info.kind == FILES_DIRECTORY ? "directory" : "file",
+                             (json_int_t)entry->info.size, "type", file_kind_word(entry->info.kind),
                              "modified_at", time));
     }
     return files;

@@ -81,6 +81,12 @@ def test_list(se: Se, sid: str) -> None:
     check_detail(se.get(f"/files/{sid}/b"), 400, "InvalidParameter")
 
 
+def test_list_of_what_is_no_file(se: Se, sid: str) -> None:
+    se.python(sid, "import os; os.mkfifo('pipe'); os.symlink('pipe', 'link'); os.mkdir('d')")
+    types = {f["filename"]: f["type"] for f in se.get(f"/files/{sid}/")["files"]}
+    assert types == {"pipe": "other", "link": "symlink", "d": "directory"}
+
+
 def test_name_that_is_too_long(se: Se, sid: str) -> None:
     answer = se.post(f"/create/{sid}", {"filename": "x" * 256, "content": "x"})
     check_422(answer, "body", "filename")
