@@ -267,7 +267,6 @@ BAD_RUNS: list[tuple[str, Any, tuple[str, ...]]] = [
     ("/v2/execute_code", {"handler_code": "x", "event": {"__timeout": "1"}}, ("body", "event")),
     ("/cleanup-all", {"force": "yes"}, ("body", "force")),
     ("/download_from_efast/x", {}, ("body", "file_params")),
-    ("/download_from_efast/x", {"file_params": []}, ("body", "file_params")),
 ]
 
 
@@ -461,6 +460,20 @@ def test_vendor_store(se: Se, sid: str) -> None:
     answer = se.post(f"/download_from_efast/{sid}", {"file_params": [{"docid": "gns://1"}]})
     check_detail(answer, 501, "InternalError", "network")
     assert se.get(f"/status/{sid}")["exists"] is False
+
+
+@pytest.mark.parametrize(
+    "body, word",
+    [
+        ({"file_params": []}, "file_params"),
+        ({"file_params": [{"docid": "a"}, {}]}, "docid"),
+        ({"file_params": [{"docid": ""}]}, "docid"),
+        ({"file_params": [{"docid": "a", "savename": "../x"}]}, "savename"),
+        ({"file_params": [{"docid": "a"}], "save_path": "a/.."}, "save_path"),
+    ],
+)
+def test_bad_requests_to_the_vendor_store(se: Se, body: Any, word: str) -> None:
+    check_detail(se.post("/download_from_efast/x", body), 400, "InvalidParameter", word)
 
 
 def test_unknown_routes(se: Se) -> None:

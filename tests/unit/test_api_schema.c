@@ -144,9 +144,9 @@ static const struct {
      "filename must be a path in the workspace without .., its names at most 255 bytes"},
     {API_SE_EXECUTE_CODE, "{\"code\":\"1\",\"script_type\":\"ruby\"}",
      "script_type must be one of python, shell"},
-    {API_SE_DOWNLOAD_FROM_EFAST, "{\"file_params\":[]}", "file_params must have at least 1 items"},
-    {API_SE_DOWNLOAD_FROM_EFAST, "{\"file_params\":[{\"docid\":\"x\"},{}]}",
-     "file_params[1].docid is required"},
+    {API_SE_DOWNLOAD_FROM_EFAST, "{\"file_params\":[]}", ""}, /* its handler refuses that */
+    {API_SE_DOWNLOAD_FROM_EFAST, "{\"file_params\":[{\"docid\":\"x\"},{\"docid\":1}]}",
+     "file_params[1].docid must be a string, not a whole number"},
     {API_SE_CREATE, "{\"content\":\"\",\"filename\":\"a\",\"mode\":512}",
      "mode must be at least 0 and at most 511"},
     {API_V1_HEALTH, "{}", "the body must not be sent: this request has none"},
