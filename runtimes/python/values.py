@@ -24,9 +24,9 @@ def to_json(value: Any) -> str:
 
 
 def _said(value: Any) -> str:
-    """JSON text for any value: itself, else its str(), else its type."""
+    """JSON text for any value: itself, else its str(), else its type. NaN becomes text too: null would be another value."""
     try:
-        return to_json(value)
+        return json.dumps(value, allow_nan=False, ensure_ascii=False)
     except Exception:
         pass
     try:

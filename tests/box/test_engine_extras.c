@@ -88,7 +88,7 @@ TEST(variables_are_reported_as_json)
         {"y = 2\nx = [1, 'a', None]", "{\"x\": [1, \"a\", null], \"y\": 2}", false},
         {"z = 1", "{}", false},
         {"x = {1}\ny = len", "{\"x\": \"{1}\", \"y\": \"<built-in function len>\"}", false},
-        {"x = float('nan')\ny = {'a': [float('inf')]}", "{\"x\": null, \"y\": {\"a\": [null]}}",
+        {"x = float('nan')\ny = {'a': [float('inf')]}", "{\"x\": \"nan\", \"y\": \"{'a': [inf]}\"}",
          false},
         {"x = []\nx.append(x)", "{\"x\": \"[[...]]\"}", false},
         {"x = (1, 2)\ny = {1: 2}", "{\"x\": [1, 2], \"y\": {\"1\": 2}}", false},

@@ -182,6 +182,9 @@ def test_output_variables(se: Se, shared: str) -> None:
     assert odd["output_variables"] == {"n": 1.5, "big": 10**30, "z": "\0", "f": 0.1}
     whole = se.python(shared, "i = 2**53 + 1", output_params=["i", "big"])["output_variables"]
     assert repr(whole) == repr({"i": 2**53 + 1, "big": 10**30})
+    floats = "a = float('nan'); b = float('-inf'); c = [1, float('inf')]"
+    got = se.python(shared, floats, output_params=["a", "b", "c"])
+    assert got["output_variables"] == {"a": "nan", "b": "-inf", "c": "[1, inf]"}
     assert "output_variables" not in se.python(shared, "x = 1")
     assert se.python(shared, "x = 1", output_params=[])["output_variables"] == {}
     assert se.python(shared, "raise ValueError", output_params=["n"])["returncode"] == 1
