@@ -176,13 +176,14 @@ def operation_blocks(contract: Contract, op: Operation) -> list[Block]:
         blocks += body_blocks(contract, op)
     blocks.append(Block(-1, curl(contract, op)))
     answers = [["answer", "meaning"]]
+    is_only_refused = not any(str(code)[0] == "2" for code in op.raw["responses"])
     first_example = None
     for code, answer in op.raw["responses"].items():
         full = contract.get(answer)
         kinds = ", ".join(f"`{k}`" for k in full.get("content", {}) if k != JSON_TYPE)
         description = " ".join(full["description"].split())
         answers.append([str(code), description + (f" ({kinds})" if kinds else "")])
-        if first_example is None and str(code)[0] in "25":
+        if first_example is None and str(code)[0] == ("5" if is_only_refused else "2"):
             first_example = example_of(contract, full)
     blocks.append(Block(-2, rows=answers))
     if first_example is not None:

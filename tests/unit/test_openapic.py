@@ -366,6 +366,22 @@ def test_markdown_has_every_operation(contract: openapi_model.Contract) -> None:
         assert not line.startswith("| ") or line.endswith(" |")
 
 
+def test_examples_of_answers_are_those_of_successes(contract: openapi_model.Contract) -> None:
+    """Where there is a success at all: an answer without an example must not be shown as an error."""
+    for op in contract.own():
+        blocks = openapi_docs.operation_blocks(contract, op)
+        if any(str(code)[0] == "2" for code in op.raw["responses"]):
+            assert all(
+                "error_code" not in block.text for block in blocks if block.level == -1
+            ), op.id
+
+
+def test_example_of_a_command_has_no_variables(contract: openapi_model.Contract) -> None:
+    (op,) = [op for op in contract.own() if op.id == "se_execute"]
+    blocks = openapi_docs.operation_blocks(contract, op)
+    assert "output_variables" not in blocks[-1].text and "returncode" in blocks[-1].text
+
+
 def compile_c(folder: Path, *sources: str) -> subprocess.CompletedProcess[str]:
     command = ["gcc", "-Wall", "-Wextra", "-Wmissing-prototypes", "-Werror", "-o", "program"]
     return subprocess.run(
