@@ -160,7 +160,7 @@ void api_se_v2_execute_code(struct api_call *call)
     AUTO_FREE char *context_text =
         json_dumps(json_object_get(call_body(call), "context"), JSON_COMPACT);
 
-    if (!service_is_ready(call_service(call))) {
+    if (!service_await_ready(call_service(call))) {
         call_reply_error(call, 503, "Sandbox.NotInitialized", NULL, NULL, NULL);
     } else if (limit_ms == 0) {
         se_reply_field(call, "event", "float_type",

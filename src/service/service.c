@@ -18,6 +18,8 @@
 
 #define STORE_PATIENCE_MS 10000
 #define SAVE_PATIENCE_MS 20000 /* for all of them, at the end */
+#define READY_PATIENCE_MS 10000
+#define READY_LOOK_MS 5
 
 struct store *service_store(struct service *svc)
 {
@@ -37,6 +39,16 @@ struct husk_engine *service_engine(struct service *svc)
 bool service_is_ready(const struct service *svc)
 {
     return svc->ready && !svc->closing && !svc->engine->lost;
+}
+
+bool service_await_ready(const struct service *svc)
+{
+    uint64_t until = clock_ms() + READY_PATIENCE_MS;
+
+    while (!svc->ready && !svc->closing && !svc->engine->lost && clock_ms() < until) {
+        fiber_sleep(READY_LOOK_MS);
+    }
+    return service_is_ready(svc);
 }
 
 /* ---- commits ---- */

@@ -49,6 +49,8 @@ struct store *service_store(struct service *svc); /* for reads */
 const struct config *service_config(const struct service *svc);
 bool service_is_ready(
     const struct service *svc); /* zygotes run, the launcher answers, the store writes */
+/* Right after the start that takes a moment, which whoever was told that husk is up need not notice. In a fiber. */
+bool service_await_ready(const struct service *svc);
 
 /* Writes a batch and waits for its fsync (in a fiber, without holding up others). */
 int service_commit(struct service *svc, struct store_batch *batch, struct store_result *ret,

@@ -179,6 +179,20 @@ def test_two_servers_do_not_know_each_other(one: Server) -> None:
 # ---- in the background ----
 
 
+class Hasty(Server):
+    """For whoever does not wait until it is ready, only until it says that it is up."""
+
+    def wait_ready(self) -> None:
+        self.wait_said("husk is ready on")
+
+
+def test_what_says_that_it_is_up_takes_work() -> None:
+    body = {"handler_code": "def handler(event): return event", "event": {"a": 1}}
+    with Hasty.run() as server:
+        answer = server.post("/workspace/se/v2/execute_code", body)
+    assert (answer.status, answer.json["result"]) == (200, {"a": 1}), answer.text
+
+
 def test_detach_and_down() -> None:
     server = Server()
     try:
