@@ -7,7 +7,6 @@
 #include "base/str.h"
 
 #define NS_PER_MS 1000000
-#define NS_PER_S 1000000000
 
 const char *file_kind_word(uint32_t kind)
 {
@@ -47,13 +46,15 @@ void file_time_text(int64_t ms, char dst[FILE_TIME_SIZE])
     }
 }
 
+/*
+ * By the time of the last change of anything, because code can set that of the content as it likes, and by the inode, because what
+ * replaces a file within one tick of the kernel's clock has the same time, but never the same inode.
+ */
 void file_etag(const struct files_info *info, char dst[HTTP_ETAG_SIZE])
 {
-    int64_t seconds = floor_div(info->mtime_ns, NS_PER_S);
-    const struct timespec mtime = {.tv_sec = (time_t)seconds,
-                                   .tv_nsec = (long)(info->mtime_ns - seconds * NS_PER_S)};
+    const struct timespec changed = {.tv_nsec = (long)info->ctime_ns}; /* it adds both up */
 
-    http_etag(info->size, mtime, 0, dst);
+    http_etag(info->size, changed, info->inode, dst);
 }
 
 void file_extension(const char *name, char dst[FILE_EXTENSION_SIZE])

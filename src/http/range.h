@@ -28,8 +28,11 @@ struct http_selection {
     uint64_t length; /* 0 for 304, 412, 416 */
 };
 
-/* Strong: changes whenever the file does, as far as the kernel tells. Quotes included. */
-void http_etag(uint64_t size, struct timespec mtime, uint64_t inode, char dst[HTTP_ETAG_SIZE]);
+/*
+ * Strong: changes whenever the file does, as far as the kernel tells. Quotes included. changed: of its content, or better of
+ * anything about it.
+ */
+void http_etag(uint64_t size, struct timespec changed, uint64_t inode, char dst[HTTP_ETAG_SIZE]);
 
 /* etag as made by http_etag(); modified in whole seconds. */
 struct http_selection http_select(const struct http_conditions *c, uint64_t size, const char *etag,

@@ -61,6 +61,11 @@ int agent_tick(struct agent *a)
     return n == sizeof(tick) ? 0 : n < 0 ? (int)n : -EPIPE;
 }
 
+static int64_t nanoseconds(struct timespec t)
+{
+    return (int64_t)((uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec);
+}
+
 struct files_info agent_info(const struct stat *st)
 {
     return (struct files_info){
@@ -70,8 +75,9 @@ struct files_info agent_info(const struct stat *st)
                                        : FILES_OTHER,
         .mode = st->st_mode & 0777,
         .size = S_ISREG(st->st_mode) ? (uint64_t)st->st_size : 0,
-        .mtime_ns =
-            (int64_t)((uint64_t)st->st_mtim.tv_sec * 1000000000 + (uint64_t)st->st_mtim.tv_nsec),
+        .mtime_ns = nanoseconds(st->st_mtim),
+        .ctime_ns = nanoseconds(st->st_ctim),
+        .inode = st->st_ino,
     };
 }
 

@@ -109,6 +109,8 @@ struct files_info {
     uint32_t mode; /* permission bits */
     uint64_t size;
     int64_t mtime_ns; /* since 1970 */
+    int64_t ctime_ns; /* of the last change; nobody in the box can set it */
+    uint64_t inode;
 };
 
 /* In ENTRIES: each followed by its name, a path below the directory that was listed. INFO is one with no name. */

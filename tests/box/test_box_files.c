@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* File work in a live session: every operation, what it refuses, and what it says then. */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/fiber.h"
@@ -232,6 +233,7 @@ TEST(stat_tells_of_the_thing_itself_or_of_what_a_link_leads_to)
     AUTO_FILES struct box_files *f = fixture_files(s);
     struct files_info info;
     struct err e = {0};
+    char same[128];
 
     CHECK_CELL(s, 0,
                "import os\nopen('f', 'w').write('123'); os.chmod('f', 0o640)\n"
@@ -243,6 +245,10 @@ TEST(stat_tells_of_the_thing_itself_or_of_what_a_link_leads_to)
     CHECK_INT(info.mode, 0640);
     CHECK_INT(info.size, 3);
     CHECK_INT(info.mtime_ns, 1700000000123456789);
+    CHECK_CELL(s, 0, "st = os.stat('f')", NULL);
+    str_format(same, sizeof(same), "(%" PRIu64 ", %" PRId64 ") == (st.st_ino, st.st_ctime_ns)",
+               info.inode, info.ctime_ns);
+    CHECK_CELL(s, 0, same, "True");
     CHECK_DONE(box_files_stat(f, "l", false, &info, &e));
     CHECK_INT(info.kind, FILES_LINK);
     CHECK_DONE(box_files_stat(f, "l", true, &info, &e));

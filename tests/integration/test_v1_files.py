@@ -255,6 +255,26 @@ def test_conditions(api: Api, sid: str, folder: str) -> None:
     assert (whole.status, whole.raw) == (200, b"another version")
 
 
+@pytest.mark.parametrize("how", ["replaced", "in place"])
+def test_other_content_of_the_same_size_and_time_has_another_etag(
+    api: Api, sid: str, folder: str, how: str
+) -> None:
+    """As two writes within a tick of the kernel's clock have."""
+    stamp = f"import os; os.utime({folder!r}, ns=(1, 10**18))"
+    put(api, sid, folder, b"old")
+    api.run(sid, stamp)
+    old = get(api, sid, folder).headers["etag"]
+    if how == "replaced":
+        put(api, sid, folder, b"new")
+    else:
+        api.run(sid, f"open({folder!r}, 'r+').write('new')")
+    api.run(sid, stamp)
+    got = get(api, sid, folder, If_None_Match=old)
+    assert (got.status, got.raw) == (200, b"new")
+    part = get(api, sid, folder, Range="bytes=0-0", If_Range=old)
+    assert (part.status, part.raw) == (200, b"new")
+
+
 def test_head(api: Api, sid: str, folder: str) -> None:
     put(api, sid, folder, b"x" * 1000)
     got = api.call("HEAD", url(sid, folder))

@@ -123,7 +123,12 @@ TEST(heads_have_a_direction_and_a_bound)
 TEST(a_batch_of_entries_is_full_before_it_is_too_large)
 {
     AUTO_BUF struct buf b = BUF_INIT(FILES_BODY_MAX + sizeof(struct files_head));
-    struct files_info info = {.kind = FILES_LINK, .mode = 0777, .size = 5, .mtime_ns = -1};
+    struct files_info info = {.kind = FILES_LINK,
+                              .mode = 0777,
+                              .size = 5,
+                              .mtime_ns = -1,
+                              .ctime_ns = INT64_MIN,
+                              .inode = UINT64_MAX};
     struct files_entry entry;
     const char *name;
     size_t n = 0;
@@ -137,7 +142,7 @@ TEST(a_batch_of_entries_is_full_before_it_is_too_large)
     const char *body = b.data + sizeof(struct files_head);
     size_t len = b.len - sizeof(struct files_head);
     while (files_msg_get_entry(body, len, &at, &entry, &name) > 0) {
-        CHECK_INT(entry.info.mtime_ns, -1);
+        CHECK_INT(memcmp(&entry.info, &info, sizeof(info)), 0);
         CHECK_INT(memcmp(name, "some/name", 9), 0);
         n--;
     }
