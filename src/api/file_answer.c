@@ -189,7 +189,7 @@ void file_answer_send(struct file_work *w, const struct file_answer *answer)
     struct err e;
 
     for (int i = 0; i < TRIES; i++) {
-        if (box_files_stat(w->files, answer->path, false, &info, &e) < 0) {
+        if (box_files_stat(w->files, answer->path, false, &info, NULL, &e) < 0) {
             file_work_fail(w, &e);
             return;
         }

@@ -29,16 +29,18 @@ static int grow(struct file_list *list)
     return 0;
 }
 
-/* Names lie one behind the other, each with a NUL; where is known only once the buffer has stopped moving. */
-static int on_entry(void *user, const struct files_info *info, const char *name, size_t len)
+/* Names and targets lie one behind the other, each with a NUL; where is known only once the buffer has stopped moving. */
+static int on_entry(void *user, const struct files_entry *entry, const char *name,
+                    const char *target)
 {
     struct file_list *list = user;
 
-    if (grow(list) < 0 || buf_add(&list->names, name, len) < 0 ||
+    if (grow(list) < 0 || buf_add(&list->names, name, entry->name_len) < 0 ||
+        buf_add(&list->names, "", 1) < 0 || buf_add(&list->names, target, entry->target_len) < 0 ||
         buf_add(&list->names, "", 1) < 0) {
         return -1;
     }
-    list->entries[list->n++] = (struct file_list_entry){.info = *info};
+    list->entries[list->n++] = (struct file_list_entry){.info = entry->info};
     return 0;
 }
 
@@ -68,10 +70,12 @@ int file_list_read(struct file_work *w, const char *path, bool recursive, struct
         file_work_fail(w, &e);
         return -1;
     }
-    const char *name = ret->names.data;
+    const char *next = ret->names.data;
     for (size_t i = 0; i < ret->n; i++) {
-        ret->entries[i].name = name;
-        name += strlen(name) + 1;
+        ret->entries[i].name = next;
+        next += strlen(next) + 1;
+        ret->entries[i].target = next;
+        next += strlen(next) + 1;
     }
     if (ret->n > 1) {
         qsort(ret->entries, ret->n, sizeof(ret->entries[0]), by_name);

@@ -9,11 +9,12 @@
 #include "base/buf.h"
 
 #define FILE_LIST_MAX 100000                   /* entries */
-#define FILE_LIST_NAMES_MAX ((size_t)32 << 20) /* bytes of all names */
+#define FILE_LIST_NAMES_MAX ((size_t)32 << 20) /* bytes of all names and targets */
 
 struct file_list_entry {
     struct files_info info;
-    const char *name; /* NUL-terminated, in names */
+    const char *name;   /* NUL-terminated, in names, like the next */
+    const char *target; /* where a link leads, else "" */
 };
 
 struct file_list {

@@ -70,7 +70,7 @@ static void describe(struct file_work *w, const char *dir, struct packing *p)
     struct files_info info;
     struct err e;
 
-    if (box_files_stat(w->files, dir, false, &info, &e) < 0) {
+    if (box_files_stat(w->files, dir, false, &info, NULL, &e) < 0) {
         file_work_fail(w, &e);
     } else if (info.kind != FILES_DIRECTORY) {
         file_work_refuse(w, FILES_NOT_A_DIRECTORY, "only directories can be packed");

@@ -23,8 +23,8 @@ const char *v1_directory(const struct api_call *call)
 
 /* ---- entries ---- */
 
-/* As the contract's FileEntry. Where a link leads is not said: nothing outside the box reads it. */
-static json_t *entry_json(const char *path, const struct files_info *info)
+/* As the contract's FileEntry. Where a link leads is only said: nothing outside the box follows it. */
+static json_t *entry_json(const char *path, const struct files_info *info, const char *target)
 {
     char etag[HTTP_ETAG_SIZE];
     char time[FILE_TIME_SIZE];
@@ -37,16 +37,13 @@ static json_t *entry_json(const char *path, const struct files_info *info)
     file_time_text(file_time_ms(info), time);
     (void)str_format(mode, sizeof(mode), "%04o", info->mode & 0777);
     (void)str_format(inside, sizeof(inside), "/workspace/%s", path);
-    json_t *entry =
-        json_pack("{s:o, s:o, s:o, s:s, s:I, s:s, s:s, s:s?}", "name",
-                  call_bytes_json(name, strlen(name)), "path", call_bytes_json(path, strlen(path)),
-                  "container_path", call_bytes_json(inside, strlen(inside)), "type",
-                  file_kind_word(info->kind), "size", (json_int_t)info->size, "mode", mode,
-                  "modified_time", time, "etag", info->kind == FILES_FILE ? etag : NULL);
-    if (info->kind != FILES_LINK) {
-        (void)json_object_set_new(entry, "target", json_null());
-    }
-    return entry;
+    json_t *leads = target[0] != '\0' ? call_bytes_json(target, strlen(target)) : json_null();
+    return json_pack("{s:o, s:o, s:o, s:s, s:I, s:s, s:s, s:s?, s:o}", "name",
+                     call_bytes_json(name, strlen(name)), "path",
+                     call_bytes_json(path, strlen(path)), "container_path",
+                     call_bytes_json(inside, strlen(inside)), "type", file_kind_word(info->kind),
+                     "size", (json_int_t)info->size, "mode", mode, "modified_time", time, "etag",
+                     info->kind == FILES_FILE ? etag : NULL, "target", leads);
 }
 
 /* Ends the work with the entry as the answer. */
@@ -54,13 +51,14 @@ static void reply_entry(struct file_work *w, int status, const char *path)
 {
     struct files_info info;
     struct err e;
+    char target[FILES_PATH_MAX + 1];
 
-    if (box_files_stat(w->files, path, false, &info, &e) < 0) {
+    if (box_files_stat(w->files, path, false, &info, target, &e) < 0) {
         file_work_fail(w, &e);
         return;
     }
     file_work_end(w);
-    call_reply_json(w->call, status, entry_json(path, &info));
+    call_reply_json(w->call, status, entry_json(path, &info, target));
 }
 
 void api_v1_file_stat(struct api_call *call)
@@ -82,7 +80,7 @@ static json_t *page_json(const struct file_list *list, const char *dir, size_t o
         const struct file_list_entry *entry = &list->entries[i];
         const char *slash = dir[0] != '\0' ? "/" : "";
         if (str_format(path, sizeof(path), "%s%s%s", dir, slash, entry->name) == 0) {
-            (void)json_array_append_new(files, entry_json(path, &entry->info));
+            (void)json_array_append_new(files, entry_json(path, &entry->info, entry->target));
         }
     }
     return files;
@@ -120,7 +118,7 @@ static void reply_written(struct file_work *w, int status, const char *path, uin
     json_t *answer = json_pack("{s:s, s:s, s:I}", "session_id", call_text(w->call, "session_id"),
                                "file_path", path, "size", (json_int_t)size);
 
-    if (box_files_stat(w->files, path, false, &info, &e) == 0 && info.kind == FILES_FILE &&
+    if (box_files_stat(w->files, path, false, &info, NULL, &e) == 0 && info.kind == FILES_FILE &&
         info.size == size) {
         file_etag(&info, etag);
         (void)json_object_set_new(answer, "etag", json_string(etag));

@@ -60,16 +60,21 @@ struct box_files_list {
     bool recursive; /* names are then paths below the directory; links are never descended into */
     bool follow;    /* of links on the way to the directory */
     uint64_t limit; /* at most that many entries; 0: FILES_ENTRIES_MAX */
-    int (*on_entry)(void *user, const struct files_info *info, const char *name, size_t len);
+    int (*on_entry)(void *user, const struct files_entry *entry, const char *name,
+                    const char *target);
     void *user;
     bool more; /* set: something was left out (limit, depth, directories that cannot be read) */
 };
-/* In the order of the directory, which is none. name is borrowed for the call, not NUL-terminated. */
+/*
+ * In the order of the directory, which is none. name and target, where a link leads, are borrowed for the call and not NUL-terminated:
+ * the entry says how long they are.
+ */
 int box_files_list(struct box_files *f, const char *path, struct box_files_list *list,
                    struct err *e);
 
+/* target: where a link leads, else ""; NULL if it is not wanted. */
 int box_files_stat(struct box_files *f, const char *path, bool follow, struct files_info *ret,
-                   struct err *e);
+                   char target[FILES_PATH_MAX + 1], struct err *e);
 
 struct box_files_read {
     uint64_t offset; /* past the end: no data */

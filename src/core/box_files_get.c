@@ -17,6 +17,7 @@ struct answer {
     uint64_t count; /* bytes or entries so far, */
     uint64_t most;  /* and the most that may come */
     struct files_info info;
+    char *target; /* where it goes, or NULL */
     bool has_info;
 };
 
@@ -72,7 +73,7 @@ static int take_entries(struct box_files *f, struct answer *a, const struct file
         if (++a->count > a->most) {
             return box_files_broke_rules(f, e);
         }
-        if (list->on_entry(list->user, &entry.info, name, entry.name_len) != 0) {
+        if (list->on_entry(list->user, &entry, name, name + entry.name_len) != 0) {
             return give_up(f, a, e);
         }
     }
@@ -98,7 +99,7 @@ static int take_info(struct box_files *f, struct answer *a, const struct files_h
                      const char *body, struct err *e)
 {
     if (head->type != FILES_INFO || a->has_info ||
-        files_msg_get_info(body, head->len, &a->info) < 0) {
+        files_msg_get_info(body, head->len, &a->info, a->target) < 0) {
         return box_files_broke_rules(f, e);
     }
     a->has_info = true;
@@ -106,10 +107,10 @@ static int take_info(struct box_files *f, struct answer *a, const struct files_h
 }
 
 int box_files_stat(struct box_files *f, const char *path, bool follow, struct files_info *ret,
-                   struct err *e)
+                   char target[FILES_PATH_MAX + 1], struct err *e)
 {
     struct files_req req = {.flags = follow ? FILES_FOLLOW : 0};
-    struct answer a = {.path = path, .take = take_info};
+    struct answer a = {.path = path, .take = take_info, .target = target};
 
     int r = ask(f, FILES_STAT, &req, &a, e);
     if (r == 0 && !a.has_info) {

@@ -18,6 +18,7 @@
 static int serve_stat(struct agent *a)
 {
     AUTO_CLOSE int fd = agent_open(a->root, a->path, O_PATH, (a->req.flags & FILES_FOLLOW) != 0);
+    char target[FILES_PATH_MAX + 1];
     struct stat st;
 
     if (fd < 0) {
@@ -26,7 +27,8 @@ static int serve_stat(struct agent *a)
     if (fstat(fd, &st) < 0) {
         return -errno;
     }
-    return agent_send_info(a, &st);
+    agent_target(fd, "", &st, target);
+    return agent_send_info(a, &st, target);
 }
 
 /* Exactly n bytes, so that whoever passes them on can say beforehand how many come. */
@@ -70,7 +72,7 @@ static int serve_read(struct agent *a)
     if (!S_ISREG(st.st_mode)) {
         return S_ISDIR(st.st_mode) ? -EISDIR : -EACCES;
     }
-    int r = agent_send_info(a, &st);
+    int r = agent_send_info(a, &st, "");
     uint64_t size = (uint64_t)st.st_size;
     if (r < 0 || a->req.offset >= size) {
         return r;

@@ -39,7 +39,7 @@ static inline bool agent_is_copy(const struct agent *a)
 int agent_recv(struct agent *a, struct files_head *head); /* body in a->body; -EPIPE at the end */
 int agent_send(struct agent *a);                          /* a->out */
 int agent_tick(struct agent *a);                          /* says now and then that work goes on */
-int agent_send_info(struct agent *a, const struct stat *st);
+int agent_send_info(struct agent *a, const struct stat *st, const char *target);
 struct files_info agent_info(const struct stat *st);
 
 /* Bytes out, collected to messages of full size. */
@@ -64,6 +64,8 @@ int agent_open_forced(int dir, const char *name, int flags, mode_t need, mode_t 
 void agent_close_again(int fd, mode_t was, mode_t need);
 /* The directory that path's last component is in, for use with *at() calls. */
 int agent_open_parent(int root, const char *path, bool make, const char **ret_name);
+/* Where a link leads, by its directory and name or by itself and "". "" when it is none, or none any more. */
+void agent_target(int dir, const char *name, const struct stat *st, char ret[FILES_PATH_MAX + 1]);
 /* Makes what is missing. *ret_made: the last component is new. */
 int agent_make_dirs(int root, const char *path, mode_t mode, bool *ret_made);
 

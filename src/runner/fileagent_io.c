@@ -81,10 +81,10 @@ struct files_info agent_info(const struct stat *st)
     };
 }
 
-int agent_send_info(struct agent *a, const struct stat *st)
+int agent_send_info(struct agent *a, const struct stat *st, const char *target)
 {
     struct files_info info = agent_info(st);
-    int r = files_msg_put(&a->out, FILES_INFO, &info, sizeof(info));
+    int r = files_msg_put_info(&a->out, &info, target);
 
     return r < 0 ? r : agent_send(a);
 }

@@ -85,6 +85,13 @@ int agent_open_parent(int root, const char *path, bool make, const char **ret_na
     return agent_open(root, parent, O_PATH | O_DIRECTORY, false);
 }
 
+void agent_target(int dir, const char *name, const struct stat *st, char ret[FILES_PATH_MAX + 1])
+{
+    ssize_t n = S_ISLNK(st->st_mode) ? readlinkat(dir, name, ret, FILES_PATH_MAX) : 0;
+
+    ret[n > 0 ? n : 0] = '\0'; /* the kernel's own limit is below ours */
+}
+
 /* One component: opened, or made and opened. */
 static int enter(int dir, const char *name, mode_t mode, bool *made)
 {

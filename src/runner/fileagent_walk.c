@@ -192,18 +192,17 @@ static int list_entry(struct agent_walk *w, int dir, const char *name, const str
 {
     struct agent *a = w->agent;
     struct files_info info = agent_info(st);
+    char target[FILES_PATH_MAX + 1];
 
-    (void)dir;
-    (void)name;
-    int r =
-        a->out.len > 0 ? files_msg_put_entry(&a->out, &info, w->path, strlen(w->path)) : -EMSGSIZE;
+    agent_target(dir, name, st, target);
+    int r = a->out.len > 0 ? files_msg_put_entry(&a->out, &info, w->path, target) : -EMSGSIZE;
     if (r == -EMSGSIZE) {
         r = agent_send(a);
         if (r == 0) {
             r = files_msg_put(&a->out, FILES_ENTRIES, NULL, 0);
         }
         if (r == 0) {
-            r = files_msg_put_entry(&a->out, &info, w->path, strlen(w->path));
+            r = files_msg_put_entry(&a->out, &info, w->path, target);
         }
     }
     a->done.count += r == 0 ? 1 : 0;

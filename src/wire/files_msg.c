@@ -87,16 +87,31 @@ int files_msg_put_done(struct buf *b, const struct files_done *done, const char 
     return r < 0 ? r : extend(b, text, full.text_len);
 }
 
-int files_msg_put_entry(struct buf *b, const struct files_info *info, const char *name, size_t len)
+int files_msg_put_entry(struct buf *b, const struct files_info *info, const char *name,
+                        const char *target)
 {
-    struct files_entry entry = {.info = *info, .name_len = (uint32_t)len};
+    size_t len = strlen(name);
+    size_t target_len = strlen(target);
+    struct files_entry entry = {
+        .info = *info, .name_len = (uint32_t)len, .target_len = (uint32_t)target_len};
     size_t body = b->len - sizeof(struct files_head);
 
-    if (len > FILES_PATH_MAX || sizeof(entry) + len > FILES_BODY_MAX - body) {
+    if (len > FILES_PATH_MAX || target_len > FILES_PATH_MAX ||
+        sizeof(entry) + len + target_len > FILES_BODY_MAX - body) {
         return -EMSGSIZE;
     }
     int r = extend(b, &entry, sizeof(entry));
-    return r < 0 ? r : extend(b, name, len);
+    if (r == 0) {
+        r = extend(b, name, len);
+    }
+    return r < 0 ? r : extend(b, target, target_len);
+}
+
+int files_msg_put_info(struct buf *b, const struct files_info *info, const char *target)
+{
+    int r = files_msg_put(b, FILES_INFO, info, sizeof(*info));
+
+    return r < 0 ? r : extend(b, target, strlen(target));
 }
 
 int files_msg_get_head(const void *data, bool from_box, struct files_head *ret)
@@ -156,16 +171,30 @@ static bool info_ok(const struct files_info *info)
            (info->mode & ~(uint32_t)PERMISSIONS) == 0 && info->size <= INT64_MAX;
 }
 
-int files_msg_get_info(const char *body, size_t len, struct files_info *ret)
+/* Only links lead anywhere. */
+static bool target_ok(const struct files_info *info, const char *target, size_t len)
+{
+    return len == 0 ||
+           (info->kind == FILES_LINK && len <= FILES_PATH_MAX && memchr(target, '\0', len) == NULL);
+}
+
+int files_msg_get_info(const char *body, size_t len, struct files_info *ret,
+                       char target[FILES_PATH_MAX + 1])
 {
     struct files_info info;
 
-    if (len != sizeof(info)) {
+    if (len < sizeof(info)) {
         return -EBADMSG;
     }
     memcpy(&info, body, sizeof(info));
-    if (!info_ok(&info)) {
+    const char *said = body + sizeof(info);
+    size_t n = len - sizeof(info);
+    if (!info_ok(&info) || !target_ok(&info, said, n)) {
         return -EBADMSG;
+    }
+    if (target != NULL) {
+        memcpy(target, said, n);
+        target[n] = '\0';
     }
     *ret = info;
     return 0;
@@ -184,11 +213,13 @@ int files_msg_get_entry(const char *body, size_t len, size_t *at, struct files_e
     }
     memcpy(&entry, body + *at, sizeof(entry));
     const char *name = body + *at + sizeof(entry);
-    if (entry.zero != 0 || entry.name_len > len - *at - sizeof(entry) || !info_ok(&entry.info) ||
-        !files_msg_path_ok(name, entry.name_len, false)) {
+    size_t left = len - *at - sizeof(entry);
+    if (entry.name_len > left || entry.target_len > left - entry.name_len ||
+        !info_ok(&entry.info) || !files_msg_path_ok(name, entry.name_len, false) ||
+        !target_ok(&entry.info, name + entry.name_len, entry.target_len)) {
         return -EBADMSG;
     }
-    *at += sizeof(entry) + entry.name_len;
+    *at += sizeof(entry) + entry.name_len + entry.target_len;
     *ret = entry;
     *ret_name = name;
     return 1;

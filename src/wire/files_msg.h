@@ -113,11 +113,14 @@ struct files_info {
     uint64_t inode;
 };
 
-/* In ENTRIES: each followed by its name, a path below the directory that was listed. INFO is one with no name. */
+/*
+ * In ENTRIES: each followed by its name, a path below the directory that was listed, and by where a link leads: any bytes but NUL, which
+ * nobody follows. INFO is a files_info followed by where a link leads.
+ */
 struct files_entry {
     struct files_info info;
     uint32_t name_len;
-    uint32_t zero;
+    uint32_t target_len; /* 0: no link, or not known */
 };
 
 /* The body of DONE, followed by text: the name that the status is about, if it is not the path asked for. */
@@ -139,14 +142,17 @@ int files_msg_put_req(struct buf *b, enum files_type type, const struct files_re
 int files_msg_put_done(struct buf *b, const struct files_done *done, const char *text);
 
 /* A batch of entries: start with files_msg_put(b, FILES_ENTRIES, NULL, 0), then add; -EMSGSIZE: send it first. */
-int files_msg_put_entry(struct buf *b, const struct files_info *info, const char *name, size_t len);
+int files_msg_put_entry(struct buf *b, const struct files_info *info, const char *name,
+                        const char *target);
+int files_msg_put_info(struct buf *b, const struct files_info *info, const char *target);
 
 /* Parsing untrusted bytes. Each returns 0 or -EBADMSG; *ret is written only on success. */
 int files_msg_get_head(const void *data, bool from_box, struct files_head *ret);
 int files_msg_get_req(const struct files_head *head, const char *body, struct files_req *ret,
                       char path[FILES_PATH_MAX + 1], char to[FILES_PATH_MAX + 1]);
-int files_msg_get_info(const char *body, size_t len, struct files_info *ret);
-/* 1 with *ret and its borrowed name, 0 at the end. *at starts at 0. */
+int files_msg_get_info(const char *body, size_t len, struct files_info *ret,
+                       char target[FILES_PATH_MAX + 1]); /* target: NULL if it is not wanted */
+/* 1 with *ret and its borrowed name, behind which the target is; 0 at the end. *at starts at 0. */
 int files_msg_get_entry(const char *body, size_t len, size_t *at, struct files_entry *ret,
                         const char **ret_name);
 int files_msg_get_done(const char *body, size_t len, struct files_done *ret, const char **ret_text);

@@ -84,19 +84,25 @@ struct lines {
     size_t n;
 };
 
-static int take_line(void *user, const struct files_info *info, const char *name, size_t len)
+static int take_line(void *user, const struct files_entry *entry, const char *name,
+                     const char *target)
 {
     static const char kinds[] = "?fdlo";
+    const struct files_info *info = &entry->info;
     struct lines *lines = user;
     AUTO_BUF struct buf b = BUF_INIT(8192);
     char shown[4096];
 
     CHECK(lines->n < ARRAY_LEN(lines->line));
     CHECK(info->mtime_ns > 1500000000000000000);
-    str_printable(shown, sizeof(shown), name, len);
+    str_printable(shown, sizeof(shown), name, entry->name_len);
     CHECK_INT(
         buf_printf(&b, "%c %03o %" PRIu64 " %s", kinds[info->kind], info->mode, info->size, shown),
         0);
+    if (entry->target_len > 0) {
+        str_printable(shown, sizeof(shown), target, entry->target_len);
+        CHECK_INT(buf_printf(&b, "->%s", shown), 0);
+    }
     lines->line[lines->n++] = TAKE_PTR(b.data);
     return 0;
 }

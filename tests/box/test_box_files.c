@@ -178,7 +178,7 @@ TEST(paths_that_lead_elsewhere_are_refused_before_anything_is_sent)
     for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
         CASE("%s", paths[i]);
         CHECK_FAILS(f, fixture_write(f, paths[i], "x", &e), "invalid_path");
-        CHECK_FAILS(f, box_files_stat(f, paths[i], true, &info, &e), "invalid_path");
+        CHECK_FAILS(f, box_files_stat(f, paths[i], true, &info, NULL, &e), "invalid_path");
         CHECK_FAILS(f, box_files_delete(f, paths[i], true, &e), "invalid_path");
         CHECK_FAILS(f, box_files_move(f, "a", paths[i], 0, &e), "invalid_path");
         CHECK_FAILS(f, box_files_mkdir(f, paths[i], 0, true, &e), "invalid_path");
@@ -212,11 +212,11 @@ TEST(a_listing_says_what_there_is_and_follows_no_link)
                "open(b'd/\\xff\\n', 'w').close()",
                NULL);
     CHECK_DONE(fixture_list(f, "", false, &flat, &e));
-    CHECK_STR(flat.data, "d 755 0 d\no 600 0 p\nl 777 0 root");
+    CHECK_STR(flat.data, "d 755 0 d\no 600 0 p\nl 777 0 root->/");
     CHECK_DONE(fixture_list(f, "", true, &deep, &e));
     CHECK_STR(deep.data, "d 755 0 d\nf 644 0 d/\\xff\n\n"
                          "d 755 0 d/e\nf 644 5 d/e/f\n"
-                         "o 600 0 p\nl 777 0 root");
+                         "o 600 0 p\nl 777 0 root->/");
     CHECK_DONE(fixture_list(f, "d/e", false, &none, &e));
     CHECK_STR(none.data, "f 644 5 f");
     CHECK_FAILS(f, fixture_list(f, "root", true, &link, &e), "not_a_directory");
@@ -234,13 +234,14 @@ TEST(stat_tells_of_the_thing_itself_or_of_what_a_link_leads_to)
     struct files_info info;
     struct err e = {0};
     char same[128];
+    char target[FILES_PATH_MAX + 1];
 
     CHECK_CELL(s, 0,
                "import os\nopen('f', 'w').write('123'); os.chmod('f', 0o640)\n"
                "os.utime('f', ns=(1, 1700000000123456789))\n"
                "os.symlink('f', 'l'); os.symlink('/etc/passwd', 'out')",
                NULL);
-    CHECK_DONE(box_files_stat(f, "f", false, &info, &e));
+    CHECK_DONE(box_files_stat(f, "f", false, &info, NULL, &e));
     CHECK_INT(info.kind, FILES_FILE);
     CHECK_INT(info.mode, 0640);
     CHECK_INT(info.size, 3);
@@ -249,15 +250,18 @@ TEST(stat_tells_of_the_thing_itself_or_of_what_a_link_leads_to)
     str_format(same, sizeof(same), "(%" PRIu64 ", %" PRId64 ") == (st.st_ino, st.st_ctime_ns)",
                info.inode, info.ctime_ns);
     CHECK_CELL(s, 0, same, "True");
-    CHECK_DONE(box_files_stat(f, "l", false, &info, &e));
+    CHECK_DONE(box_files_stat(f, "l", false, &info, NULL, &e));
     CHECK_INT(info.kind, FILES_LINK);
-    CHECK_DONE(box_files_stat(f, "l", true, &info, &e));
+    CHECK_DONE(box_files_stat(f, "l", true, &info, NULL, &e));
     CHECK_INT(info.kind, FILES_FILE);
-    CHECK_DONE(box_files_stat(f, "", false, &info, &e));
+    CHECK_DONE(box_files_stat(f, "", false, &info, NULL, &e));
     CHECK_INT(info.kind, FILES_DIRECTORY);
-    CHECK_DONE(box_files_stat(f, "out", false, &info, &e));
+    CHECK_DONE(box_files_stat(f, "out", false, &info, target, &e));
     CHECK_INT(info.kind, FILES_LINK);
-    CHECK_FAILS(f, box_files_stat(f, "out", true, &info, &e), "denied");
+    CHECK_STR(target, "/etc/passwd");
+    CHECK_DONE(box_files_stat(f, "f", false, &info, target, &e));
+    CHECK_STR(target, "");
+    CHECK_FAILS(f, box_files_stat(f, "out", true, &info, NULL, &e), "denied");
     CHECK_INT(e.sys_errno, EXDEV);
 }
 

@@ -214,11 +214,13 @@ static void race_reads(struct box_files *f, size_t *mine)
     }
 }
 
-static int no_outsider(void *user, const struct files_info *info, const char *name, size_t len)
+static int no_outsider(void *user, const struct files_entry *entry, const char *name,
+                       const char *target)
 {
     size_t *entries = user;
+    size_t len = entry->name_len;
 
-    (void)info;
+    (void)target;
     /* Only below a link to /tmp/out or /etc are there such names. */
     CHECK(memmem(name, len, "canary", 6) == NULL && memmem(name, len, "passwd", 6) == NULL);
     ++*entries;
@@ -316,12 +318,13 @@ TEST_TIMEOUT(a_tree_that_grows_while_it_is_deleted, 120)
 
 /* ---- trees ---- */
 
-static int count_entry(void *user, const struct files_info *info, const char *name, size_t len)
+static int count_entry(void *user, const struct files_entry *entry, const char *name,
+                       const char *target)
 {
     size_t *n = user;
 
-    (void)info;
-    CHECK(len <= FILES_PATH_MAX && name[0] != '/');
+    (void)target;
+    CHECK(entry->name_len <= FILES_PATH_MAX && name[0] != '/');
     ++*n;
     return 0;
 }

@@ -64,6 +64,16 @@ static void huge_size(int sock)
     say_info(sock, UINT64_MAX);
 }
 
+static void file_that_leads_away(int sock)
+{
+    struct {
+        struct files_info info;
+        char target[4];
+    } raw = {.info = {.kind = FILES_FILE, .size = 5}, .target = "/etc"};
+
+    say(sock, FILES_INFO, &raw, sizeof(raw));
+}
+
 static void two_infos(int sock)
 {
     say_info(sock, 5);
@@ -76,7 +86,7 @@ static void entries_instead(int sock)
     struct files_info info = {.kind = FILES_FILE};
 
     CHECK_INT(files_msg_put(&b, FILES_ENTRIES, NULL, 0), 0);
-    CHECK_INT(files_msg_put_entry(&b, &info, "name", 4), 0);
+    CHECK_INT(files_msg_put_entry(&b, &info, "name", ""), 0);
     (void)fd_send(sock, b.data, b.len, NULL, 0, 0);
 }
 
@@ -166,6 +176,7 @@ TEST(a_hostile_worker_is_given_up_whatever_it_says)
         {data_first, "protocol_violation"},
         {nothing_at_all, "protocol_violation"},
         {huge_size, "protocol_violation"},
+        {file_that_leads_away, "protocol_violation"},
         {two_infos, "protocol_violation"},
         {entries_instead, "protocol_violation"},
         {unknown_type, "protocol_violation"},
@@ -197,12 +208,13 @@ TEST(a_hostile_worker_is_given_up_whatever_it_says)
     }
 }
 
-static int count_entry(void *user, const struct files_info *info, const char *name, size_t len)
+static int count_entry(void *user, const struct files_entry *entry, const char *name,
+                       const char *target)
 {
     size_t *n = user;
 
-    (void)info;
-    CHECK(len <= FILES_PATH_MAX && name[0] != '/');
+    (void)target;
+    CHECK(entry->name_len <= FILES_PATH_MAX && name[0] != '/');
     ++*n;
     return 0;
 }
@@ -213,7 +225,7 @@ static void entries_for_ever(int sock)
     struct files_info info = {.kind = FILES_FILE};
 
     CHECK_INT(files_msg_put(&b, FILES_ENTRIES, NULL, 0), 0);
-    while (files_msg_put_entry(&b, &info, "name", 4) == 0) {
+    while (files_msg_put_entry(&b, &info, "name", "") == 0) {
     }
     while (fd_send(sock, b.data, b.len, NULL, 0, 0) > 0) {
     }

@@ -152,12 +152,16 @@ struct limits_seen {
     struct files_info info;
 };
 
-static int see_entry(void *user, const struct files_info *info, const char *name, size_t len)
+static int see_entry(void *user, const struct files_entry *entry, const char *name,
+                     const char *target)
 {
     struct limits_seen *seen = user;
 
-    FUZZ_CHECK(files_msg_path_ok(name, len, false));
-    FUZZ_CHECK(info->kind >= FILES_FILE && info->kind <= FILES_OTHER);
+    FUZZ_CHECK(files_msg_path_ok(name, entry->name_len, false));
+    FUZZ_CHECK(entry->info.kind >= FILES_FILE && entry->info.kind <= FILES_OTHER);
+    FUZZ_CHECK(entry->target_len == 0 || entry->info.kind == FILES_LINK);
+    FUZZ_CHECK(entry->target_len <= FILES_PATH_MAX);
+    FUZZ_CHECK(memchr(target, '\0', entry->target_len) == NULL);
     seen->entries++;
     return 0;
 }
@@ -197,6 +201,7 @@ static int ask(struct box_files *f, unsigned which, struct err *e)
                                   .sink = {.on_data = see_data, .user = &seen}};
     struct box_files_write write = {.source = {.next = no_data}};
     struct files_info info;
+    char target[FILES_PATH_MAX + 1];
     int r;
 
     switch (which % 5) {
@@ -214,7 +219,9 @@ static int ask(struct box_files *f, unsigned which, struct err *e)
         FUZZ_CHECK(r < 0 || write.written == 0);
         return r;
     case 3:
-        return box_files_stat(f, "a", false, &info, e);
+        r = box_files_stat(f, "a", false, &info, target, e);
+        FUZZ_CHECK(r < 0 || strlen(target) <= (info.kind == FILES_LINK ? FILES_PATH_MAX : 0));
+        return r;
     default:
         return box_files_pack(f, "", &read.sink, e);
     }

@@ -171,6 +171,27 @@ def test_list_is_sorted_and_paged(api: Api, sid: str, folder: str) -> None:
     assert page["has_more"] is False and page["files"][-1]["name"] == "249"
 
 
+def test_links_say_where_they_lead(api: Api, sid: str, folder: str) -> None:
+    targets = {"byte": b"b\xff", "in": b"file", "long": b"x" * 4095, "out": b"/etc/passwd"}
+    made = api.run(
+        sid,
+        f"import os\nos.mkdir({folder!r}); open({folder + '/file'!r}, 'w')\n"
+        f"for name, to in {targets!r}.items(): os.symlink(to, f'{folder}/{{name}}'.encode())",
+    )
+    assert made["status"] == "completed", made
+    want: dict[str, str | None] = {n: t.decode(errors="replace") for n, t in targets.items()}
+    want["file"] = None
+    listed = api.get(f"/sessions/{sid}/files?path={folder}").body["files"]
+    assert {entry["name"]: entry["target"] for entry in listed} == want
+    for name, target in want.items():
+        entry = api.get(f"/sessions/{sid}/file-stat/{folder}/{name}").body
+        assert (entry["target"], entry["size"]) == (target, 0)
+    moved = api.post(
+        f"/sessions/{sid}/files/move", {"from": f"{folder}/in", "to": f"{folder}/moved"}
+    )
+    assert moved["target"] == "file"
+
+
 def test_list_what_is_no_directory(api: Api, sid: str, folder: str) -> None:
     put(api, sid, f"{folder}/file")
     check_error(api.get(f"/sessions/{sid}/files?path={folder}/no"), 404, "FileNotFound")

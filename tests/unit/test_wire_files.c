@@ -135,15 +135,17 @@ TEST(a_batch_of_entries_is_full_before_it_is_too_large)
     size_t at = 0;
 
     CHECK_INT(files_msg_put(&b, FILES_ENTRIES, NULL, 0), 0);
-    while (files_msg_put_entry(&b, &info, "some/name", 9) == 0) {
+    while (files_msg_put_entry(&b, &info, "some/name", "/to") == 0) {
         n++;
     }
-    CHECK_INT(n, FILES_BODY_MAX / (sizeof(entry) + 9));
+    CHECK_INT(n, FILES_BODY_MAX / (sizeof(entry) + 9 + 3));
     const char *body = b.data + sizeof(struct files_head);
     size_t len = b.len - sizeof(struct files_head);
     while (files_msg_get_entry(body, len, &at, &entry, &name) > 0) {
         CHECK_INT(memcmp(&entry.info, &info, sizeof(info)), 0);
-        CHECK_INT(memcmp(name, "some/name", 9), 0);
+        CHECK_INT(entry.name_len, 9);
+        CHECK_INT(entry.target_len, 3);
+        CHECK_INT(memcmp(name, "some/name/to", 12), 0);
         n--;
     }
     CHECK_INT(n, 0);
@@ -178,7 +180,8 @@ TEST(entries_and_ends_that_no_worker_of_ours_sends_are_refused)
     REFUSED(raw.entry.name_len = 0);
     REFUSED(raw.entry.name_len = 2);
     REFUSED(raw.entry.name_len = UINT32_MAX);
-    REFUSED(raw.entry.zero = 1);
+    REFUSED(raw.entry.target_len = 1);
+    REFUSED(raw.entry.target_len = UINT32_MAX);
     REFUSED(raw.name[0] = '/');
     REFUSED(raw.name[0] = '.');
     REFUSED(at = len + 1);
@@ -195,6 +198,41 @@ TEST(entries_and_ends_that_no_worker_of_ours_sends_are_refused)
     done = (struct files_done){.count = 1};
     CHECK_INT(files_msg_get_done((char *)&done, sizeof(done) - 1, &got, &name), -EBADMSG);
     CHECK_INT(files_msg_get_done((char *)&done, sizeof(done), &got, &name), 0);
+}
+
+TEST(only_links_lead_anywhere)
+{
+    static const struct {
+        uint32_t kind;
+        const char *target;
+        size_t len;
+        int want;
+    } rows[] = {{FILES_LINK, "/etc", 4, 0},
+                {FILES_LINK, "", 0, 0},
+                {FILES_FILE, "", 0, 0},
+                {FILES_FILE, "a", 1, -EBADMSG},
+                {FILES_DIRECTORY, "a", 1, -EBADMSG},
+                {FILES_LINK, "a\0b", 3, -EBADMSG}};
+    char said[FILES_PATH_MAX + 1];
+    char raw[sizeof(struct files_info) + FILES_PATH_MAX + 1];
+    struct files_info info;
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CASE("row %zu", i);
+        info = (struct files_info){.kind = rows[i].kind};
+        memcpy(raw, &info, sizeof(info));
+        memcpy(raw + sizeof(info), rows[i].target, rows[i].len);
+        CHECK_INT(files_msg_get_info(raw, sizeof(info) + rows[i].len, &info, said), rows[i].want);
+        CHECK(rows[i].want < 0 || str_eq(said, rows[i].target));
+        CHECK_INT(files_msg_get_info(raw, sizeof(info) + rows[i].len, &info, NULL), rows[i].want);
+    }
+    info = (struct files_info){.kind = FILES_LINK};
+    memset(raw, 'x', sizeof(raw));
+    memcpy(raw, &info, sizeof(info));
+    CHECK_INT(files_msg_get_info(raw, sizeof(raw) - 1, &info, said), 0);
+    CHECK_INT(strlen(said), FILES_PATH_MAX);
+    CHECK_INT(files_msg_get_info(raw, sizeof(raw), &info, said), -EBADMSG);
+    CHECK_INT(files_msg_get_info(raw, sizeof(info) - 1, &info, said), -EBADMSG);
 }
 
 TEST(every_status_has_a_name_and_errors_have_a_status)
