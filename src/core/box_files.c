@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/fiber.h"
+#include "base/str.h"
 #include "core/box_files_impl.h"
 
 /* ---- the connection ---- */
@@ -155,12 +156,16 @@ static int simple(struct box_files *f, enum files_type type, const struct files_
 {
     struct files_head head;
     const char *body;
+    char both[200]; /* what a message shows of a name */
     int r = box_files_begin(f, type, req, path, to, e);
 
     if (r < 0) {
         return f->busy ? box_files_end(f, r) : r;
     }
-    r = box_files_next(f, true, path, &head, &body, e);
+    if (to != NULL) { /* the kernel does not say which of the two is at fault */
+        (void)str_format(both, sizeof(both), "%.97s to %.97s", path, to);
+    }
+    r = box_files_next(f, true, to != NULL ? both : path, &head, &body, e);
     if (r > 0) {
         r = head.type == FILES_DONE ? 0 : box_files_broke_rules(f, e);
     }

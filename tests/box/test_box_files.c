@@ -275,9 +275,11 @@ TEST(move_replaces_only_when_asked)
     CHECK_DONE(fixture_write(f, "a", "A", &e));
     CHECK_DONE(fixture_write(f, "b", "B", &e));
     CHECK_FAILS(f, box_files_move(f, "a", "b", 0, &e), "exists");
+    CHECK_STR(e.msg, "a to b: File exists");
     CHECK_DONE(box_files_move(f, "a", "b", FILES_REPLACE, &e));
     CHECK_FAILS(f, box_files_move(f, "a", "c", 0, &e), "not_found");
     CHECK_FAILS(f, box_files_move(f, "b", "d/e/b", 0, &e), "not_found");
+    CHECK_STR(e.msg, "b to d/e/b: No such file or directory");
     CHECK_DONE(box_files_move(f, "b", "d/e/b", FILES_PARENTS, &e));
     CHECK_FAILS(f, box_files_move(f, "d", "d/e/inside", 0, &e), "invalid_path");
     CHECK_DONE(box_files_move(f, "d", "g", 0, &e));

@@ -139,8 +139,13 @@ def test_move(api: Api, sid: str, folder: str) -> None:
     put(api, sid, f"{folder}/d/b", b"b")
     moved = move("a", "c")
     assert moved.status == 200 and moved["path"] == f"{folder}/c"
-    check_error(move("a", "c"), 404, "FileNotFound")
-    check_error(move("c", "d/b"), 409, "Conflict")
+    check_error(move("a", "c"), 404, "FileNotFound", f"{folder}/a to {folder}/c: No such")
+    check_error(move("c", "no/c"), 404, "FileNotFound", f"{folder}/c to {folder}/no/c: No such")
+    check_error(move("c", "d/b"), 409, "Conflict", f"{folder}/c to {folder}/d/b: File exists")
+    onto = move("c", "d", overwrite=True)
+    check_error(onto, 409, "Conflict", f"{folder}/c to {folder}/d: Is a directory")
+    long = "n" * 250
+    check_error(move(long, f"no/{long}"), 404, "FileNotFound", f"n to {folder}/no/n")
     assert get(api, sid, f"{folder}/d/b").raw == b"b"
     assert move("c", "d/b", overwrite=True).status == 200
     assert get(api, sid, f"{folder}/d/b").raw == b"a"
