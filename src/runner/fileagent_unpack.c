@@ -260,7 +260,9 @@ int agent_unpack(struct agent *a)
     if (r == 0) {
         a->text[0] = '\0';
     } else if (reader.problem != NULL) {
-        (void)str_format(a->text, sizeof(a->text), "%.2000s: %s", reader.name, reader.problem);
+        const char *colon = reader.name[0] != '\0' ? ": " : "";
+        (void)str_format(a->text, sizeof(a->text), "%.2000s%s%s", reader.name, colon,
+                         reader.problem);
     }
     tar_reader_release(&reader);
     close(u.top);

@@ -167,8 +167,11 @@ def test_set_id_bits_and_owners_are_dropped(api: Api) -> None:
 def test_damaged_archives(api: Api) -> None:
     sid = api.session()
     whole = pack(entry("a", pattern(100000)), entry("b", b"x"))
-    for data in (b"no tar at all" * 100, whole[:700], whole[:50000], b"\1" * 10240):
-        check_error(send(api, sid, data), 422, "InvalidParameter")
+    for data in (b"no tar at all" * 100, whole[:700], whole[:50000], b"\1" * 10240, whole[:100]):
+        answer = send(api, sid, data)
+        check_error(answer, 422, "InvalidParameter")
+        assert not answer["error_detail"].startswith(":"), answer["error_detail"]
+    check_error(send(api, sid, whole[:50000]), 422, "InvalidParameter", "a: the archive is cut off")
     packed = gzip.compress(whole)
     for data in (whole, packed[: len(packed) // 2], packed[:4], b""):
         check_error(send(api, sid, data, headers=GZIP), 422, "InvalidParameter")
