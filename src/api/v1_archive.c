@@ -155,13 +155,27 @@ static void unpack(struct file_work *w, const char *dir, struct unpacking *u)
                               (json_int_t)unpack.entries, "bytes", (json_int_t)u->bytes));
 }
 
+/* Bytes of no known kind are taken for a tar. */
+static bool is_plain(const char *type)
+{
+    return type == NULL || http_type_is(type, "application/x-tar") ||
+           http_type_is(type, "application/octet-stream");
+}
+
 void api_v1_archive_put(struct api_call *call)
 {
     const char *type = call_header(call, "Content-Type");
     struct unpacking u = {.call = call, .most = call_op(call)->body_max};
     struct file_work w;
 
-    if (type != NULL && http_type_is(type, "application/gzip")) {
+    if (!is_plain(type) && !http_type_is(type, "application/gzip")) {
+        call_reply_error(call, 415, NULL, NULL,
+                         "the body must be an archive, with Content-Type: application/x-tar or "
+                         "application/gzip",
+                         NULL);
+        return;
+    }
+    if (!is_plain(type)) {
         u.gzip = gzip_reader_new(file_upload_next, call);
         if (u.gzip == NULL) {
             struct err e;

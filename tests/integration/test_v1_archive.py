@@ -178,6 +178,33 @@ def test_damaged_archives(api: Api) -> None:
     assert "b" not in listed(api, sid)
 
 
+TYPES = [
+    ("application/x-tar", 200),
+    ("application/octet-stream", 200),
+    (None, 200),
+    ("application/json", 415),
+    ("application/x-www-form-urlencoded", 415),
+    ("application/zip", 415),
+]
+
+
+@pytest.mark.parametrize("kind, status", TYPES, ids=[str(row[0]) for row in TYPES])
+def test_only_archives_are_unpacked(api: Api, kind: str | None, status: int) -> None:
+    sid = api.session()
+    data = pack(entry("a", b"1"))
+    if kind is None:
+        connection = api.connect()
+        connection.request("PUT", f"/api/v1/sessions/{sid}/archive", body=data)
+        assert connection.getresponse().status == status
+        connection.close()
+    else:
+        answer = send(api, sid, data, headers={"Content-Type": kind})
+        assert answer.status == status
+        if status == 415:
+            check_error(answer, 415, "InvalidParameter", "application/x-tar")
+    assert listed(api, sid) == (["a"] if status == 200 else [])
+
+
 def test_archive_larger_than_the_disk(api: Api) -> None:
     sid = api.session(resources={"memory": "64Mi", "disk": "4Mi"})
     check_error(send(api, sid, pack(entry("big", bytes(16 * MIB)))), 507, "DiskFull")
