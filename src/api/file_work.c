@@ -34,8 +34,8 @@ static const struct verdict verdicts[] = {
     [FILES_INVALID_PATH] = {422, 400, "Sandbox.InvalidParameter", "The path is not valid.",
                             "Name a path relative to the workspace."},
     [FILES_INVALID_ARCHIVE] = {422, 422, "Sandbox.InvalidParameter", "The archive is not valid.",
-                               "Send a tar of regular files, directories and symbolic links that "
-                               "stay inside."},
+                               "Send a tar of regular files, directories and links that stay "
+                               "inside."},
     [FILES_CHANGED] = {409, 503, "Sandbox.Conflict", "The file changed while it was read.",
                        "Try again."},
     [FILES_FAILED] = {500, 500, "Sandbox.InternalError", "The files cannot be reached.",

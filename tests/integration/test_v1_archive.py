@@ -154,6 +154,14 @@ def test_link_planted_by_the_archive_itself(api: Api) -> None:
     assert api.run(sid, "import os; print(os.path.exists('/tmp/through'))")["stdout"] == "False\n"
 
 
+def test_hard_links_that_stay_inside_are_made(api: Api) -> None:
+    sid = api.session()
+    data = pack(entry("d/a", b"1"), entry("b", type=tarfile.LNKTYPE, linkname="d/a"))
+    assert send(api, sid, data)["entries"] == 2
+    out = api.run(sid, "import os; print(os.path.samefile('d/a', 'b'))")
+    assert out["stdout"] == "True\n"
+
+
 def test_set_id_bits_and_owners_are_dropped(api: Api) -> None:
     sid = api.session()
     data = pack(entry("s", b"x", mode=0o6755, uid=4242, gid=4242, uname="root", gname="root"))
