@@ -80,8 +80,8 @@ static void make_request_id(struct api *api, char ret[static API_REQUEST_ID_SIZE
     *p = '\0';
 }
 
-size_t api_error_body(void *user, const struct http_request *req, int status, const char *why,
-                      char *dst, size_t size)
+void api_error_body(void *user, const struct http_request *req, int status, const char *why,
+                    struct http_error_text *ret)
 {
     struct api *api = user;
     const struct api_call *call = req != NULL ? http_user(req) : NULL;
@@ -91,12 +91,14 @@ size_t api_error_body(void *user, const struct http_request *req, int status, co
                       : API_COMMON;
     struct api_error error = {.status = status, .detail = why};
     char fresh[API_REQUEST_ID_SIZE];
+    const char *id = call != NULL ? call->request_id : fresh;
 
     make_request_id(api, fresh);
-    json_t *body = api_error_json(dialect, &error, call != NULL ? call->request_id : fresh);
-    size_t n = body != NULL ? json_dumpb(body, dst, size, JSON_COMPACT) : 0;
+    json_t *body = api_error_json(dialect, &error, id);
+    size_t n = body != NULL ? json_dumpb(body, ret->body, sizeof(ret->body), JSON_COMPACT) : 0;
     json_decref(body);
-    return n <= size ? n : 0;
+    ret->len = n <= sizeof(ret->body) ? n : 0;
+    (void)str_format(ret->fields, sizeof(ret->fields), "X-Request-ID: %s\r\n", id);
 }
 
 /* ---- life of a call ---- */

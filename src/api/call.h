@@ -109,6 +109,7 @@ struct http_request *call_request(struct api_call *call);
 
 struct uv_loop_s;
 struct http_server;
+struct http_error_text;
 
 struct api_options {
     struct service *service;
@@ -126,5 +127,5 @@ void api_set_server(struct api *api, const struct http_server *server);
 /* Served agents; before the first request. NULL: none are. */
 void api_set_agents(struct api *api, struct agents *agents);
 void api_on_request(void *user, struct http_request *req);
-size_t api_error_body(void *user, const struct http_request *req, int status, const char *why,
-                      char *dst, size_t size);
+void api_error_body(void *user, const struct http_request *req, int status, const char *why,
+                    struct http_error_text *ret);

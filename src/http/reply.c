@@ -14,7 +14,6 @@
 #include "http/status.h"
 
 #define HEAD_ROOM 512 /* everything in a head but type and added fields */
-#define ERROR_BODY_MAX 2048
 #define TYPE_MAX 256
 
 static char *put(char *p, const char *text, size_t n)
@@ -191,15 +190,16 @@ void http_add_headerf(struct http_request *req, const char *name, const char *fm
 
 /* ---- errors ---- */
 
-static size_t error_body(struct http_conn *c, const struct http_request *req, int status,
-                         const char *why, char dst[ERROR_BODY_MAX])
+static void error_text(struct http_conn *c, const struct http_request *req, int status,
+                       const char *why, struct http_error_text *ret)
 {
     const struct http_config *config = &c->server->config;
     char plain[512];
 
+    ret->fields[0] = '\0';
     if (config->error_body != NULL) {
-        return MIN(config->error_body(config->user, req, status, why, dst, ERROR_BODY_MAX),
-                   (size_t)ERROR_BODY_MAX);
+        config->error_body(config->user, req, status, why, ret);
+        return;
     }
     str_printable(plain, sizeof(plain), why, strlen(why));
     for (char *p = plain; *p != '\0'; p++) {
@@ -207,22 +207,25 @@ static size_t error_body(struct http_conn *c, const struct http_request *req, in
             *p = ' '; /* what JSON would need escapes for */
         }
     }
-    return str_format(dst, ERROR_BODY_MAX, "{\"error\":\"%s\"}\n", plain) < 0 ? 0 : strlen(dst);
+    (void)str_format(ret->body, sizeof(ret->body), "{\"error\":\"%s\"}\n", plain);
+    ret->len = strlen(ret->body);
 }
 
 void http_reply_refusal(struct http_conn *c, const struct http_request *req, int status,
                         const char *why)
 {
-    static char later[] = "Retry-After: 1\r\n";
-    const struct buf retry = {.data = later, .len = sizeof(later) - 1};
-    char body[ERROR_BODY_MAX];
-    size_t n = error_body(c, req, status, why, body);
+    struct http_error_text text;
+    char lines[sizeof(text.fields) + 32];
     bool is_head = req != NULL && c->block->head.method == HTTP_HEAD;
     bool is_full = status == 429 || status == 503;
 
+    error_text(c, req, status, why, &text);
+    (void)str_format(lines, sizeof(lines), "%s%s", is_full ? "Retry-After: 1\r\n" : "",
+                     text.fields);
+    const struct buf fields = {.data = lines, .len = strlen(lines)};
     c->req.is_chunked = false;
-    if (write_head(c, status, "application/json", n, is_full ? &retry : NULL) == 0 && !is_head &&
-        http_out_copy(&c->out, &c->server->pool, body, n) < 0) {
+    if (write_head(c, status, "application/json", text.len, &fields) == 0 && !is_head &&
+        http_out_copy(&c->out, &c->server->pool, text.body, text.len) < 0) {
         http_conn_doom(c);
     }
     http_conn_wake(c);
@@ -230,11 +233,11 @@ void http_reply_refusal(struct http_conn *c, const struct http_request *req, int
 
 void http_reply_error(struct http_request *req, int status, const char *why)
 {
-    char body[ERROR_BODY_MAX];
+    struct http_error_text text;
 
     if (!req->is_refused) {
-        http_reply(req, status, "application/json", body,
-                   error_body(req->conn, req, status, why, body));
+        error_text(req->conn, req, status, why, &text);
+        http_reply(req, status, "application/json", text.body, text.len);
     }
 }
 

@@ -40,6 +40,15 @@ struct http_limits {
     unsigned websocket_frames; /* fragments of one message: close code 1008 */
 };
 
+#define HTTP_ERROR_BODY_MAX 2048
+
+/* What error_body writes. */
+struct http_error_text {
+    char body[HTTP_ERROR_BODY_MAX];
+    size_t len;
+    char fields[128]; /* lines for the head of a refusal, each with its CRLF; "" at first */
+};
+
 struct http_config {
     struct http_limits limits;
 
@@ -47,12 +56,13 @@ struct http_config {
     void (*on_request)(void *user, struct http_request *req);
 
     /*
-     * Writes the JSON body of an error that the server answers (or http_reply_error()) to dst and
-     * returns its length, at most size. req is NULL when there is no well-formed head. why is plain
-     * ASCII without quotes or backslashes when the server itself gives it. NULL: {"error":"why"}.
+     * Writes the JSON body of an error that the server answers (or http_reply_error(), which has
+     * the handler's fields and takes no others). req is NULL when there is no well-formed head. why
+     * is plain ASCII without quotes or backslashes when the server itself gives it. NULL:
+     * {"error":"why"}.
      */
-    size_t (*error_body)(void *user, const struct http_request *req, int status, const char *why,
-                         char *dst, size_t size);
+    void (*error_body)(void *user, const struct http_request *req, int status, const char *why,
+                       struct http_error_text *ret);
     void *user; /* of both */
 
     /*

@@ -2,6 +2,7 @@
 """What every dialect shares: health, version, metrics, names and origins, refusals, request ids."""
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
@@ -269,6 +270,42 @@ def test_every_answer_has_its_own_id(server: Server) -> None:
 def test_errors_repeat_the_id(server: Server) -> None:
     answer = server.get("/api/v1/nowhere")
     assert answer.json["request_id"] == answer.headers["X-Request-ID"]
+
+
+def refused_before_a_route(server: Server) -> list[Answer]:
+    """By the parser, by who is called, by which page calls."""
+    own = f"Host: 127.0.0.1:{server.port}"
+    heads = [
+        ["GET /api/v1/sessions/a%2Fb HTTP/1.1", own],
+        ["GET /api/v1/sessions/%ff HTTP/1.1", own],
+        ["HEAD /api/v1/sessions/%ff HTTP/1.1", own],
+        ["GET /api/v1/health HTTP/1.1", "Host: evil.example"],
+        ["GET /run HTTP/1.1", own, "Origin: http://evil.example"],
+        ["GET /api/v1/health HTTP/1.1", own, own],
+        ["GET /api/v1/health HTTP/9.9", own],
+        ["no HTTP at all"],
+    ]
+    answers = []
+    for head in heads:
+        connection = server.connection()
+        connection.connect()
+        connection.sock.sendall("\r\n".join(head + ["", ""]).encode())
+        got = http.client.HTTPResponse(connection.sock, method=head[0].split()[0])
+        got.begin()
+        answers.append(Answer(got.status, got.headers, got.read()))
+        connection.close()
+    return answers
+
+
+def test_refusals_of_the_parser_have_an_id_too(server: Server) -> None:
+    seen = set()
+    for answer in refused_before_a_route(server):
+        assert answer.status >= 400
+        assert REQUEST_ID.fullmatch(answer.headers["X-Request-ID"])
+        seen.add(answer.headers["X-Request-ID"])
+        if b"request_id" in answer.body:
+            assert answer.json["request_id"] == answer.headers["X-Request-ID"]
+    assert len(seen) == 8
 
 
 def test_process_time_is_the_time_it_took(server: Server) -> None:

@@ -207,6 +207,9 @@ TEST(errors_speak_the_dialect_and_hide_the_host)
     CHECK(strstr(answer, "denied") == NULL);
     check_has(answer, "X-Process-Time: 0.0");
     EXPECT(port, "GET /api/v1/none", "", "HTTP/1.1 404 ", "Sandbox.NotFound");
+    EXPECT(port, "GET /api/v1/a%2Fb", "", "HTTP/1.1 400 ", "X-Request-ID: req_",
+           "malformed target");
+    EXPECT(port, "NONE /", "", "HTTP/1.1 501 ", "X-Request-ID: req_", "Sandbox.NotImplemented");
     EXPECT(port, "GET /workspace/se/none", "", "HTTP/1.1 404 ", "{\"detail\":{\"error_code\"");
     EXPECT(port, "DELETE /run", "", "HTTP/1.1 405 ", "Allow: POST\r\n", "{\"error\":");
     EXPECT(port, "GET /api/v1/sessions?limit=x&zzz=1", "", "HTTP/1.1 422 ", "limit must be", "zzz");
