@@ -11,8 +11,6 @@
 static const struct api_error_row rows[] = {
     {"Sandbox.InvalidParameter", "The request is not valid.",
      "Correct what error_detail names; the contract is at /docs."},
-    {"Sandbox.Unauthorized", "The request needs a valid token.",
-     "Send Authorization: Bearer with your token."},
     {"Sandbox.Forbidden", "The request is not allowed.",
      "Call the server by a name and from an origin that its configuration allows."},
     {"Sandbox.NotFound", "There is nothing at this address.",
@@ -77,7 +75,6 @@ static const struct {
     const char *se;
 } by_status[] = {
     {400, "Sandbox.InvalidParameter", "Sandbox.InvalidParameter"},
-    {401, "Sandbox.Unauthorized", "Sandbox.InvalidParameter"},
     {403, "Sandbox.Forbidden", "Sandbox.InvalidParameter"},
     {404, "Sandbox.NotFound", "Sandbox.InvalidParameter"},
     {405, "Sandbox.MethodNotAllowed", "Sandbox.InvalidParameter"},

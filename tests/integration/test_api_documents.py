@@ -61,6 +61,20 @@ def test_openapi_follows_the_rules(server: Server) -> None:
             at = at[step.replace("~1", "/").replace("~0", "~")]
 
 
+def test_no_answer_is_promised_that_nothing_sends(server: Server) -> None:
+    """There are no tokens."""
+    doc = server.get("/openapi.json").json
+    promised = [
+        (path, method)
+        for path, item in doc["paths"].items()
+        for method in set(item) & {"get", "post", "put", "delete"}
+        if "401" in item[method]["responses"]
+    ]
+    assert promised == []
+    codes = doc["components"]["schemas"]["Error"]["properties"]["error_code"]["enum"]
+    assert "Sandbox.Unauthorized" not in codes
+
+
 def test_every_documented_path_is_served(server: Server) -> None:
     """A method that no path has is answered with 405, and 404 would mean that there is no such path."""
     for path in server.get("/openapi.json").json["paths"]:

@@ -70,12 +70,6 @@ class InvalidParameterError(HuskError, ValueError):
     code = "Sandbox.InvalidParameter"
 
 
-class UnauthorizedError(HuskError, PermissionError):
-    """The server wants a valid token."""
-
-    code = "Sandbox.Unauthorized"
-
-
 class ForbiddenError(HuskError, PermissionError):
     """The server does not answer under this name, or not to this origin."""
 
@@ -210,11 +204,14 @@ class TooManyExecutionsError(TooManyRequestsError):
     code = "Sandbox.TooManyRequestsExection"
 
 
+class UnauthorizedError(HuskError, PermissionError):
+    """Something between here and the server, such as a proxy, wants credentials."""
+
+
 BY_CODE: dict[str, type[HuskError]] = {
     kind.code: kind
     for kind in (
         InvalidParameterError,
-        UnauthorizedError,
         ForbiddenError,
         NotFoundError,
         SessionNotFoundError,
