@@ -306,6 +306,10 @@ def check_responses(contract: Contract, op: Operation, where: str) -> None:
         raise ContractError(where, "has parameters in its path but no answer 422")
     if "requestBody" in op.raw and "422" not in codes:
         raise ContractError(where, "has a body but no answer 422")
+    if (op.placed("path") or op.placed("query")) and "400" not in codes:
+        raise ContractError(where, "has parameters in its address but no answer 400")
+    if op.method != "get" and "415" not in codes:  # call_body.c looks at the type of any body
+        raise ContractError(where, "may get a body of the wrong type but has no answer 415")
     for code in codes:
         if not re.fullmatch(r"101|[2345]\d\d", code):
             raise ContractError(where, f"answer {code}: must be a status code")

@@ -112,6 +112,23 @@ def test_form_that_stops_early_writes_nothing(api: Api, sid: str, folder: str) -
     assert get(api, sid, f"{folder}/cut").status == 404
 
 
+def test_wrong_types_and_addresses_are_in_the_contract(api: Api, sid: str) -> None:
+    plain = {"Content-Type": "text/plain"}
+    for method, path in (
+        ("POST", f"/sessions/{sid}/files/mkdir"),
+        ("POST", f"/sessions/{sid}/files/upload"),
+        ("POST", f"/sessions/{sid}/terminate"),
+        ("DELETE", url(sid, "no")),
+    ):
+        check_error(api.call(method, path, raw=b"x", headers=plain), 415, "InvalidParameter")
+    packed = {"Content-Encoding": "gzip"}
+    check_error(api.call("PUT", url(sid, "x"), raw=b"x", headers=packed), 415, "InvalidParameter")
+    for method in ("GET", "PUT", "DELETE"):
+        answer = api.call(method, f"/sessions/{sid}/files/%ff", headers={})
+        check_error(answer, 400, "InvalidParameter", "malformed target")
+    check_error(api.get("/sessions?limit=%ff"), 400, "InvalidParameter", "malformed target")
+
+
 # ---- directories ----
 
 

@@ -64,14 +64,19 @@ def small_contract() -> Json:
             "x-max-bytes": 100,
             "content": {"application/json": {"schema": body_schema, "example": {"n": 1}}},
         },
-        "responses": {"204": {"description": "Changed."}, "422": error},
+        "responses": {
+            "204": {"description": "Changed."},
+            "400": error,
+            "415": error,
+            "422": error,
+        },
     }
     get: Json = {
         "operationId": "thing_get",
         "tags": ["all"],
         "summary": "Get a thing",
         "description": "Cheap.",
-        "responses": {"200": {**error, "description": "It."}, "422": error},
+        "responses": {"200": {**error, "description": "It."}, "400": error, "422": error},
     }
     return {
         "openapi": "3.1.0",
@@ -245,6 +250,8 @@ BROKEN: list[tuple[str, Callable[[Json], None]]] = [
         "no answer 422",
         both(remove("post", "responses", "422"), put({}, "post", "responses", "400")),
     ),
+    ("no answer 400", remove("get", "responses", "400")),
+    ("no answer 415", remove("post", "responses", "415")),
     ("must be a status code", put({"description": "x"}, "get", "responses", "default")),
     ("must be a status code", put({"description": "x"}, "get", "responses", "100")),
     ("has no description", remove("get", "responses", "200", "description")),
