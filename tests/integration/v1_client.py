@@ -78,6 +78,8 @@ class Contract:
         assert str(answer.status) in responses, f"{where} is not documented: {answer.raw[:300]!r}"
         doc = self.contract.doc
         content = resolve(doc, responses[str(answer.status)]).get("content", {})
+        kind = answer.headers.get("content-type", "").split(";")[0]
+        assert not content or {kind, "*/*"} & set(content), f"{where} is of the type {kind!r}"
         if "application/json" in content:
             check_value(doc, content["application/json"]["schema"], answer.body, where)
         elif not content:
