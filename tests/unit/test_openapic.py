@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -457,3 +458,11 @@ def test_values_are_checked_against_schemas() -> None:
         check_value({}, schema, ["a"], "x")
     with pytest.raises(ContractError, match="is no integer"):
         check_value({}, {"type": "integer"}, True, "x")
+
+
+def test_every_error_of_the_contract_is_explained(contract: openapi_model.Contract) -> None:
+    text = (ROOT / "docs" / "errors.md").read_text()
+    rows = re.findall(r"^\| ([0-9, ]+) \|", text[text.index("## What the server answers") :], re.M)
+    explained = {code for row in rows for code in row.split(", ")}
+    sent = {str(code) for op in contract.operations for code in op.raw["responses"]}
+    assert {code for code in sent if code >= "400"} <= explained
