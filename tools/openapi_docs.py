@@ -118,7 +118,9 @@ def body_blocks(contract: Contract, op: Operation) -> list[Block]:
         text = f"**Body** `{kind}`, {presence}, at most {body['x-max-bytes']} bytes"
         schema = contract.get(media["schema"])
         more = schema.get("additionalProperties")
-        if kind == JSON_TYPE:
+        if body.get("x-raw"):
+            text += "; it passes as it is"
+        elif kind == JSON_TYPE:
             text += "; unknown fields are " + ("refused" if more is False else "ignored")
         blocks.append(Block(0, text + "."))
         if rows := fields(contract, schema):
@@ -137,8 +139,12 @@ def curl(contract: Contract, op: Operation) -> str:
     words = ["curl", "-s"]
     if op.method != "get":
         words += ["-X", op.method.upper()]
-    content: Json = op.raw.get("requestBody", {}).get("content", {})
+    body: Json = op.raw.get("requestBody", {})
+    content: Json = body.get("content", {})
     kinds = list(content)
+    if body.get("x-raw"):  # what it passes on may depend on it
+        accepted = contract.get(op.raw["responses"]["200"])["content"]
+        words += ["-H", quoted("Accept: " + ", ".join(accepted))]
     if JSON_TYPE in kinds:
         example = json.dumps(content[JSON_TYPE]["example"])
         words += ["-H", quoted(f"Content-Type: {JSON_TYPE}"), "-d", quoted(example)]

@@ -278,7 +278,7 @@ def check_parameter(contract: Contract, parameter: Json, where: str) -> None:
 def check_body(contract: Contract, body: Json, where: str) -> None:
     if not isinstance(body.get("x-max-bytes"), int) or "required" not in body:
         raise ContractError(where, "requestBody needs `required` and x-max-bytes")
-    if unknown := set(body) - {"required", "x-max-bytes", "content"}:
+    if unknown := set(body) - {"required", "x-max-bytes", "x-raw", "content"}:
         raise ContractError(where, f"requestBody: unknown keys {sorted(unknown)}")
     if not body.get("content"):
         raise ContractError(where, "requestBody has no content")

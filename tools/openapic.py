@@ -202,9 +202,12 @@ def node_rows(contract: Contract) -> tuple[list[str], list[int]]:
 
 
 def body_kind(op: Operation) -> str:
-    kinds = list(op.raw.get("requestBody", {}).get("content", {}))
+    body = op.raw.get("requestBody", {})
+    kinds = list(body.get("content", {}))
     if not kinds:
         return "API_BODY_NONE"
+    if body.get("x-raw"):
+        return "API_BODY_RAW"
     if kinds == [JSON_TYPE]:
         return "API_BODY_JSON"
     return "API_BODY_MULTIPART" if kinds == ["multipart/form-data"] else "API_BODY_RAW"

@@ -460,6 +460,16 @@ def test_values_are_checked_against_schemas() -> None:
         check_value({}, {"type": "integer"}, True, "x")
 
 
+def test_a_raw_body_is_described_and_not_parsed(tmp_path: Path) -> None:
+    doc = small_contract()
+    at(doc, "post", "requestBody")["x-raw"] = True
+    at(doc, "post", "responses")["200"] = at(doc, "get", "responses", "200")
+    contract = load(tmp_path, doc)
+    assert openapic.body_kind(contract.own()[0]) == "API_BODY_RAW"
+    shown = openapi_docs.markdown(contract)
+    assert "Accept: application/json' -H 'Content-Type: application/json' -d '{\"n\": 1}'" in shown
+
+
 def test_every_error_of_the_contract_is_explained(contract: openapi_model.Contract) -> None:
     text = (ROOT / "docs" / "errors.md").read_text()
     rows = re.findall(r"^\| ([0-9, ]+) \|", text[text.index("## What the server answers") :], re.M)
