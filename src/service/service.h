@@ -93,7 +93,8 @@ struct session_ask {
 
 /*
  * Waits. *ret_existed: it was there already (same agent, or same idempotency key). ERR_EXISTS: the id is taken;
- * ERR_CONFLICT: the key was used with another request; ERR_NOT_FOUND: no such template; ERR_LIMIT: too many sessions.
+ * ERR_CONFLICT: the key was used with another request, or the agent has a session with another id; ERR_NOT_FOUND: no
+ * such template; ERR_LIMIT: too many sessions.
  */
 int session_create(struct service *svc, const struct session_ask *ask, struct session **ret,
                    bool *ret_existed, struct err *e);

@@ -155,6 +155,12 @@ int session_move(struct session *s, int state, const char *reason, struct err *e
 
 /* ---- making one ---- */
 
+/* An ephemeral one that has had its execution, or has it now, is of no use to its agent any more. */
+static bool is_spent(const struct session *s)
+{
+    return !s->persistent && s->record.executions > 0;
+}
+
 static struct session *find_agents(struct service *svc, const struct session_ask *ask)
 {
     const char *mode = ask->persistent ? "persistent" : "ephemeral";
@@ -166,7 +172,7 @@ static struct session *find_agents(struct service *svc, const struct session_ask
         return NULL;
     }
     for (s = svc->sessions, next = session_next(s); s != NULL; s = next, next = session_next(s)) {
-        if (!s->ending && str_eq(s->record.agent_id, ask->agent_id) &&
+        if (!s->ending && !is_spent(s) && str_eq(s->record.agent_id, ask->agent_id) &&
             str_eq(s->record.mode, mode) && str_eq(s->record.template, template)) {
             return s;
         }
@@ -323,6 +329,12 @@ int session_create(struct service *svc, const struct session_ask *ask, struct se
 {
     *ret_existed = false;
     struct session *s = find_agents(svc, ask);
+    if (s != NULL && ask->id != NULL && !str_eq(ask->id, s->id)) {
+        return err_set(e, ERR_CONFLICT,
+                       "the agent has session %s already: use that one, or end it before you "
+                       "create %s",
+                       s->id, ask->id);
+    }
     if (s != NULL) {
         *ret_existed = true;
         session_ref(s);

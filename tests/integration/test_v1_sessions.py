@@ -125,6 +125,28 @@ def test_the_same_agent_finds_its_session_again(v1: Api) -> None:
     assert after.status == 201 and after["id"] != first["id"]
 
 
+def test_an_agent_gets_no_session_that_is_spent(v1: Api) -> None:
+    body = {"mode": "ephemeral", "agent_id": uuid.uuid4().hex}
+    first = v1.post("/sessions", body)
+    again = v1.post("/sessions", body)
+    assert again.status == 200 and again["id"] == first["id"], "nothing has run in it yet"
+    x = v1.start(first["id"], "print('on', flush=True)\nwhile True: pass", timeout=600)
+    v1.wait_output(x, "on")
+    second = v1.post("/sessions", body)
+    assert second.status == 201 and second["id"] != first["id"]
+    assert v1.run(second["id"], "6 * 7")["return_value"] == 42
+    assert v1.post(f"/executions/{x}/cancel").status == 200
+
+
+def test_an_agent_that_names_another_id_is_told_of_its_session(v1: Api) -> None:
+    body = {"mode": "persistent", "agent_id": uuid.uuid4().hex}
+    first = v1.session(**body)
+    other = "mine-" + uuid.uuid4().hex[:8]
+    check_error(v1.post("/sessions", {**body, "id": other}), 409, "Conflict", first, other)
+    same = v1.post("/sessions", {**body, "id": first})
+    assert same.status == 200 and same["id"] == first
+
+
 def test_idempotency_key_makes_one_session(v1: Api) -> None:
     key = uuid.uuid4().hex
     first = v1.post("/sessions", {"timeout": 60}, key=key)
