@@ -185,7 +185,7 @@ static bool is_host_path(const char *at)
     return at[1] != '\0' && at[1] != ' ';
 }
 
-static void copy_without_paths(char *dst, size_t size, const char *msg)
+void api_error_text(char *dst, size_t size, const char *msg)
 {
     size_t used = 0;
 
@@ -218,7 +218,7 @@ void api_error_from(const struct err *e, enum api_dialect dialect, const char *o
         if (by_error[i].detail != NULL) {
             (void)str_copy(detail, API_DETAIL_MAX, by_error[i].detail);
         } else if (e->sys_errno == 0) {
-            copy_without_paths(detail, API_DETAIL_MAX, e->msg);
+            api_error_text(detail, API_DETAIL_MAX, e->msg);
         }
     }
     if (e->code == ERR_NOT_FOUND && !is_se) {

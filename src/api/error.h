@@ -41,6 +41,9 @@ bool api_is_fastapi(enum api_dialect dialect);
 /* The original Runtime knows fewer statuses than we do. */
 int api_error_status(enum api_dialect dialect, int status);
 
+/* A message of the layers below, without paths of the host; cut to size. */
+void api_error_text(char *dst, size_t size, const char *msg);
+
 /*
  * From an error of the layers below: status, code and detail, which is written to `detail`. What clients must not
  * see (paths, system errors) is left out of it; op_id helps to tell what was not found and may be NULL.

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/error.h"
 #include "api/v1_shape.h"
 #include "base/clock.h"
 #include "base/parse.h"
@@ -116,6 +117,7 @@ void api_v1_session_create(struct api_call *call)
     int64_t timeout = timeout_of(svc, body, template_name);
     struct husk_limits limits = limits_of(body);
     char known[STORE_ID_MAX + 1];
+    char detail[API_DETAIL_MAX];
     bool existed = false;
     struct err e = {0};
 
@@ -150,6 +152,9 @@ void api_v1_session_create(struct api_call *call)
         v1_reply_session(call, existed ? 200 : 201, session_record(s)->id);
     } else if (v1_key_used(call, CREATE_SCOPE, known)) {
         v1_reply_session(call, 200, known); /* made by this very request, and over by now */
+    } else if (e.code == ERR_INVALID) {     /* a field that the contract alone cannot judge */
+        api_error_text(detail, sizeof(detail), e.msg);
+        call_reply_error(call, 422, NULL, NULL, detail, NULL);
     } else {
         v1_reply_err(call, &e, V1_TEMPLATE);
     }

@@ -209,6 +209,12 @@ static int check_ask(struct service *svc, const struct session_ask *ask, struct 
                        "template %s has no interpreter that can be kept: use mode ephemeral",
                        template);
     }
+    /* Now, also for a box that is made later: an execution that can never start would spend the session. */
+    struct husk_limits asked = service_limits(svc, template, &ask->limits);
+    struct limits limits;
+    if (engine_limits(&asked, &live->def.info.limits, &limits, e) < 0) {
+        return -1;
+    }
     if (ask->id == NULL) {
         return 0;
     }

@@ -97,6 +97,26 @@ def test_wrong_bodies_name_the_field(v1: Api, body: Any, word: str) -> None:
     check_error(v1.post("/sessions", body), 422, "InvalidParameter", word)
 
 
+@pytest.mark.parametrize("mode", ["ephemeral", "persistent"])
+@pytest.mark.parametrize(
+    "fields,word",
+    [
+        ({"disk": "2Gi"}, "disk"),
+        ({"memory": "64Mi", "disk": "60Mi"}, "disk"),
+        ({"resources": {"memory": "256Mi", "disk": "200Mi"}}, "disk"),
+    ],
+)
+def test_limits_that_do_not_go_together(v1: Api, mode: str, fields: Any, word: str) -> None:
+    before = v1.get("/sessions")["total"]
+    check_error(v1.post("/sessions", {"mode": mode, **fields}), 422, "InvalidParameter", word)
+    assert v1.get("/sessions")["total"] == before, "no record of what was refused"
+
+
+def test_a_template_without_an_interpreter_to_keep(v1: Api) -> None:
+    body = {"template_id": "shell", "mode": "persistent"}
+    check_error(v1.post("/sessions", body), 422, "InvalidParameter", "mode")
+
+
 @pytest.mark.parametrize("raw", [b"{", b"{} {}", b'{"a":1,"a":2}', b"\xff", b"[" * 70])
 def test_what_is_no_json_is_refused(v1: Api, raw: bytes) -> None:
     check_error(v1.call("POST", "/sessions", raw=raw), 400, "InvalidParameter")
