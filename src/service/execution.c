@@ -232,6 +232,23 @@ static struct execution *revive(struct session *s, const char *id, struct err *e
     return x;
 }
 
+/* A session runs what its template is for, and shell, as commands do. A wrong one would only spend an ephemeral session. */
+static int check_language(const struct session *s, const char *language, struct err *e)
+{
+    static const char *const names[] = {"python", "shell", "javascript"};
+    struct err ignored;
+
+    if (language == NULL || str_eq(language, "shell")) {
+        return 0;
+    }
+    const struct live_template *live = live_get(s->svc->engine, s->record.template, true, &ignored);
+    const char *own = names[live != NULL ? live->def.info.language : HUSK_PYTHON];
+    return str_eq(language, own)
+               ? 0
+               : err_set(e, ERR_CONFLICT, "template %s has no %s: use a session of another one",
+                         s->record.template, language);
+}
+
 static int check_session(struct session *s, const struct execution_ask *ask, struct err *e)
 {
     struct service *svc = s->svc;
@@ -246,10 +263,8 @@ static int check_session(struct session *s, const struct execution_ask *ask, str
     if (!s->persistent && s->record.executions > 0) {
         return err_set(e, ERR_CONFLICT, "session %s is ephemeral and has had its execution", s->id);
     }
-    if (s->persistent && ask->language != NULL && str_eq(ask->language, "javascript")) {
-        return err_set(
-            e, ERR_CONFLICT,
-            "a persistent session runs python and shell: use an ephemeral one of template node");
+    if (check_language(s, ask->language, e) < 0) {
+        return -1;
     }
     if (ask->kind == EXECUTE_HANDLER && ask->language != NULL && str_eq(ask->language, "shell")) {
         return err_set(e, ERR_CONFLICT, "a shell has no handlers: send code without an event");

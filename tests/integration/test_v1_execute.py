@@ -331,6 +331,19 @@ def test_python_needs_a_python_template(v1: Api, template: str, body: dict[str, 
     assert v1.get(f"/sessions/{s}/executions")["total"] == 0
 
 
+@pytest.mark.parametrize(
+    "template,language", [("python", "javascript"), ("shell", "python"), ("node", "python")]
+)
+def test_a_wrong_language_does_not_spend_an_ephemeral_session(
+    v1: Api, template: str, language: str
+) -> None:
+    s = v1.session(template_id=template, mode="ephemeral")
+    answer = v1.post(f"/sessions/{s}/execute", {"code": "1", "language": language})
+    check_error(answer, 409, "Conflict", template, language)
+    r = v1.run(s, "echo hello", language="shell")
+    assert r["stdout"] == "hello\n" and r["status"] == "completed"
+
+
 # ---- requests that are refused ----
 
 WRONG: list[Any] = [
