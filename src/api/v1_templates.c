@@ -9,9 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/error.h"
 #include "api/v1_shape.h"
 #include "base/str.h"
 #include "core/engine.h"
+#include "core/template.h"
 
 #define MIB 1048576
 
@@ -105,6 +107,21 @@ static void set_definition(json_t *to, const struct store_template *row)
     json_object_set_new(to, "updated_at", v1_time(row->updated_ms));
 }
 
+/* Why it cannot run. The interpreter's path is the same inside; folders of the host are nobody's business. */
+static json_t *missing_json(const struct husk_template_info *info)
+{
+    char text[sizeof(info->missing)];
+
+    if (info->missing[0] == '\0') {
+        return json_null();
+    }
+    if (info->runtime[0] != '\0' && str_starts(info->missing, info->runtime)) {
+        return json_string(info->missing);
+    }
+    api_error_text(text, sizeof(text), info->missing);
+    return json_string(text);
+}
+
 static json_t *template_json(struct service *svc, const struct husk_template_info *info,
                              const struct store_template *row)
 {
@@ -118,8 +135,7 @@ static json_t *template_json(struct service *svc, const struct husk_template_inf
     json_object_set_new(to, "base", json_null());
     json_object_set_new(to, "image_url", json_null());
     json_object_set_new(to, "preload", preload_json(info->preload));
-    json_object_set_new(to, "missing",
-                        info->missing[0] != '\0' ? json_string(info->missing) : json_null());
+    json_object_set_new(to, "missing", missing_json(info));
     json_object_set_new(to, "created_at", json_null());
     json_object_set_new(to, "updated_at", json_null());
     set_defaults(to, service_config(svc), info);
@@ -182,6 +198,59 @@ void api_v1_template_list(struct api_call *call)
 
 /* ---- change ---- */
 
+/* A template file has room for so much, and the variables of the base are in it. */
+static int check_room(const struct template_def *base, const json_t *definition, struct err *e)
+{
+    json_t *env = json_object_get(definition, "default_env_vars");
+    size_t bytes = 0;
+    const char *name;
+    json_t *value;
+    size_t i;
+
+    if (base->n_env + json_object_size(env) > TEMPLATE_LIST_MAX) {
+        return err_set(e, ERR_INVALID,
+                       "default_env_vars can be at most %zu: a template has %d variables, and its "
+                       "base has %zu of them",
+                       TEMPLATE_LIST_MAX - base->n_env, TEMPLATE_LIST_MAX, base->n_env);
+    }
+    json_object_foreach(env, name, value)
+    {
+        if (strlen(name) + 1 + json_string_length(value) >= sizeof(base->env[0])) {
+            return err_set(e, ERR_INVALID, "default_env_vars: %s=value can have at most %zu bytes",
+                           name, sizeof(base->env[0]) - 1);
+        }
+    }
+    json_array_foreach(json_object_get(definition, "preload"), i, value)
+    {
+        bytes += json_string_length(value) + 1;
+    }
+    return bytes > sizeof(base->info.preload)
+               ? err_set(e, ERR_INVALID, "preload can have at most %zu bytes in all",
+                         sizeof(base->info.preload) - 1)
+               : 0;
+}
+
+/* False: it does not fit, and that was answered. */
+static bool has_room(struct api_call *call, const json_t *definition)
+{
+    const char *base_name = json_string_value(json_object_get(definition, "base"));
+    AUTO_FREE struct template_def *base = malloc(sizeof(*base)); /* too large for a fiber's stack */
+    struct err e = {0};
+
+    int r = base == NULL ? err_sys(&e, ENOMEM, "template")
+                         : template_find(service_engine(call_service(call))->template_dir,
+                                         base_name, base, &e);
+    if (r < 0) {
+        v1_reply_err(call, &e, V1_TEMPLATE);
+        return false;
+    }
+    if (check_room(base, definition, &e) < 0) {
+        call_reply_error(call, 422, NULL, NULL, e.msg, NULL);
+        return false;
+    }
+    return true;
+}
+
 void api_v1_template_create(struct api_call *call)
 {
     struct service *svc = call_service(call);
@@ -202,6 +271,9 @@ void api_v1_template_create(struct api_call *call)
     }
     if (templates_find(&all, base) == NULL) {
         v1_reply_field(call, "body", "base", "base must be the id of a template that exists");
+        return;
+    }
+    if (!has_room(call, body)) {
         return;
     }
     if (service_template_put(svc, name, body, true, &e) < 0) {
@@ -248,7 +320,14 @@ void api_v1_template_update(struct api_call *call)
     store_template_free(row);
     int r = json_object_update(definition, call_body(call)) < 0
                 ? err_sys(&e, ENOMEM, "update a template")
-                : service_template_put(call_service(call), name, definition, false, &e);
+                : 0;
+    if (r == 0 && !has_room(call, definition)) {
+        json_decref(definition);
+        return;
+    }
+    if (r == 0) {
+        r = service_template_put(call_service(call), name, definition, false, &e);
+    }
     json_decref(definition);
     if (r < 0) {
         v1_reply_err(call, &e, V1_TEMPLATE);

@@ -177,8 +177,10 @@ static int put(struct service *svc, const char *name, const json_t *definition, 
     if (exists && (must_be_new || old == NULL)) {
         return err_set(e, ERR_EXISTS, "there is a template %s already", name);
     }
-    if (template_compose(svc, definition, &b, e) < 0 || find_paths(svc, name, &paths, e) < 0 ||
-        write_temporary(paths.temporary, name, &b, e) < 0) {
+    /* What the engine could not read would be a template that never starts. */
+    if (template_compose(svc, definition, &b, e) < 0 ||
+        template_parse(name, "the template", b.data, b.len, there, e) < 0 ||
+        find_paths(svc, name, &paths, e) < 0 || write_temporary(paths.temporary, name, &b, e) < 0) {
         return -1;
     }
     FAULT_POINT("template.file.written");

@@ -6,7 +6,13 @@ import uuid
 from typing import Any
 
 import pytest
+from husk_server import ROOT, Server
 from v1_client import Api, check_bad_ids, check_error, v1, v1_server  # noqa: F401
+
+
+def count_env(built_in: str) -> int:
+    text = (ROOT / "templates" / f"{built_in}.template").read_text()
+    return sum(line.split("=")[0].strip() == "env" for line in text.splitlines())
 
 
 def make(v1: Api, **fields: Any) -> str:
@@ -94,6 +100,46 @@ WRONG: list[Any] = [
     {"id": "ok", "default_env_vars": {"A B": "x"}},
     {"id": "ok", "colour": "red"},
 ]
+
+
+TOO_MUCH: list[tuple[Any, str]] = [
+    ({"default_env_vars": {f"A{i}": "x" for i in range(33)}}, "default_env_vars"),
+    ({"default_env_vars": {"LONG": "x" * 251}}, "LONG"),
+    ({"preload": ["m" * 128] * 8}, "preload"),
+    ({"description": "x" * 160}, "description"),
+    ({"description": "\u00e4" * 80}, "description"),
+]
+
+
+@pytest.mark.parametrize("fields,word", TOO_MUCH)
+def test_more_than_a_template_has_room_for(v1: Api, fields: Any, word: str) -> None:
+    name = "t-" + uuid.uuid4().hex[:10]
+    check_error(v1.post("/templates", {"id": name, **fields}), 422, "InvalidParameter", word)
+    check_error(v1.get(f"/templates/{name}"), 404, "TemplateNotFound")
+    small = make(v1, description="first")
+    check_error(v1.call("PUT", f"/templates/{small}", fields), 422, "InvalidParameter", word)
+    made = v1.get(f"/templates/{small}")
+    assert made["description"] == "first" and made["is_active"] is True
+
+
+def test_as_much_as_a_template_has_room_for(v1: Api) -> None:
+    free = 32 - count_env("python")
+    variables = {f"A{i}": "x" for i in range(free - 1)} | {"LONG": "x" * 250}
+    base = make(v1, default_env_vars=variables, description="x" * 159)
+    s = v1.session(template_id=base)
+    assert v1.run(s, "import os; len(os.environ['LONG'])")["return_value"] == 250
+    body = {"id": "t-" + uuid.uuid4().hex[:10], "base": base, "default_env_vars": {"ONE": "more"}}
+    check_error(v1.post("/templates", body), 422, "InvalidParameter", "default_env_vars", "base")
+
+
+def test_what_is_missing_names_no_folder_of_the_host(v1: Api, v1_server: Server) -> None:
+    folder = v1_server.data / "templates"
+    (folder / "broken.template").write_text("env = A=1\n" * 33)
+    (folder / "rootless.template").write_text(f"root = {folder}/none\n")
+    broken, rootless = v1.get("/templates/broken").body, v1.get("/templates/rootless").body
+    assert broken["is_active"] is False and "env: too many" in broken["missing"]
+    assert rootless["is_active"] is False and "is not there" in rootless["missing"]
+    assert str(folder) not in broken["missing"] + rootless["missing"]
 
 
 @pytest.mark.parametrize("body", WRONG)
