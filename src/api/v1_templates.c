@@ -11,6 +11,7 @@
 
 #include "api/error.h"
 #include "api/v1_shape.h"
+#include "base/limits.h"
 #include "base/str.h"
 #include "core/engine.h"
 #include "core/template.h"
@@ -79,15 +80,26 @@ static void set_defaults(json_t *to, const struct config *c, const struct husk_t
 {
     const struct husk_limits *l = &info->limits;
     uint64_t memory = l->memory_bytes > 0 ? l->memory_bytes : c->memory_bytes;
-    uint64_t disk = l->disk_bytes > 0 ? l->disk_bytes : c->disk_bytes;
     uint64_t cpu = l->cpu_milli > 0 ? l->cpu_milli : c->cpu_milli;
     json_int_t timeout = (json_int_t)(c->session_timeout_ms / 1000);
 
     json_object_set_new(to, "default_cpu_cores", json_real((double)cpu / 1000.0));
     json_object_set_new(to, "default_memory_mb", json_integer((json_int_t)(memory / MIB)));
-    json_object_set_new(to, "default_disk_mb", json_integer((json_int_t)(disk / MIB)));
     json_object_set_new(to, "default_timeout", json_integer(timeout));
     json_object_set_new(to, "default_env_vars", json_object());
+}
+
+/* What sessions get, which may be less than a definition says; without one of its own it follows the memory. */
+static json_t *disk_json(const struct config *c, const struct husk_limits *l)
+{
+    bool is_plain = l->memory_bytes == 0 && l->disk_bytes == 0;
+    struct limits own = {
+        .memory_bytes = l->memory_bytes > 0 ? l->memory_bytes : c->memory_bytes,
+        .disk_bytes = is_plain ? c->disk_bytes : l->disk_bytes,
+    };
+
+    limits_fill(&own);
+    return json_integer((json_int_t)(own.disk_bytes / MIB));
 }
 
 static const char *origin_of(const struct husk_template_info *info,
@@ -142,6 +154,7 @@ static json_t *template_json(struct service *svc, const struct husk_template_inf
     if (row != NULL) {
         set_definition(to, row);
     }
+    json_object_set_new(to, "default_disk_mb", disk_json(service_config(svc), &info->limits));
     json_object_set(to, "default_timeout_sec", json_object_get(to, "default_timeout"));
     return to;
 }

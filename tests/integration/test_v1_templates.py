@@ -30,7 +30,7 @@ def test_create_shows_what_was_asked_for(v1: Api) -> None:
         "description": "for sums",
         "preload": ["math", "json"],
         "default_cpu_cores": 0.5,
-        "default_memory_mb": 300,
+        "default_memory_mb": 400,
         "default_disk_mb": 256,
         "default_timeout": 120,
         "default_env_vars": {"A": "1"},
@@ -47,8 +47,27 @@ def test_create_shows_what_was_asked_for(v1: Api) -> None:
 
 def test_defaults(v1: Api) -> None:
     made = v1.get(f"/templates/{make(v1)}").body
-    assert made["default_memory_mb"] == 512 and made["default_disk_mb"] == 1024
+    assert made["default_memory_mb"] == 512 and made["default_disk_mb"] == 384
     assert made["default_cpu_cores"] == 0.5 and made["default_timeout"] == 300
+
+
+def test_the_disk_is_shown_as_sessions_get_it(v1: Api) -> None:
+    name = "t-" + uuid.uuid4().hex[:10]
+    made = v1.post("/templates", {"id": name, "default_memory_mb": 512, "default_disk_mb": 1024})
+    assert made.status == 201 and made["default_disk_mb"] == 384
+    assert v1.get(f"/templates/{name}")["default_disk_mb"] == 384
+    listed = {t["id"]: t for t in v1.get("/templates?limit=200")["items"]}
+    assert listed[name]["default_disk_mb"] == 384
+    assert v1.get(f"/sessions/{v1.session(template_id=name)}")["resources"]["disk"] == "384Mi"
+    more = v1.call("PUT", f"/templates/{name}", {"default_memory_mb": 2048})
+    assert more["default_disk_mb"] == 1024, "what was asked for is not forgotten"
+
+
+def test_the_disk_of_a_template_file_follows_its_memory(v1: Api, v1_server: Server) -> None:
+    (v1_server.data / "templates" / "small.template").write_text("memory = 128M\n")
+    shown = v1.get("/templates/small")["default_disk_mb"]
+    session = v1.get(f"/sessions/{v1.session(template_id='small')}").body
+    assert shown == 64 and session["resources"]["disk"] == "64Mi"
 
 
 def test_sessions_take_what_the_template_says(v1: Api) -> None:
