@@ -155,7 +155,7 @@ enum husk_cause {
 
 struct husk_metrics {
     double duration_ms; /* from handing over the code to its result */
-    double queue_ms;    /* waiting for a box */
+    double queue_ms;    /* waiting for a box; in the server also for its turn */
     double cpu_time_ms;
     double peak_memory_mb;
     uint64_t io_read_bytes;

@@ -34,7 +34,13 @@ const struct husk_result *execution_result(const struct execution *x)
 
 size_t execution_queue_position(const struct execution *x)
 {
-    return x->runner != NULL ? gate_position(&x->svc->gate, x->runner) : 0;
+    if (x->runner == NULL) {
+        return 0;
+    }
+    size_t place = gate_position(&x->svc->gate, x->runner);
+    return place == 0 && x->session->persistent
+               ? gate_position(&x->session->turns[x->context].gate, x->runner)
+               : place;
 }
 
 static void execution_free(struct execution *x)

@@ -20,6 +20,7 @@
 
 #define RECORD_TRIES 6 /* a disk may be full for a moment */
 #define RECORD_PAUSE_MS 400
+#define EXIT_CANCELLED 130 /* as of one that was cancelled while it ran */
 
 /* Until the disk takes it, so many times. */
 static void store_end(struct execution *x, const struct store_execution *next, unsigned tries)
@@ -99,6 +100,22 @@ static json_t *failure_json(const struct execution *x, const struct err *e)
     return result_json(&r);
 }
 
+/* Nothing of it ran, and nothing went wrong. */
+static json_t *unbegun_json(const struct execution *x)
+{
+    static char nothing[1];
+    struct husk_result r = {
+        .exit_code = EXIT_CANCELLED,
+        .out = nothing,
+        .err = nothing,
+        .termination = {.cause = HUSK_CAUSE_SIGNAL,
+                        .detail = "cancelled by the caller before it began"},
+        .metrics = {.queue_ms = x->queue_ms},
+    };
+
+    return result_json(&r);
+}
+
 static int state_of(enum husk_status status)
 {
     static const int states[] = {
@@ -135,8 +152,11 @@ void execution_conclude(struct execution *x, int r, const struct err *e)
         if (x->kept != NULL) {
             join_output(x);
         }
+        x->result->metrics.queue_ms += x->queue_ms; /* the run knows only of its box */
         /* As text it is for the record. */
         note_end(x, state_of(x->result->status), x->unrecorded ? NULL : result_json(x->result));
+    } else if (x->cancel && x->record.status == EXECUTION_PENDING) {
+        note_end(x, EXECUTION_CANCELLED, unbegun_json(x));
     } else if (x->cancel) {
         note_end(x, EXECUTION_CANCELLED, failure_json(x, e));
     } else {

@@ -337,6 +337,7 @@ static void live(void *user)
     struct execution *x = user;
     struct service *svc = x->svc;
     struct session *s = x->session;
+    uint64_t came = clock_ns();
     struct err e = {0};
 
     x->runner = fiber_self();
@@ -345,6 +346,7 @@ static void live(void *user)
     if (r == 0) {
         r = gate_enter(&svc->gate, (int64_t)svc->config->queue_timeout_ms, &x->cancel, &e);
     }
+    x->queue_ms = (double)(clock_ns() - came) / 1e6;
     if (r == 0) {
         r = x->cancel ? err_set(&e, ERR_CONFLICT, "cancelled before it began") : run(x, &e);
         gate_leave(&svc->gate);

@@ -105,6 +105,7 @@ struct execution {
     uint32_t context;
     bool has_turn; /* of that context */
     uint64_t timeout_ms;
+    double queue_ms; /* that it waited for its turn and for a place */
     bool rich;
     bool unrecorded;        /* the store never hears of it, nor does a successor of this process */
     bool cancel;            /* somebody wants it to end */

@@ -203,6 +203,26 @@ def test_list_shows_exit_codes_past_keys_of_the_same_name(v1: Api) -> None:
     assert v1.get(f"/sessions/{s}/executions")["items"][0]["exit_code"] == 0
 
 
+# ---- waiting for the turn of a context ----
+
+
+def test_who_waits_for_its_context_is_told_where_and_how_long(v1: Api) -> None:
+    s = v1.session()
+    running = v1.start(s, LOOP, timeout=600)
+    v1.wait_output(running, "on")
+    first, second = v1.start(s, "1"), v1.start(s, "2")
+    assert v1.get(f"/executions/{first}/status")["queue_position"] == 1
+    assert v1.get(f"/executions/{second}")["queue_position"] == 2
+    seen = time.monotonic()
+    assert v1.post(f"/executions/{first}/cancel")["metrics"]["queue_ms"] > 0
+    assert v1.get(f"/executions/{second}")["queue_position"] == 1
+    waited = (time.monotonic() - seen) * 1000
+    assert v1.post(f"/executions/{running}/cancel")["status"] == "cancelled"
+    v1.wait_status(second, "completed")
+    done = v1.get(f"/executions/{second}").body
+    assert done["queue_position"] is None and done["metrics"]["queue_ms"] >= waited
+
+
 # ---- cancel ----
 
 
@@ -238,6 +258,9 @@ def test_cancel_of_a_queued_execution(v1: Api) -> None:
     assert v1.get(f"/executions/{queued}/status")["status"] == "pending"
     answer = v1.post(f"/executions/{queued}/cancel")
     assert answer["status"] == "cancelled" and answer["started_at"] is None
+    assert answer["error"] is None and answer["exit_code"] == 130
+    assert answer["termination"]["cause"] == "signal"
+    assert answer["termination"]["detail"] == "cancelled by the caller before it began"
     assert v1.get(f"/executions/{running}/status")["status"] == "running"
     assert v1.post(f"/executions/{running}/cancel")["status"] == "cancelled"
 
