@@ -75,7 +75,7 @@ void api_v1_session_interrupt(struct api_call *call)
     json_t *execution = running_in(s, context); /* before: it may be over right after */
     if (session_interrupt(s, context, &was_running, &e) < 0) {
         json_decref(execution);
-        v1_reply_err(call, &e, V1_OTHER);
+        v1_reply_err(call, &e, V1_CONTEXT);
         return;
     }
     if (!was_running) {
@@ -98,7 +98,7 @@ void api_v1_session_reset(struct api_call *call)
         return;
     }
     if (session_reset(s, context, &e) < 0) {
-        v1_reply_err(call, &e, V1_OTHER);
+        v1_reply_err(call, &e, V1_CONTEXT);
         return;
     }
     call_reply_json(call, 200, context_json(s, context, false));
@@ -138,7 +138,7 @@ void api_v1_context_checkpoint(struct api_call *call)
         return;
     }
     if (session_checkpoint(s, context, &checkpoint, &e) < 0) {
-        v1_reply_err(call, &e, V1_OTHER);
+        v1_reply_err(call, &e, V1_CONTEXT);
         return;
     }
     call_reply_json(call, 201,
@@ -158,7 +158,7 @@ void api_v1_context_restore(struct api_call *call)
         return;
     }
     if (session_restore(s, context, (uint32_t)checkpoint, &e) < 0) {
-        v1_reply_err(call, &e, V1_OTHER);
+        v1_reply_err(call, &e, V1_CONTEXT);
         return;
     }
     call_reply_json(call, 200, context_json(s, context, false));
@@ -175,7 +175,7 @@ void api_v1_context_branch(struct api_call *call)
         return;
     }
     if (session_branch(s, context, &made, &e) < 0) {
-        v1_reply_err(call, &e, V1_OTHER);
+        v1_reply_err(call, &e, V1_CONTEXT);
         return;
     }
     json_t *body = context_json(s, made, false);

@@ -198,7 +198,7 @@ int v1_execute_start(struct api_call *call, struct v1_execution *ret)
     if (v1_key_used(call, scope, known) && v1_execution_open(svc, known, ret, &e) == 0) {
         return 0;
     }
-    v1_reply_err(call, &e, s == NULL ? V1_SESSION : V1_OTHER);
+    v1_reply_err(call, &e, s == NULL ? V1_SESSION : V1_CONTEXT);
     return -1;
 }
 

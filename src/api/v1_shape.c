@@ -281,16 +281,23 @@ json_t *v1_page(const struct api_call *call, json_t *items, int64_t total)
 
 void v1_reply_err(struct api_call *call, const struct err *e, enum v1_thing thing)
 {
-    static const char *const absent[] = {
-        [V1_SESSION] = "Sandbox.SessionNotFound",
-        [V1_EXECUTION] = "Sandbox.ExecutionNotFound",
-        [V1_TEMPLATE] = "Sandbox.TemplateNotFound",
-        [V1_CONTAINER] = "Sandbox.ContainerNotFound",
-        [V1_OTHER] = "Sandbox.NotFound",
+    static const struct {
+        const char *code;
+        const char *description; /* NULL: the code's, as of the solution */
+        const char *solution;
+    } absent[] = {
+        [V1_SESSION] = {"Sandbox.SessionNotFound", NULL, NULL},
+        [V1_EXECUTION] = {"Sandbox.ExecutionNotFound", NULL, NULL},
+        [V1_TEMPLATE] = {"Sandbox.TemplateNotFound", NULL, NULL},
+        [V1_CONTAINER] = {"Sandbox.ContainerNotFound", NULL, NULL},
+        [V1_CONTEXT] = {"Sandbox.NotFound", "The session has no such context or checkpoint.",
+                        "List them with GET /api/v1/sessions/{session_id}/contexts."},
+        [V1_OTHER] = {"Sandbox.NotFound", NULL, NULL},
     };
 
     if (e->code == ERR_NOT_FOUND) {
-        call_reply_error(call, 404, absent[thing], NULL, e->msg, NULL);
+        call_reply_error(call, 404, absent[thing].code, absent[thing].description, e->msg,
+                         absent[thing].solution);
     } else {
         call_reply_err(call, e);
     }

@@ -60,7 +60,7 @@ json_t *v1_output_json(const struct husk_display *display);
 json_t *v1_page(const struct api_call *call, json_t *items, int64_t total);
 
 /* What was not found, for the error's code. */
-enum v1_thing { V1_SESSION, V1_EXECUTION, V1_TEMPLATE, V1_CONTAINER, V1_OTHER };
+enum v1_thing { V1_SESSION, V1_EXECUTION, V1_TEMPLATE, V1_CONTAINER, V1_CONTEXT, V1_OTHER };
 
 /* The error of the service; ERR_NOT_FOUND is answered as that thing's own. */
 void v1_reply_err(struct api_call *call, const struct err *e, enum v1_thing thing);

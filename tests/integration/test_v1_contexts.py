@@ -108,7 +108,22 @@ def test_copies_of_a_busy_context_are_refused(v1: Api, action: str) -> None:
     ],
 )
 def test_a_context_that_is_not_there(v1: Api, path: str, body: Any) -> None:
-    check_error(v1.post(f"/sessions/{v1.session()}/{path}", body), 404, "NotFound")
+    answer = v1.post(f"/sessions/{v1.session()}/{path}", body)
+    is_checkpoint = path == "contexts/0/restore"
+    check_error(answer, 404, "NotFound", "no checkpoint" if is_checkpoint else "no context")
+    assert "context or checkpoint" in answer["description"] and "/contexts" in answer["solution"]
+    assert "address" not in answer["description"]
+
+
+def test_a_session_has_64_contexts_and_checkpoints(v1: Api) -> None:
+    s = v1.session()
+    for i in range(63):
+        action = "branch" if i % 2 else "checkpoint"
+        assert v1.post(f"/sessions/{s}/contexts/0/{action}").status == 201
+    for action in ("branch", "checkpoint"):
+        answer = v1.post(f"/sessions/{s}/contexts/0/{action}")
+        check_error(answer, 409, "Conflict", "64 contexts")
+        assert "retry-after" not in answer.headers, "waiting is no use"
 
 
 @pytest.mark.parametrize(

@@ -401,7 +401,8 @@ def test_unknown_context(v1: Api) -> None:
     s = v1.session()
     for context in (5, 63, 64, 65535):
         answer = v1.post(f"/sessions/{s}/execute-sync", {"code": "1", "context_id": context})
-        check_error(answer, 404, "NotFound")
+        check_error(answer, 404, "NotFound", f"no context {context}")
+        assert "/contexts" in answer["solution"]
 
 
 # ---- files that an execution made ----
