@@ -240,6 +240,18 @@ def test_cancel_of_a_running_execution(v1: Api, mode: str) -> None:
         assert v1.run(s, "1 + 1")["return_value"] == 2
 
 
+def test_cancel_loses_the_variables_of_its_context_only(v1: Api) -> None:
+    s = v1.session()
+    v1.run(s, "x = 5\nopen('kept', 'w').write('yes')")
+    other = v1.post(f"/sessions/{s}/contexts/0/branch")["context_id"]
+    running = v1.start(s, LOOP, timeout=600)
+    v1.wait_output(running, "on")
+    assert v1.post(f"/executions/{running}/cancel")["status"] == "cancelled"
+    assert v1.run(s, "'x' in globals()")["return_value"] is False
+    assert v1.run(s, "open('kept').read()")["return_value"] == "yes"
+    assert v1.run(s, "x", context_id=other)["return_value"] == 5
+
+
 def test_cancel_of_a_command_kills_its_children(v1: Api) -> None:
     s = v1.session()
     x = v1.start(s, command="echo on; (sleep 1000 & sleep 1000)", timeout=600)
