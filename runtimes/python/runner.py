@@ -284,6 +284,9 @@ def _end_once(rest: int, what: Any, fields: Fields) -> None:
         answer = execute(single, _space, True)
     else:
         answer = _conclude(rest, what, single, True)
+    code = int.from_bytes(answer[-1][1], "little")
+    if not _husk.run_is_open():
+        os._exit(code)  # forked by the program: its end is its parent's business alone
     try:
         _send_files(fields)
         _husk.done(answer)
@@ -291,7 +294,7 @@ def _end_once(rest: int, what: Any, fields: Fields) -> None:
         _husk.recv()
     except OSError:
         pass  # user code closed the socket: the exit code alone must do
-    os._exit(int.from_bytes(answer[-1][1], "little"))
+    os._exit(code)
 
 
 def _cell(fields: dict[int, bytes]) -> Fields:

@@ -30,6 +30,7 @@ PyObject *husk_send_file(PyObject *self, PyObject *args);
 void module_run_begin(const struct buf *body);
 bool module_run_is_open(void); /* and this is the process that was asked */
 void module_run_end(void);
+PyObject *husk_run_is_open(PyObject *self, PyObject *args);
 PyObject *husk_display(PyObject *self, PyObject *args);
 
 /* module_box.c */

@@ -49,6 +49,13 @@ void module_run_end(void)
     run.open = false;
 }
 
+PyObject *husk_run_is_open(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    return PyBool_FromLong(module_run_is_open());
+}
+
 /* Appends (type, data) pairs. -1 with an exception set. */
 static int add_forms(struct buf *b, PyObject *forms, size_t *bytes)
 {

@@ -155,7 +155,8 @@ static PyObject *serve_once(bool cool)
     }
     module_run_begin(body);
     enum rest rest = plain_read(body, &plain) ? plain_run(&plain, given.space, &what) : REST_ALL;
-    if (rest == REST_NOTHING && !ends_plainly()) {
+    /* A process that the program forked comes by here as well: it has nothing to say. */
+    if (rest == REST_NOTHING && (!module_run_is_open() || !ends_plainly())) {
         rest = REST_VALUE;
     }
     if (rest != REST_NOTHING) {

@@ -256,6 +256,39 @@ TEST(processes_are_limited_and_the_program_sees_it)
     CHECK_STR(r->out, "9\n");
 }
 
+TEST(a_forked_child_does_not_answer_for_the_run)
+{
+    static const struct {
+        const char *code;
+        const char *out;
+        const char *want;
+    } rows[] = {
+        {"import os\np = os.fork()\nif p: os.waitpid(p, 0)\nprint('parent' if p else 'child')",
+         "child\nparent\n", "completed exit 0"},
+        {"import os, sys\np = os.fork()\nif not p: sys.exit(5)\n"
+         "print(os.waitstatus_to_exitcode(os.waitpid(p, 0)[1]))",
+         "5\n", "completed exit 0"},
+        {"import os, sys\np = os.fork()\nif not p: 1 / 0\n"
+         "print(os.waitstatus_to_exitcode(os.waitpid(p, 0)[1]))\nsys.exit(3)",
+         "1\n", "failed exit 3"},
+        {"import atexit, os\np = os.fork()\nif p: os.waitpid(p, 0)\n"
+         "atexit.register(print, 'parent ends' if p else 'child ends')",
+         "child ends\nparent ends\n", "completed exit 0"},
+        {"import os\np = os.fork()\nif p: os.waitpid(p, 0)\nprint(bool(p), end=';')", "False;True;",
+         "completed exit 0"},
+    };
+    static const enum husk_kind kinds[] = {HUSK_SCRIPT, HUSK_CELL};
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    for (size_t i = 0; i < ARRAY_LEN(rows) * ARRAY_LEN(kinds); i++) {
+        struct husk_spec spec = fixture_spec("python", kinds[i % 2], rows[i / 2].code);
+        CASE("%s", rows[i / 2].code);
+        AUTO_RESULT struct husk_result *r = fixture_run(engine, &spec);
+        CHECK_END(r, rows[i / 2].want);
+        CHECK_STR(r->out, rows[i / 2].out);
+    }
+}
+
 TEST(names_of_ends_are_complete)
 {
     CHECK_STR(husk_status_name(HUSK_COMPLETED), "completed");
