@@ -5,6 +5,7 @@ Everything that this file sends is a claim about code that shares its process; t
 `recv` to `send` for a short cell is what users wait for: it imports nothing and touches little memory.
 """
 
+import _thread
 import atexit
 import builtins
 import io
@@ -104,6 +105,24 @@ def _at_exit() -> None:
         atexit._run_exitfuncs()
 
 
+def _finalise(space: dict[str, Any], error: Optional[BaseException]) -> None:
+    """What a normal end of the interpreter does with what is left. Nothing in here changes the result."""
+    try:
+        if error is not None:  # its frames hold their variables
+            error.__traceback__ = error.__context__ = error.__cause__ = None
+    except BaseException:
+        pass
+    if not _thread._count():
+        _husk.finalise(space)
+        return
+    for value in list(space.values()):  # threads that nobody waits for still use it
+        try:
+            if isinstance(value, io.IOBase):
+                value.flush()
+        except Exception:
+            pass
+
+
 def _failure(error: BaseException, kind: int, name: str) -> tuple[Fields, int]:
     """What is said about code that raised."""
     if isinstance(error, SystemExit):
@@ -128,40 +147,63 @@ def _name(fields: dict[int, bytes]) -> str:
     return fields[NAME].decode("utf-8", "replace") if NAME in fields else "<cell>"
 
 
+def _finish(
+    answer: Fields,
+    error: Optional[BaseException],
+    fields: dict[int, bytes],
+    space: dict[str, Any],
+    ends: bool,
+) -> Fields:
+    """What follows a piece of code that has run. Returns the fields of its DONE frame."""
+    code = 0
+    try:
+        if error is not None:
+            raise error
+        if ends:
+            _at_exit()
+    except BaseException as raised:
+        error = raised
+        answer, code = _failure(error, _kind(fields), _name(fields))
+    if VARIABLE in fields and not isinstance(error, PolicyViolation):
+        answer += variables(space, fields)
+    if ends:
+        _finalise(space, error)
+    _flush()
+    answer.append((EXIT, u32(code)))
+    return answer
+
+
 def execute(fields: dict[int, bytes], space: dict[str, Any], ends: bool) -> Fields:
     """Runs one piece of code. Returns the fields of its DONE frame."""
-    kind, name, code, has_run = _kind(fields), _name(fields), 0, True
+    kind, name = _kind(fields), _name(fields)
+    answer: Fields = []
+    error = None
     try:
         source = fields[CODE].decode("utf-8")
         _remember_source(name, source)
         answer = evaluate(kind, source, name, space, fields)
-        if ends:
-            _at_exit()
-    except BaseException as error:
-        answer, code = _failure(error, kind, name)
-        has_run = not isinstance(error, PolicyViolation)
-    if has_run and VARIABLE in fields:
-        answer += variables(space, fields)
-    _flush()
-    answer.append((EXIT, u32(code)))
-    return answer
+    except BaseException as raised:
+        error = raised
+    try:
+        return _finish(answer, error, fields, space, ends)
+    finally:
+        del error  # its frames know this one: a circle, with all their variables
 
 
 def _conclude(rest: int, what: Any, fields: dict[int, bytes], ends: bool) -> Fields:
     """Ends a run that C began: it has a value to report, or an exception."""
-    kind, name, code = _kind(fields), _name(fields), 0
-    _remember_source(name, fields[CODE].decode("utf-8", "replace"))
+    answer: Fields = []
+    error = what if rest == REST_ERROR else None
+    _remember_source(_name(fields), fields[CODE].decode("utf-8", "replace"))
     try:
-        if rest == REST_ERROR:
-            raise what
-        answer = [] if what is None or kind != CELL else value_fields(what)
-        if ends:
-            _at_exit()
-    except BaseException as error:
-        answer, code = _failure(error, kind, name)
-    _flush()
-    answer.append((EXIT, u32(code)))
-    return answer
+        if rest == REST_VALUE and what is not None and _kind(fields) == CELL:
+            answer = value_fields(what)
+    except BaseException as raised:
+        error = raised
+    try:
+        return _finish(answer, error, fields, _space, ends)
+    finally:
+        del error  # as above
 
 
 _replaced: dict[str, Optional[str]] = {}  # what the last cell's variables were before; None: absent
@@ -270,7 +312,7 @@ def prepare(template_warm_up: str) -> None:
     reseed.apply()  # once here, for what it makes lazily
     _husk.prepare(
         _space,
-        threading._active,  # type: ignore[attr-defined]
+        _thread._count,
         atexit._ncallbacks,
         _in_box if has_work else None,
         may_break_a_rule,

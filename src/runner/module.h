@@ -64,6 +64,11 @@ enum rest plain_run(const struct plain *p, PyObject *space, PyObject **ret);
 void plain_flush(void); /* stdout and stderr */
 int plain_done(void);   /* says DONE with exit code 0; 0 or -errno */
 
+/* module_finalise.c */
+/* Has files flushed and __del__ called of what a program leaves there, as at the end of an interpreter. */
+void module_finalise(PyObject *space);
+PyObject *husk_finalise(PyObject *self, PyObject *space);
+
 /* module_cell.c */
 PyObject *husk_cell(PyObject *self, PyObject *args);
 

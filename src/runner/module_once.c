@@ -23,7 +23,7 @@
 /* Python's part of the work, handed over before memory is frozen. Owned for ever. */
 static struct {
     PyObject *space;                /* globals of the code that runs */
-    PyObject *threads;              /* threading._active */
+    PyObject *count_threads;        /* _thread._count: all but the first one */
     PyObject *count_exit_functions; /* atexit._ncallbacks */
     PyObject *
         in_box; /* called first in a new box: reseed, warm-up of the template; None: nothing to do */
@@ -49,15 +49,20 @@ bool module_may_break_a_rule(const char *code)
     return !may_not;
 }
 
-/* Nothing that a normal interpreter would wait for or call at its end. */
-static bool ends_plainly(void)
+static bool is_none(PyObject *count)
 {
-    PyObject *n = PyObject_CallObject(given.count_exit_functions, NULL);
+    PyObject *n = PyObject_CallObject(count, NULL);
     bool none = n != NULL && PyLong_AsLong(n) == 0;
 
     Py_XDECREF(n);
     PyErr_Clear();
-    return none && PyDict_Size(given.threads) == 1;
+    return none;
+}
+
+/* Nothing that a normal interpreter would wait for or call at its end, nobody who still uses what it lets go. */
+static bool ends_plainly(void)
+{
+    return is_none(given.count_exit_functions) && is_none(given.count_threads);
 }
 
 static void send_done_and_wait(void)
@@ -94,6 +99,7 @@ static bool first_cell(void)
 
     enum rest rest = plain_run(&cell, given.space, &what);
     (void)ends_plainly();
+    module_finalise(given.space);
     plain_flush();
     Py_XDECREF(what);
     return rest == REST_NOTHING;
@@ -162,21 +168,25 @@ static PyObject *serve_once(bool cool)
     if (rest != REST_NOTHING) {
         return hand_over(rest, what, body);
     }
+    module_finalise(given.space);
     plain_flush();
+    if (!module_run_is_open()) {
+        _exit(0); /* forked by a finaliser */
+    }
     send_done_and_wait();
     return NULL;
 }
 
-/* prepare(space, threads, count_exit_functions, in_box, may_break_a_rule) */
+/* prepare(space, count_threads, count_exit_functions, in_box, may_break_a_rule) */
 PyObject *husk_prepare(PyObject *self, PyObject *args)
 {
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOOOO", &given.space, &given.threads, &given.count_exit_functions,
-                          &given.in_box, &given.may_break_a_rule)) {
+    if (!PyArg_ParseTuple(args, "OOOOO", &given.space, &given.count_threads,
+                          &given.count_exit_functions, &given.in_box, &given.may_break_a_rule)) {
         return NULL;
     }
     Py_INCREF(given.space);
-    Py_INCREF(given.threads);
+    Py_INCREF(given.count_threads);
     Py_INCREF(given.count_exit_functions);
     Py_INCREF(given.in_box);
     Py_INCREF(given.may_break_a_rule);

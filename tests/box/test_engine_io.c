@@ -249,6 +249,34 @@ TEST(files_come_back_from_a_program_that_failed)
     CHECK_STR(find(r, "log")->data, "why");
 }
 
+TEST(files_that_are_still_open_at_the_end_hold_all_that_was_written)
+{
+    static const char *const outputs[] = {"f", NULL};
+    static const char *const codes[] = {
+        "f = open('f', 'w'); f.write('all')",
+        "f = [{'a': open('f', 'w')}]; f[0]['a'].write('all')",
+        "def g():\n    f = open('f', 'w')\n    return lambda: f.write('all')\ng = g(); g()",
+        "class C: f = open('f', 'w')\nC.f.write('all')",
+        "f = open('f', 'w'); f.write('all')\nraise SystemExit(0)",
+        "def g():\n    f = open('f', 'w'); f.write('all')\n    raise SystemExit(0)\ng()",
+        "import threading\nf = open('f', 'w'); f.write('all')\n"
+        "threading.Thread(target=threading.Event().wait, daemon=True).start()",
+        "def handler(event):\n    global f\n    f = open('f', 'w'); f.write('all')",
+    };
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+        bool is_handler = strstr(codes[i], "handler") != NULL;
+        struct husk_spec spec =
+            fixture_spec("python", is_handler ? HUSK_HANDLER : HUSK_SCRIPT, codes[i]);
+        CASE("%s", codes[i]);
+        spec.outputs = outputs;
+        AUTO_RESULT struct husk_result *r = fixture_run(engine, &spec);
+        CHECK_END(r, "completed exit 0");
+        CHECK_STR(find(r, "f")->data, "all");
+    }
+}
+
 TEST(code_of_four_mebibytes_runs_and_more_is_refused)
 {
     static char code[CODE_MAX + 1];

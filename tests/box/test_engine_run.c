@@ -289,6 +289,39 @@ TEST(a_forked_child_does_not_answer_for_the_run)
     }
 }
 
+TEST(what_a_program_leaves_behind_is_finalised)
+{
+    static const struct {
+        const char *code;
+        const char *out;
+    } rows[] = {
+        {"class A:\n    def __del__(self): print('gone')\na = A()", "gone\n"},
+        {"class A:\n    def __del__(self): print('gone')\na = A(); a.a = a", "gone\n"},
+        /* What it needs of the program is still there. */
+        {"import os\nlog = []\ndef tell(x): log.append(x); print(os.sep, log)\n"
+         "class A:\n    def __del__(self): tell(n)\nn = 7\na = A()",
+         "/ [7]\n"},
+        {"class A:\n    def __del__(self): print('gone'); 1 / 0\na = A()", "gone\n"},
+        {"class A:\n    def __del__(self): print('gone'); raise SystemExit(4)\na = A()", "gone\n"},
+        {"import atexit\nclass A:\n    def __del__(self): print('gone')\na = A()\n"
+         "atexit.register(lambda: print(type(a).__name__))",
+         "A\ngone\n"},
+        /* Threads that nobody waits for keep what they use. */
+        {"import threading, time\nn = 1\ndef f():\n    while n: time.sleep(0.0001)\n"
+         "threading.Thread(target=f, daemon=True).start()\nx = [1]",
+         ""},
+    };
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CASE("%s", rows[i].code);
+        AUTO_RESULT struct husk_result *r = fixture_script(engine, rows[i].code);
+        CHECK_END(r, "completed exit 0");
+        CHECK_STR(r->out, rows[i].out);
+        CHECK(strstr(r->err, "NameError") == NULL);
+    }
+}
+
 TEST(names_of_ends_are_complete)
 {
     CHECK_STR(husk_status_name(HUSK_COMPLETED), "completed");

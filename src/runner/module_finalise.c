@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * _husk: what the end of an interpreter does with what a program leaves behind; see module.h.
+ *
+ * The interpreter itself does not end: nobody would wait for that. Nor can it find the program's globals to be garbage, for
+ * their namespace is part of the frozen memory. So they are taken out of it, and files are flushed and __del__ is called.
+ */
+#define PY_SSIZE_T_CLEAN
+#include "runner/module.h"
+
+/* The order in which values go: what is called when one goes may need those that follow. */
+enum turn { TURN_FINALISER, TURN_OTHER, TURN_CALLABLE, TURN_NEVER };
+
+/* Nothing else goes when it goes. Modules are held by the list of all modules. Runs no code of the program's. */
+static bool is_plain(PyObject *value)
+{
+    PyTypeObject *type = Py_TYPE(value);
+
+    return value == Py_None || type == &PyLong_Type || type == &PyUnicode_Type ||
+           type == &PyModule_Type || type == &PyFloat_Type || type == &PyBool_Type ||
+           type == &PyBytes_Type;
+}
+
+static enum turn turn_of(PyObject *value)
+{
+    if (is_plain(value)) {
+        return TURN_NEVER;
+    }
+    if (PyObject_HasAttrString((PyObject *)Py_TYPE(value), "__del__")) {
+        return TURN_FINALISER;
+    }
+    return PyCallable_Check(value) ? TURN_CALLABLE : TURN_OTHER;
+}
+
+static bool is_left_alone(PyObject *space)
+{
+    PyObject *name;
+    PyObject *value;
+    Py_ssize_t at = 0;
+
+    while (PyDict_Next(space, &at, &name, &value)) {
+        if (!is_plain(value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void take_turn(PyObject *space, enum turn turn)
+{
+    PyObject *names = PyDict_Keys(space); /* what is called may change the namespace */
+
+    for (Py_ssize_t i = 0; names != NULL && i < PyList_Size(names); i++) {
+        PyObject *name = PyList_GetItem(names, i); /* both borrowed */
+        PyObject *value = PyDict_GetItemWithError(space, name);
+        Py_XINCREF(value); /* a metaclass may be asked, and do anything */
+        if (value != NULL && turn_of(value) == turn) {
+            (void)PyDict_DelItem(space, name);
+        }
+        Py_XDECREF(value);
+        PyErr_Clear();
+    }
+    Py_XDECREF(names);
+}
+
+void module_finalise(PyObject *space)
+{
+    if (is_left_alone(space)) {
+        return;
+    }
+    take_turn(space, TURN_FINALISER);
+    take_turn(space, TURN_OTHER);
+    PyGC_Collect();
+    take_turn(space, TURN_CALLABLE);
+    PyGC_Collect();
+    PyErr_Clear();
+}
+
+PyObject *husk_finalise(PyObject *self, PyObject *space)
+{
+    (void)self;
+    if (!PyDict_Check(space)) {
+        PyErr_SetString(PyExc_TypeError, "a namespace is a dict");
+        return NULL;
+    }
+    module_finalise(space);
+    Py_RETURN_NONE;
+}
