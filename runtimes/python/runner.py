@@ -98,11 +98,17 @@ def _exit_code(stop: SystemExit) -> int:
 
 
 def _at_exit() -> None:
-    """What a normal end of the interpreter does: wait for threads, run exit functions."""
-    if threading.active_count() > 1:
-        threading._shutdown()  # type: ignore[attr-defined]
-    if atexit._ncallbacks():
-        atexit._run_exitfuncs()
+    """What a normal end of the interpreter does: wait for threads, run exit functions. Errors change nothing."""
+    try:
+        if threading.active_count() > 1:
+            threading._shutdown()  # type: ignore[attr-defined]
+    except BaseException:
+        pass
+    try:
+        if atexit._ncallbacks():
+            atexit._run_exitfuncs()
+    except BaseException:  # until 3.9; it has been shown
+        pass
 
 
 def _finalise(space: dict[str, Any], error: Optional[BaseException]) -> None:
@@ -156,14 +162,10 @@ def _finish(
 ) -> Fields:
     """What follows a piece of code that has run. Returns the fields of its DONE frame."""
     code = 0
-    try:
-        if error is not None:
-            raise error
-        if ends:
-            _at_exit()
-    except BaseException as raised:
-        error = raised
+    if error is not None:
         answer, code = _failure(error, _kind(fields), _name(fields))
+    if ends:
+        _at_exit()
     if VARIABLE in fields and not isinstance(error, PolicyViolation):
         answer += variables(space, fields)
     if ends:

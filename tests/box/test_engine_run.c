@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/str.h"
 #include "engine_fixture.h"
 #include "tap.h"
 
@@ -286,6 +287,37 @@ TEST(a_forked_child_does_not_answer_for_the_run)
         AUTO_RESULT struct husk_result *r = fixture_run(engine, &spec);
         CHECK_END(r, rows[i / 2].want);
         CHECK_STR(r->out, rows[i / 2].out);
+    }
+}
+
+TEST(exit_functions_and_threads_end_after_every_end_of_a_program)
+{
+    static const struct {
+        const char *end;
+        const char *want;
+    } rows[] = {
+        {"pass", "completed exit 0"},
+        {"raise SystemExit(3)", "failed exit 3"},
+        {"1 / 0", "failed exit 1"},
+        {"raise KeyboardInterrupt", "failed exit 130"},
+        {"atexit.register(lambda: 1 / 0)", "completed exit 0"},
+        {"atexit.register(exit, 4)", "completed exit 0"},
+    };
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char code[512];
+        CASE("%s", rows[i].end);
+        CHECK_INT(str_format(code, sizeof(code),
+                             "import atexit, threading\natexit.register(print, 'exit function')\n"
+                             "def f():\n    threading.main_thread().join(0.05); print('thread')\n"
+                             "threading.Thread(target=f).start()\n%s",
+                             rows[i].end),
+                  0);
+        AUTO_RESULT struct husk_result *r = fixture_script(engine, code);
+        CHECK_END(r, rows[i].want);
+        CHECK_STR(r->out, "thread\nexit function\n");
+        CHECK(strstr(r->err, "runner.py") == NULL);
     }
 }
 
