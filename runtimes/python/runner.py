@@ -23,9 +23,9 @@ import artifacts
 import reseed
 from evaluate import evaluate, value_fields, variables
 from policy import PolicyViolation, may_break_a_rule
-from wire import ARG, ARTIFACTS, BRANCH, CELL, CODE, ENV, ERROR_MESSAGE, ERROR_TYPE, EXIT, GET, KIND
-from wire import MESSAGE_MAX, NAME, POLICY, PRINT, PYRUNNER, SCRIPT, TRACEBACK, VALUE_MAX, VARIABLE
-from wire import Fields, text, u32
+from wire import ARG, ARTIFACTS, BRANCH, CELL, CODE, ENV, ERROR_MESSAGE, ERROR_TYPE, EXIT, GET
+from wire import HANDLER, KIND, MESSAGE_MAX, NAME, POLICY, PRINT, PYRUNNER, SCRIPT, TRACEBACK
+from wire import VALUE_MAX, VARIABLE, Fields, text, u32
 
 _getpid = os.getpid  # user code may replace it
 
@@ -97,10 +97,10 @@ def _exit_code(stop: SystemExit) -> int:
     return 1
 
 
-def _at_exit() -> None:
+def _at_exit(kind: int) -> None:
     """What a normal end of the interpreter does: wait for threads, run exit functions. Errors change nothing."""
     try:
-        if threading.active_count() > 1:
+        if kind != HANDLER and threading.active_count() > 1:  # a handler has answered
             threading._shutdown()  # type: ignore[attr-defined]
     except BaseException:
         pass
@@ -165,7 +165,7 @@ def _finish(
     if error is not None:
         answer, code = _failure(error, _kind(fields), _name(fields))
     if ends:
-        _at_exit()
+        _at_exit(_kind(fields))
     if VARIABLE in fields and not isinstance(error, PolicyViolation):
         answer += variables(space, fields)
     if ends:

@@ -236,6 +236,25 @@ TEST(a_handler_that_cannot_answer_fails_with_a_reason)
     }
 }
 
+TEST(a_handler_that_leaves_threads_has_answered)
+{
+    static const char *const codes[] = {
+        "import threading\ndef handler(event):\n"
+        "    threading.Thread(target=threading.Event().wait).start()\n    return 1",
+        "from concurrent.futures import ThreadPoolExecutor\nimport threading\n"
+        "def handler(event):\n"
+        "    ThreadPoolExecutor().submit(threading.Event().wait)\n    return 1",
+    };
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+        CASE("%s", codes[i]);
+        AUTO_RESULT struct husk_result *r = handle(engine, codes[i], NULL, NULL);
+        CHECK_END(r, "completed exit 0");
+        CHECK_STR(r->value_json, "1");
+    }
+}
+
 TEST(a_handlers_context_has_the_fields_that_were_given)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
