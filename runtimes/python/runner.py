@@ -305,6 +305,7 @@ def prepare(template_warm_up: str) -> None:
     global _template_warm_up, _space
     _template_warm_up = template_warm_up
     _open_stdio()
+    sys.argv = ["<cell>"]  # C changes it only for a program that has a name of its own
     _space = _new_space()
     if template_warm_up:
         exec(template_warm_up, _warm_up_space())

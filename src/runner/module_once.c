@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/str.h"
 #include "box/setup.h"
 #include "runner/abort.h"
 #include "runner/control.h"
@@ -141,6 +142,21 @@ static PyObject *raise_errno(void)
     return PyErr_Occurred() != NULL ? NULL : module_errno(-errno);
 }
 
+/* sys.argv of a program without arguments. Most have the name that runner.py gave them all. */
+static void name_program(const char *name)
+{
+    if (str_eq(name, "<cell>")) {
+        return;
+    }
+    PyObject *text = PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "replace");
+    PyObject *argv = text != NULL ? Py_BuildValue("[N]", text) : NULL;
+
+    if (argv == NULL || PySys_SetObject("argv", argv) < 0) {
+        PyErr_Clear();
+    }
+    Py_XDECREF(argv);
+}
+
 /* Waits for the run and serves it: (rest, value or exception, fields), or never. */
 static PyObject *serve_once(bool cool)
 {
@@ -160,7 +176,11 @@ static PyObject *serve_once(bool cool)
         }
     }
     module_run_begin(body);
-    enum rest rest = plain_read(body, &plain) ? plain_run(&plain, given.space, &what) : REST_ALL;
+    enum rest rest = REST_ALL;
+    if (plain_read(body, &plain)) {
+        name_program(plain.name);
+        rest = plain_run(&plain, given.space, &what);
+    }
     /* A process that the program forked comes by here as well: it has nothing to say. */
     if (rest == REST_NOTHING && (!module_run_is_open() || !ends_plainly())) {
         rest = REST_VALUE;

@@ -161,6 +161,26 @@ TEST(arguments_and_variables_reach_the_program)
                              "[\"bar\", \"\", \"a=b\"]]");
 }
 
+TEST(without_arguments_there_is_the_programs_name)
+{
+    static const struct {
+        const char *name;
+        const char *out;
+    } rows[] = {
+        {NULL, "['<cell>']\n"}, {"prog.py", "['prog.py']\n"}, {"\xc3\xa4.py", "['\xc3\xa4.py']\n"}};
+    static const char *const codes[] = {"import sys; print(sys.argv)",
+                                        "print(__import__('sys').argv)"};
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    for (size_t i = 0; i < ARRAY_LEN(rows) * ARRAY_LEN(codes); i++) {
+        struct husk_spec spec = fixture_spec("python", HUSK_SCRIPT, codes[i % 2]);
+        CASE("%s", rows[i / 2].out);
+        spec.name = rows[i / 2].name;
+        AUTO_RESULT struct husk_result *r = fixture_run(engine, &spec);
+        CHECK_STR(r->out, rows[i / 2].out);
+    }
+}
+
 TEST(the_callers_environment_stays_outside)
 {
     AUTO_ENGINE struct husk_engine *engine = NULL;
