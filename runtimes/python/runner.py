@@ -69,7 +69,10 @@ def _user_traceback(error: BaseException, name: str) -> Optional[types.Traceback
 
 def _remember_source(name: str, source: str) -> None:
     """For tracebacks: no file on disk holds the code."""
-    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    lines = io.StringIO(source, None).readlines()  # at the ends of lines that the compiler knows
+    if lines and lines[-1][-1] != "\n":
+        lines[-1] += "\n"
+    linecache.cache[name] = (len(source), None, lines, name)
 
 
 def _describe(error: BaseException, name: str) -> Fields:

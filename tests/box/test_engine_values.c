@@ -91,6 +91,27 @@ TEST(an_exception_is_told_from_the_users_first_line_on)
     CHECK_STR(r->err, ""); /* a cell reports it, a script prints it */
 }
 
+TEST(a_traceback_shows_the_line_that_failed)
+{
+    static const char *const codes[] = {
+        "1 / 0",
+        "x = '\xe2\x80\xa8'\n1 / 0",
+        "x = '\x0c\x1c\x1d\xc2\x85'\n1 / 0\n",
+        "x = 1\r\n1 / 0\r\n",
+        "x = 1\r1 / 0\rx = 2",
+    };
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+        CASE("%s", codes[i]);
+        AUTO_RESULT struct husk_result *r = fixture_script(engine, codes[i]);
+        CHECK_HAS(r->err, ", in <module>\n"
+                          "    1 / 0\n"
+                          "    ~~^~~\n"
+                          "ZeroDivisionError: division by zero\n");
+    }
+}
+
 TEST(a_script_prints_its_exception_as_well)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
