@@ -142,6 +142,7 @@ def _failure(error: BaseException, kind: int, name: str) -> tuple[Fields, int]:
     if kind == SCRIPT:
         if sys.excepthook is sys.__excepthook__:
             # The built-in hook would look for the source on disk.
+            _flush()
             os.write(2, answer[-1][1])
         else:
             sys.excepthook(type(error), error, _user_traceback(error, name))

@@ -124,6 +124,15 @@ TEST(a_script_prints_its_exception_as_well)
     CHECK_HAS(r->err, "  File \"<cell>\", line 1, in <module>\n    nonsense\n");
 }
 
+TEST(what_was_written_before_an_exception_comes_before_its_traceback)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_RESULT struct husk_result *r =
+        fixture_script(engine, "import sys\nsys.stderr.write('before ')\nnonsense");
+
+    CHECK_HAS(r->err, "before Traceback (most recent call last):\n");
+}
+
 TEST(a_syntax_error_shows_the_line_and_nothing_of_ours)
 {
     static const enum husk_kind kinds[] = {HUSK_SCRIPT, HUSK_CELL, HUSK_HANDLER};
