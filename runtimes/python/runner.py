@@ -27,7 +27,7 @@ from wire import ARG, ARTIFACTS, BRANCH, CELL, CODE, ENV, ERROR_MESSAGE, ERROR_T
 from wire import HANDLER, KIND, MESSAGE_MAX, NAME, POLICY, PRINT, PYRUNNER, SCRIPT, TRACEBACK
 from wire import VALUE_MAX, VARIABLE, Fields, text, u32
 
-_getpid = os.getpid  # user code may replace it
+_getpid, _excepthook = os.getpid, sys.__excepthook__  # user code may replace them
 
 REST_ALL, REST_VALUE, REST_ERROR, REST_SESSION = 0, 1, 2, 3  # src/runner/module.h
 
@@ -52,9 +52,9 @@ def _open_stdio() -> None:
 
 
 def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
         try:
-            stream.flush()
+            getattr(sys, name).flush()
         except Exception:
             pass  # user code may have closed or replaced it; the pipe itself is not affected
 
@@ -76,9 +76,10 @@ def _remember_source(name: str, source: str) -> None:
 
 
 def _describe(error: BaseException, name: str) -> Fields:
-    tb = _user_traceback(error, name)
     try:
-        shown = "".join(traceback.format_exception(type(error), error, tb))
+        # For a hook of the user's, too, which may look at the exception alone.
+        BaseException.with_traceback(error, _user_traceback(error, name))
+        shown = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         message = str(error)
     except BaseException as second:  # a hostile __str__
         shown = f"{type(error).__name__}: <its message cannot be shown: {type(second).__name__}>\n"
@@ -92,11 +93,16 @@ def _describe(error: BaseException, name: str) -> Fields:
 
 def _exit_code(stop: SystemExit) -> int:
     """What the interpreter makes of sys.exit(): None is 0, an int itself, anything else is printed and 1."""
-    if stop.code is None:
-        return 0
-    if isinstance(stop.code, int):
-        return stop.code & 0xFF
-    print(stop.code, file=sys.stderr)
+    try:
+        code: Any = stop.code
+        if code is None:
+            return 0
+        if issubclass(type(code), int):
+            number = int.__index__(code)  # it may have operators of its own
+            return number & 0xFF if -(1 << 63) <= number < 1 << 63 else 0xFF
+        sys.stderr.write(str(code) + "\n")
+    except BaseException:  # a hostile __str__, a closed stream
+        pass
     return 1
 
 
@@ -132,21 +138,39 @@ def _finalise(space: dict[str, Any], error: Optional[BaseException]) -> None:
             pass
 
 
+def _show(error: BaseException, shown: bytes, name: str) -> None:
+    """What the interpreter does with a script's exception. Raises SystemExit if the user's hook does."""
+    hook = getattr(sys, "excepthook", _excepthook)
+    if hook is not _excepthook:
+        try:
+            hook(type(error), error, error.__traceback__)
+            return
+        except SystemExit:
+            raise
+        except BaseException as second:
+            why = _describe(second, name)[-1][1]
+            shown = b"Error in sys.excepthook:\n%b\nOriginal exception was:\n%b" % (why, shown)
+    # The built-in hook would look for the source on disk.
+    _flush()
+    try:
+        os.write(2, shown)
+    except OSError:
+        pass  # closed
+
+
 def _failure(error: BaseException, kind: int, name: str) -> tuple[Fields, int]:
     """What is said about code that raised."""
     if isinstance(error, SystemExit):
         return [], _exit_code(error)
     if isinstance(error, PolicyViolation):
         return [(ERROR_TYPE, b"PolicyViolation"), (ERROR_MESSAGE, text(str(error), MESSAGE_MAX))], 1
-    answer = _describe(error, name)
+    answer, code = _describe(error, name), 130 if isinstance(error, KeyboardInterrupt) else 1
     if kind == SCRIPT:
-        if sys.excepthook is sys.__excepthook__:
-            # The built-in hook would look for the source on disk.
-            _flush()
-            os.write(2, answer[-1][1])
-        else:
-            sys.excepthook(type(error), error, _user_traceback(error, name))
-    return answer, 130 if isinstance(error, KeyboardInterrupt) else 1
+        try:
+            _show(error, answer[-1][1], name)
+        except SystemExit as stop:
+            code = _exit_code(stop)
+    return answer, code
 
 
 def _kind(fields: dict[int, bytes]) -> int:

@@ -178,6 +178,50 @@ TEST(strange_exceptions_are_reported_all_the_same)
     }
 }
 
+TEST(strange_ends_of_a_script_are_those_of_the_interpreter)
+{
+    static const struct {
+        const char *code;
+        const char *want;
+        const char *err;
+    } rows[] = {
+        {"class O:\n    def __str__(self): 1 / 0\nraise SystemExit(O())", "failed exit 1", NULL},
+        {"class I(int):\n    def __and__(self, other): 1 / 0\nraise SystemExit(I(300))",
+         "failed exit 44", NULL},
+        {"raise SystemExit(1 << 70)", "failed exit 255", NULL},
+        {"import sys\nsys.stderr.close()\nsys.exit('x')", "failed exit 1", NULL},
+        {"import sys\nsys.stderr.close()\n1 / 0", "failed exit 1", NULL},
+        {"import sys\ndel sys.stdout, sys.stderr\n1 / 0", "failed exit 1", NULL},
+        {"import os\nos.close(2)\n1 / 0", "failed exit 1", NULL},
+        {"import sys\ndel sys.excepthook\n1 / 0", "failed exit 1", "ZeroDivisionError: "},
+        {"import sys\nsys.excepthook = lambda *a: sys.exit(7)\n1 / 0", "failed exit 7", NULL},
+        {"import sys\ndef hook(*a): raise KeyError('h')\nsys.excepthook = hook\n1 / 0",
+         "failed exit 1",
+         "Error in sys.excepthook:\n"
+         "Traceback (most recent call last):\n"
+         "  File \"<cell>\", line 2, in hook\n"
+         "    def hook(*a): raise KeyError('h')\n"
+         "                  ^^^^^^^^^^^^^^^^^^^\n"
+         "KeyError: 'h'\n"
+         "\n"
+         "Original exception was:\n"
+         "Traceback (most recent call last):\n"
+         "  File \"<cell>\", line 4, in <module>\n"},
+        {"import json, sys, traceback\n"
+         "sys.excepthook = lambda t, e, tb: traceback.print_exception(e)\njson.loads(1)",
+         "failed exit 1", "TypeError: "},
+    };
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CASE("%s", rows[i].code);
+        AUTO_RESULT struct husk_result *r = fixture_script(engine, rows[i].code);
+        CHECK_END(r, rows[i].want);
+        CHECK_HAS(r->err, rows[i].err != NULL ? rows[i].err : "");
+        CHECK(strstr(r->err, "/husk/") == NULL && strstr(r->err, "lost sys.stderr") == NULL);
+    }
+}
+
 TEST(the_name_of_our_runner_is_not_in_any_traceback)
 {
     static const char *const codes[] = {
