@@ -13,7 +13,6 @@ import linecache
 import os
 import signal
 import sys
-import threading
 import traceback
 import types
 from typing import Any, NoReturn, Optional
@@ -21,10 +20,11 @@ from typing import Any, NoReturn, Optional
 import _husk
 import artifacts
 import reseed
+from ending import at_exit, finalise
 from evaluate import evaluate, value_fields, variables
 from policy import PolicyViolation, may_break_a_rule
 from wire import ARG, ARTIFACTS, BRANCH, CELL, CODE, ENV, ERROR_MESSAGE, ERROR_TYPE, EXIT, GET
-from wire import HANDLER, KIND, MESSAGE_MAX, NAME, POLICY, PRINT, PYRUNNER, SCRIPT, TRACEBACK
+from wire import KIND, MESSAGE_MAX, NAME, POLICY, PRINT, PYRUNNER, SCRIPT, TRACEBACK
 from wire import VALUE_MAX, VARIABLE, Fields, text, u32
 
 _getpid, _excepthook = os.getpid, sys.__excepthook__  # user code may replace them
@@ -106,38 +106,6 @@ def _exit_code(stop: SystemExit) -> int:
     return 1
 
 
-def _at_exit(kind: int) -> None:
-    """What a normal end of the interpreter does: wait for threads, run exit functions. Errors change nothing."""
-    try:
-        if kind != HANDLER and threading.active_count() > 1:  # a handler has answered
-            threading._shutdown()  # type: ignore[attr-defined]
-    except BaseException:
-        pass
-    try:
-        if atexit._ncallbacks():
-            atexit._run_exitfuncs()
-    except BaseException:  # until 3.9; it has been shown
-        pass
-
-
-def _finalise(space: dict[str, Any], error: Optional[BaseException]) -> None:
-    """What a normal end of the interpreter does with what is left. Nothing in here changes the result."""
-    try:
-        if error is not None:  # its frames hold their variables
-            error.__traceback__ = error.__context__ = error.__cause__ = None
-    except BaseException:
-        pass
-    if not _thread._count():
-        _husk.finalise(space)
-        return
-    for value in list(space.values()):  # threads that nobody waits for still use it
-        try:
-            if isinstance(value, io.IOBase):
-                value.flush()
-        except Exception:
-            pass
-
-
 def _show(error: BaseException, shown: bytes, name: str) -> None:
     """What the interpreter does with a script's exception. Raises SystemExit if the user's hook does."""
     hook = getattr(sys, "excepthook", _excepthook)
@@ -193,11 +161,11 @@ def _finish(
     if error is not None:
         answer, code = _failure(error, _kind(fields), _name(fields))
     if ends:
-        _at_exit(_kind(fields))
+        at_exit(_kind(fields))
     if VARIABLE in fields and not isinstance(error, PolicyViolation):
         answer += variables(space, fields)
     if ends:
-        _finalise(space, error)
+        finalise(space, error)
     _flush()
     answer.append((EXIT, u32(code)))
     return answer

@@ -29,6 +29,7 @@ del sys.path[0:2]
 for name in (
     "_husk",
     "displays",
+    "ending",
     "evaluate",
     "handler",
     "policy",
