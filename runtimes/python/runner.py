@@ -33,7 +33,7 @@ REST_ALL, REST_VALUE, REST_ERROR, REST_SESSION = 0, 1, 2, 3  # src/runner/module
 
 
 def _open_stdio() -> None:
-    """Line-buffered like a terminal, so that what was printed before a kill is not lost."""
+    """Line-buffered like a terminal: of what was printed before a kill, whole lines and what was flushed are not lost."""
     sys.stdin = io.TextIOWrapper(
         io.BufferedReader(io.FileIO(0, "r", closefd=False)),
         encoding="utf-8",
