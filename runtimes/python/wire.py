@@ -20,4 +20,6 @@ def u32(value: int) -> bytes:
 
 
 def text(value: str, limit: int) -> bytes:
-    return value.encode("utf-8", "backslashreplace")[:limit]
+    return str.encode(value, "utf-8", "backslashreplace")[
+        :limit
+    ]  # a program's own kind of text, perhaps

@@ -25,20 +25,10 @@ import threading  # noqa: E402
 import runner  # noqa: E402
 
 # A user's own handler.py or runner.py must be found, not ours.
-del sys.path[0:2]
-for name in (
-    "_husk",
-    "displays",
-    "ending",
-    "evaluate",
-    "handler",
-    "policy",
-    "reseed",
-    "runner",
-    "values",
-    "wire",
-):
-    del sys.modules[name]
+ours, sys.path[0:2] = sys.path[0:2], []
+for name, module in list(sys.modules.items()):
+    if name != "__main__" and os.path.dirname(getattr(module, "__file__", None) or "") in ours:
+        del sys.modules[name]
 
 
 def preload(names: list[str]) -> None:

@@ -136,6 +136,10 @@ static int fill_ask(struct api_call *call, struct session *s, struct borrowed *b
     ask->language = json_string_value(json_object_get(body, "language"));
     if (ask->language == NULL && ask->kind != EXECUTE_COMMAND) {
         ask->language = language;
+        if (language == NULL) {
+            return err_set(e, ERR_CONFLICT, "template %s of the session is no longer there",
+                           session_record(s)->template);
+        }
     }
     ask->env = (const char *const *)b->env;
     ask->args = b->args;
@@ -153,18 +157,6 @@ static int fill_ask(struct api_call *call, struct session *s, struct borrowed *b
     return 0;
 }
 
-/* The other languages have a template of their own to run in; python is run by the session's. */
-static int check_language(struct api_call *call, struct session *s, const char *asked,
-                          struct err *e)
-{
-    const char *template = session_record(s)->template;
-    const char *own = v1_language(call_service(call), template);
-
-    return asked == NULL || own == NULL || !str_eq(asked, "python") || str_eq(own, "python")
-               ? 0
-               : err_set(e, ERR_CONFLICT, "template %s runs %s, not python", template, own);
-}
-
 static int start(struct api_call *call, struct session *s, const char *scope,
                  struct execution **ret, struct err *e)
 {
@@ -174,8 +166,7 @@ static int start(struct api_call *call, struct session *s, const char *scope,
     struct execution_ask ask = {.idempotency_scope = scope, .record_at_end = waits};
     bool existed = false;
 
-    return fill_ask(call, s, &b, &ask, e) < 0 || check_language(call, s, ask.language, e) < 0 ||
-                   check_context(s, ask.context, e) < 0
+    return fill_ask(call, s, &b, &ask, e) < 0 || check_context(s, ask.context, e) < 0
                ? -1
                : execution_start(s, &ask, ret, &existed, e);
 }

@@ -238,18 +238,19 @@ static struct execution *revive(struct session *s, const char *id, struct err *e
     return x;
 }
 
-/* A session runs what its template is for, and shell, as commands do. A wrong one would only spend an ephemeral session. */
-static int check_language(const struct session *s, const char *language, struct err *e)
+const char *session_language(const struct session *s)
 {
     static const char *const names[] = {"python", "shell", "javascript"};
     struct err ignored;
-
-    if (language == NULL || str_eq(language, "shell")) {
-        return 0;
-    }
     const struct live_template *live = live_get(s->svc->engine, s->record.template, true, &ignored);
-    const char *own = names[live != NULL ? live->def.info.language : HUSK_PYTHON];
-    return str_eq(language, own)
+
+    return names[live != NULL ? live->def.info.language : HUSK_PYTHON];
+}
+
+/* A session runs what its template is for, and shell, as commands do. A wrong one would only spend an ephemeral session. */
+static int check_language(const struct session *s, const char *language, struct err *e)
+{
+    return language == NULL || str_eq(language, "shell") || str_eq(language, session_language(s))
                ? 0
                : err_set(e, ERR_CONFLICT, "template %s has no %s: use a session of another one",
                          s->record.template, language);

@@ -121,10 +121,10 @@ static int run_alone(struct execution *x, const struct husk_spec *base, struct e
     struct husk_error h;
 
     if (str_eq(x->record.language, "shell")) {
-        spec.template_name = "shell";
         spec.kind = HUSK_SCRIPT;
-    } else if (str_eq(x->record.language, "javascript")) {
-        spec.template_name = "node";
+        if (!str_eq(session_language(x->session), "shell")) {
+            spec.template_name = "shell";
+        }
     }
     FAULT_POINT("execution.alone.before");
     if (husk_run(x->svc->engine, &spec, &x->result, &h) < 0) {

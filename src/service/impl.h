@@ -156,8 +156,9 @@ size_t gate_position(const struct gate *g, const struct fiber *f); /* from 1; 0:
 struct session *session_new(struct service *svc, const struct store_session *record);
 void session_ref(struct session *s);
 int session_move(struct session *s, int state, const char *reason,
-                 struct err *e);       /* durable; waits */
-void session_touch(struct session *s); /* there was work */
+                 struct err *e);                       /* durable; waits */
+void session_touch(struct session *s);                 /* there was work */
+const char *session_language(const struct session *s); /* of its template */
 /* Its box, made or made again if there is none. Waits. */
 int session_box(struct session *s, struct err *e);
 /* Access to the workspace; `last`: also of a session that is ending. */

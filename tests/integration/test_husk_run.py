@@ -383,6 +383,17 @@ def test_files_in(husk: Program) -> None:
     assert done.text == f"{digest}\n{digest}\n0\n"
 
 
+def test_modules_named_like_those_of_the_runner(husk: Program) -> None:
+    runtimes = Path(__file__).resolve().parents[2] / "runtimes" / "python"
+    names = [path.stem for path in runtimes.glob("*.py")]
+    assert "artifacts" in names
+    for name in names:
+        (husk.cwd / f"{name}.py").write_text(f"MINE = '{name}'")
+    code = "".join(f"import {name}; print({name}.MINE)\n" for name in names)
+    done = husk("run", *(word for name in names for word in ("--file", f"{name}.py")), code)
+    assert (done.code, done.text.split()) == (0, names), done.error
+
+
 def test_files_out(husk: Program) -> None:
     code = (
         "import os; os.mkdir('d'); open('a', 'wb').write(bytes(range(256)) * 5000);"

@@ -53,7 +53,10 @@ def crowded(server: Server) -> dict[int, int]:
 
 def test_a_box_that_takes_long_to_die_holds_up_nobody(one: Server) -> None:
     api = Api(one.port)
-    assert api.call("POST", "/templates", {"id": "slow", "name": "slow", "base": "python"}).status == 201
+    assert (
+        api.call("POST", "/templates", {"id": "slow", "name": "slow", "base": "python"}).status
+        == 201
+    )
     neighbour = api.session()
     api.run(neighbour, "kept = 42")
     dying = api.session()

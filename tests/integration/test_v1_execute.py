@@ -322,6 +322,19 @@ def test_a_language_that_the_template_lacks_is_a_conflict(v1: Api) -> None:
     check_error(answer, 409, "Conflict")
 
 
+@pytest.mark.parametrize(
+    "base,code", [("shell", "echo $OWN"), pytest.param("node", "process.env.OWN", marks=needs_node)]
+)
+def test_a_template_of_ones_own_is_used(v1: Api, base: str, code: str) -> None:
+    made = v1.post(
+        "/templates",
+        {"id": f"own-{base}", "name": "x", "base": base, "default_env_vars": {"OWN": "mine"}},
+    )
+    assert made.status == 201, made.raw
+    r = v1.run(v1.session(template_id=f"own-{base}", mode="ephemeral"), code)
+    assert (r["stdout"] or r["return_value"]).strip() == "mine", r
+
+
 @pytest.mark.parametrize("template", ["shell", pytest.param("node", marks=needs_node)])
 @pytest.mark.parametrize("body", [{"code": "1"}, {"handler_code": "def handler(event): return 1"}])
 def test_python_needs_a_python_template(v1: Api, template: str, body: dict[str, str]) -> None:
