@@ -126,7 +126,7 @@ int agent_payload_read(uint32_t type, const char *p, size_t n, json_t **ret)
     }
     /* The first byte as well: an answer that is made from this text must not begin with a blank. */
     if (n < 2 || p[0] != '{' || p[n - 1] != '}' || memchr(p, '\0', n) != NULL ||
-        str_nests_deeper(p, n, AGENT_JSON_DEPTH_MAX)) {
+        str_json_extent(p, n).levels > AGENT_JSON_DEPTH_MAX) {
         return -1;
     }
     /* Whole numbers of any length: what does not fit is passed on as it was written. */

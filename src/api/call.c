@@ -5,6 +5,7 @@
  */
 #include "api/call.h"
 
+#include <malloc.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -112,6 +113,9 @@ static void call_unref(struct api_call *call)
     json_decref(call->body);
     call_upload_release(call);
     fd_close(&call->gone_fd);
+    if (call->is_body_large) {
+        (void)malloc_trim(0); /* a tree of small pieces: malloc would keep all of it */
+    }
     free(call);
 }
 

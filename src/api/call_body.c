@@ -145,6 +145,7 @@ int call_take_json(struct api_call *call, struct api_violations *v)
 
     if (call->data != NULL && call->data_len > 0) {
         bool is_large = call->data_len > PARSE_AT_ONCE && call->api->loop != NULL;
+        call->is_body_large = is_large;
         if (is_large && v->total > 0) {
             return 0; /* violations name texts of the request, which may be over after a wait */
         }
@@ -153,6 +154,10 @@ int call_take_json(struct api_call *call, struct api_violations *v)
         call->data = NULL;
         if (call->req == NULL) {
             return -1; /* the client has gone before anything was done for it */
+        }
+        if (call->body == NULL && e.code == ERR_LIMIT) {
+            call_refuse(call, 413, e.msg);
+            return -1;
         }
         if (call->body == NULL) {
             return refuse_json(call, &e, v);

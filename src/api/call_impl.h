@@ -83,6 +83,7 @@ struct api_call {
     bool is_reading;
     bool is_body_over;
     bool is_too_large;
+    bool is_body_large; /* it was parsed on another thread */
     uint64_t body_max;
     uint64_t body_got;
     struct buf in;

@@ -19,11 +19,14 @@
 /* ---- JSON text ---- */
 
 #define API_JSON_DEPTH_MAX 64
+#define API_JSON_VALUES_MAX                                                                        \
+    200000 /* as str_json_extent() counts; an event of 65536 fields is below */
 
 /*
  * Strict RFC 8259: UTF-8 without byte order mark, one value, no doubled names, no NUL (written or escaped), no
  * lone surrogates, integers within 64 bits, at most API_JSON_DEPTH_MAX levels. Owned by the caller. NULL
- * and ERR_INVALID with line and column otherwise. The caller bounds len.
+ * and ERR_INVALID with line and column otherwise, ERR_LIMIT for more than API_JSON_VALUES_MAX values. The caller
+ * bounds len.
  */
 json_t *api_json_parse(const char *data, size_t len, struct err *e);
 

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/attr.h"
+
 #define NAME_MAX_LEN 63
 
 int str_copy(char *dst, size_t size, const char *src)
@@ -77,9 +79,10 @@ bool str_is_name(const char *s)
     return true;
 }
 
-bool str_nests_deeper(const char *json, size_t n, unsigned most)
+struct str_json_extent str_json_extent(const char *json, size_t n)
 {
-    unsigned depth = 0;
+    struct str_json_extent extent = {0};
+    size_t depth = 0;
     bool in_string = false;
 
     for (size_t i = 0; i < n; i++) {
@@ -94,14 +97,15 @@ bool str_nests_deeper(const char *json, size_t n, unsigned most)
             in_string = true;
         } else if (c == '[' || c == '{') {
             depth++;
-            if (depth > most) {
-                return true;
-            }
+            extent.values++;
+            extent.levels = MAX(extent.levels, depth);
+        } else if (c == ',' || c == ':') {
+            extent.values++;
         } else if ((c == ']' || c == '}') && depth > 0) {
             depth--;
         }
     }
-    return false;
+    return extent;
 }
 
 size_t str_utf8_len(const char *p, size_t n)

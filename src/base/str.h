@@ -20,8 +20,15 @@ bool str_is_terminated(const char *array, size_t size);
 /* A name that is safe as a file name and in messages: [a-z0-9][a-z0-9._-]*, 1 to 63 bytes. */
 bool str_is_name(const char *s);
 
-/* True if brackets outside strings nest deeper: what must be known of JSON before anything recursive reads it. */
-bool str_nests_deeper(const char *json, size_t n, unsigned most);
+/*
+ * How much a parser would make of JSON text: what must be known before one that is recursive, and takes memory for each value,
+ * reads it. Only what is outside strings counts.
+ */
+struct str_json_extent {
+    size_t levels; /* of brackets, at the deepest place */
+    size_t values; /* and names, but for a factor of two: brackets that open, commas and colons */
+};
+struct str_json_extent str_json_extent(const char *json, size_t n);
 
 /* Length of the UTF-8 sequence that starts at p (1 to 4), or 0 if the bytes there are not UTF-8. */
 size_t str_utf8_len(const char *p, size_t n);

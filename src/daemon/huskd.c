@@ -6,6 +6,7 @@
  * Exit codes: 0 after SIGTERM, 1 it could not start (the reason is on stderr), 3 the launcher is gone.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -325,6 +326,8 @@ int main(int argc, char **argv)
     struct err e = {0};
     int launcher = -1;
 
+    /* Before there is another thread: a heap of its own is one that malloc_trim() cannot shrink (see call.c). */
+    (void)mallopt(M_ARENA_MAX, 1);
     d.argc = argc;
     d.argv = argv;
     if (configure() != 0) {

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from audit import status_of, wait_for
 from husk_server import Server, server  # noqa: F401
 from run_client import checked, invalid, refusal, run, success
 
@@ -157,6 +158,27 @@ def test_too_large_a_body(server: Server) -> None:
     answer = server.post("/run", b" " * (17 << 20), {"Content-Type": "application/json"})
     assert answer.status == 413
     assert list(answer.json) == ["error"]
+
+
+def objects(n: int) -> bytes:
+    return b'{"code": [' + b"{}," * (n - 1) + b"{}]}"
+
+
+def test_too_many_values(server: Server) -> None:
+    answer = server.post("/run", objects(5_000_000), {"Content-Type": "application/json"})
+    assert answer.status == 413
+    assert answer.json == {"error": "the body has more than 200000 values"}
+
+
+def test_memory_of_large_bodies_is_given_back() -> None:
+    """Whichever thread parses them; each takes more than 20 MB for as long as it is looked at."""
+    with Server.run() as fresh:
+        huskd = fresh.pid_of_huskd()
+        before = status_of(huskd, "VmRSS")
+        for _ in range(8):
+            answer = fresh.post("/run", objects(99_000), {"Content-Type": "application/json"})
+            assert answer.status == 422
+        wait_for(lambda: status_of(huskd, "VmRSS") < before + 8192, "huskd is small again", 5)
 
 
 # ---- results ----

@@ -11,7 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/schema.h"
 #include "api_call_fixture.h"
+#include "base/buf.h"
 #include "base/fd.h"
 #include "base/fiber.h"
 #include "base/str.h"
@@ -243,6 +245,22 @@ TEST(bodies_must_be_json_of_bounded_size)
     much[900001] = 'x';
     AUTO_FREE char *bad = talk(port, "POST /run", much, 900002);
     check_has(bad, "HTTP/1.1 422 ");
+}
+
+TEST(bodies_of_too_many_values_are_refused)
+{
+    uint16_t port = start();
+    AUTO_BUF struct buf text = BUF_INIT((size_t)1 << 20);
+
+    CHECK_INT(buf_add_str(&text, "{\"code\":["), 0);
+    for (size_t i = 0; i < API_JSON_VALUES_MAX / 2; i++) {
+        CHECK_INT(buf_add_str(&text, "{},"), 0);
+    }
+    CHECK_INT(buf_add_str(&text, "{}]}"), 0);
+    EXPECT(port, "POST /run", text.data, "HTTP/1.1 413 ",
+           "{\"error\":\"the body has more than 200000 values\"}");
+    EXPECT(port, "POST /api/v1/sessions", text.data, "HTTP/1.1 413 ", "Sandbox.TooLarge",
+           "\"error_detail\":\"the body has more than 200000 values\"");
 }
 
 TEST(other_types_are_refused)

@@ -7,6 +7,7 @@
 
 #include "api/schema.h"
 #include "base/attr.h"
+#include "base/buf.h"
 #include "tap.h"
 
 struct text {
@@ -303,6 +304,53 @@ TEST(json_depth_is_bounded)
         "[\"\\\\\", \"\\\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
         "[[[[[[[[[[[[[[[[[[[[[[[[[[\"]";
     value = api_json_parse(text, sizeof(text) - 1, &e);
+    CHECK(value != NULL);
+    json_decref(value);
+}
+
+/* Each of n values takes far more memory than text. */
+TEST(json_values_are_counted_before_they_are_made)
+{
+    static const struct {
+        const char *what;
+        const char *value;
+        size_t n;
+        bool is_taken;
+    } rows[] = {
+        {"objects", "{},", API_JSON_VALUES_MAX / 2 - 1, true},
+        {"too many objects", "{},", API_JSON_VALUES_MAX / 2, false},
+        {"numbers", "1,", API_JSON_VALUES_MAX - 2, true},
+        {"too many numbers", "1,", API_JSON_VALUES_MAX, false},
+        {"too many arrays", "[],", API_JSON_VALUES_MAX / 2, false},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        AUTO_BUF struct buf text = BUF_INIT((size_t)1 << 20);
+        struct err e = {0};
+
+        CASE("%s", rows[i].what);
+        CHECK_INT(buf_add_str(&text, "["), 0);
+        for (size_t k = 0; k < rows[i].n; k++) {
+            CHECK_INT(buf_add_str(&text, rows[i].value), 0);
+        }
+        CHECK_INT(buf_add_str(&text, "1]"), 0);
+        json_t *value = api_json_parse(text.data, text.len, &e);
+        CHECK_INT(value != NULL, rows[i].is_taken);
+        json_decref(value);
+        if (!rows[i].is_taken) {
+            CHECK_INT(e.code, ERR_LIMIT);
+            CHECK_STR(e.msg, "the body has more than 200000 values");
+        }
+    }
+    /* A file or a program is one value, whatever it holds. */
+    AUTO_BUF struct buf text = BUF_INIT((size_t)1 << 20);
+    struct err e = {0};
+    CHECK_INT(buf_add_str(&text, "\""), 0);
+    for (size_t k = 0; k < API_JSON_VALUES_MAX; k++) {
+        CHECK_INT(buf_add_str(&text, "{},"), 0);
+    }
+    CHECK_INT(buf_add_str(&text, "\""), 0);
+    json_t *value = api_json_parse(text.data, text.len, &e);
     CHECK(value != NULL);
     json_decref(value);
 }

@@ -202,14 +202,28 @@ TEST(printable_cuts_between_characters)
     CHECK_INT(none, '#');
 }
 
-TEST(nesting_counts_brackets_outside_strings)
+TEST(json_is_counted_outside_strings)
 {
-    CHECK(!str_nests_deeper("", 0, 0));
-    CHECK(!str_nests_deeper("[]", 2, 1));
-    CHECK(str_nests_deeper("[]", 2, 0));
-    CHECK(str_nests_deeper("[{}]", 4, 1));
-    CHECK(!str_nests_deeper("[[],[],{}]", 10, 2));
-    CHECK(!str_nests_deeper("[\"[[[\\\"[[\"]", 11, 1));
-    CHECK(str_nests_deeper("\"a\\\\\"[[", 7, 1));
-    CHECK(!str_nests_deeper("]]]}}[", 6, 1)); /* what closes nothing does not count */
+    static const struct {
+        const char *text;
+        size_t levels;
+        size_t values;
+    } rows[] = {
+        {"", 0, 0},
+        {"1", 0, 0},
+        {"[]", 1, 1},
+        {"[{}]", 2, 2},
+        {"[[],[],{}]", 2, 6},
+        {"{\"a\":1,\"b\":[2,3]}", 2, 6},
+        {"[\"[[[\\\"[[,:\"]", 1, 1},
+        {"\"a\\\\\"[[", 2, 2},
+        {"]]]}}[", 1, 1}, /* what closes nothing does not count */
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct str_json_extent got = str_json_extent(rows[i].text, strlen(rows[i].text));
+        CASE("%s", rows[i].text);
+        CHECK_INT(got.levels, rows[i].levels);
+        CHECK_INT(got.values, rows[i].values);
+    }
 }
