@@ -131,7 +131,8 @@ struct http_conn {
     uint64_t since;        /* of the state; in CONN_HEAD: of its first byte, if there is one */
     uint64_t window_start; /* of the body's rate */
     uint64_t window_bytes;
-    uint64_t wrote_at; /* last time the kernel took something, or the queue began */
+    uint64_t wrote_at; /* last time the kernel or the client took something, or the queue began */
+    int unread;        /* what the kernel had for the client at the last look */
     struct http_request req;
 };
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -176,6 +177,23 @@ def test_reader_that_does_not_read_is_ended(hasty: Echo) -> None:
         line.send(get("/stream?n=100000000&piece=65536"))
         hasty.wait_for("gone", before["gone"] + 1)
         hasty.wait_for("timeouts", before["timeouts"] + 1)
+
+
+@pytest.mark.parametrize("kind, step", [("tcp", 32768), ("unix", 10000)])
+def test_slow_reader_is_not_ended(tmp_path: Path, kind: str, step: int) -> None:
+    """The kernel takes nothing more for far longer than write_ms, for its buffers are large; but the client reads."""
+    path = f"{tmp_path}/s"
+    with echo_server("write_ms=600", f"unix={path}") as server:
+        line = server.line() if kind == "tcp" else Line(path)
+        with line:
+            line.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+            line.send(get("/stream?n=30000000&piece=65536&sized=1"))
+            line.until(b"\r\n\r\n")
+            for _ in range(30):
+                line.exactly(step)
+                time.sleep(0.1)
+            line.exactly(30000000 - 30 * step)
+            assert server.stats()["timeouts"] == 0
 
 
 def test_thinking_handler_is_not_ended(hasty: Echo) -> None:
