@@ -87,6 +87,13 @@ bool http_body_wants_input(const struct http_request *req)
     return !req->is_body_paused;
 }
 
+/* The answer is under way; the connection ends with it. */
+static void stop_discarding(struct http_request *req)
+{
+    req->conn->is_closing = true;
+    req->conn->is_lingering = true;
+}
+
 static void deliver(struct http_request *req, const char *data, size_t len)
 {
     uint64_t most = req->body_mode == BODY_DISCARD ? DISCARD_MOST : req->body_max;
@@ -94,8 +101,7 @@ static void deliver(struct http_request *req, const char *data, size_t len)
     req->body_got += len;
     if (req->body_got > most && req->body_mode != BODY_WAITING) {
         if (req->body_mode == BODY_DISCARD) {
-            req->conn->is_closing = true; /* the answer is under way; the connection ends with it */
-            req->conn->is_lingering = true;
+            stop_discarding(req);
         } else {
             http_request_refuse(req, 413, "body too large");
         }
@@ -149,7 +155,11 @@ static void take_chunked(struct http_request *req, struct block *b)
     b->start += used;
     switch (step) {
     case HTTP_CHUNKED_BAD:
-        http_request_refuse(req, 400, "malformed chunked body");
+        if (req->body_mode == BODY_DISCARD) {
+            stop_discarding(req);
+        } else {
+            http_request_refuse(req, 400, "malformed chunked body");
+        }
         break;
     case HTTP_CHUNKED_PIECE:
         deliver(req, data, len);
