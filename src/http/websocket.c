@@ -68,6 +68,22 @@ static void fail(struct http_websocket_link *link, uint16_t code)
     wslay_event_shutdown_read(link->wslay);
 }
 
+/*
+ * For a frame that it cannot read at all wslay has queued a close without a code, and takes no other. So ours goes past it; what
+ * the handler has sent is in the output before.
+ */
+static int fail_unreadable(struct http_conn *c)
+{
+    static const uint8_t close_1002[] = {0x88, 2, WSLAY_CODE_PROTOCOL_ERROR >> 8,
+                                         WSLAY_CODE_PROTOCOL_ERROR & 0xff};
+
+    if (c->req.websocket->is_closing) {
+        return 0;
+    }
+    c->req.websocket->is_closing = true;
+    return http_out_copy(&c->out, &c->server->pool, close_1002, sizeof(close_1002));
+}
+
 static void on_frame_start(wslay_event_context_ptr wslay,
                            const struct wslay_event_on_frame_recv_start_arg *arg, void *user)
 {
@@ -76,6 +92,9 @@ static void on_frame_start(wslay_event_context_ptr wslay,
 
     (void)wslay;
     link->is_control = wslay_is_ctrl_frame(arg->opcode);
+    if (arg->opcode == WSLAY_CONNECTION_CLOSE && arg->payload_length == 1) {
+        fail(link, WSLAY_CODE_PROTOCOL_ERROR); /* a code has two bytes */
+    }
     if (link->is_control) {
         return;
     }
@@ -307,22 +326,27 @@ bool http_websocket_step(struct http_conn *c)
     struct http_websocket_link *link = req->websocket;
     struct block *b = c->block;
     size_t before = b->start;
+    bool is_over = false;
 
     if (req->reply == REPLY_DONE) {
         return false;
     }
     if (b->start < b->end && http_websocket_wants_input(req)) {
         link->heard_at = uv_now(c->server->loop);
-        if (wslay_event_recv(link->wslay) != 0) {
+        int r = wslay_event_recv(link->wslay);
+        is_over = r == WSLAY_ERR_CALLBACK_FAILURE && fail_unreadable(c) == 0;
+        if (r != 0 && !is_over) {
             c->is_doomed = true;
             return false;
         }
     }
-    bool has_output = wslay_event_want_write(link->wslay);
+    bool has_output = !is_over && wslay_event_want_write(link->wslay);
     if (has_output && push(req) < 0) {
         return false;
     }
-    if (!wslay_event_want_read(link->wslay) && !wslay_event_want_write(link->wslay)) {
+    is_over =
+        is_over || (!wslay_event_want_read(link->wslay) && !wslay_event_want_write(link->wslay));
+    if (is_over) {
         req->reply = REPLY_DONE; /* both have said goodbye, or the client broke the rules */
         c->is_closing = true;
         c->is_lingering = true;

@@ -261,29 +261,43 @@ BROKEN = [
     ("too large in pieces", 1009, masked(2, bytes(1 << 20), fin=False) + masked(0, b"x")),
     ("too many fragments", 1008, masked(2, b"", fin=False) + masked(0, b"", fin=False) * 1024),
     ("bad close code", 1002, masked(8, struct.pack(">H", 999))),
+    ("half a close code", 1002, masked(8, b"x")),
+    ("ping in fragments", 1002, masked(9, b"hi", fin=False)),
+    ("ping that is too long", 1002, masked(9, b"x" * 126)),
+    ("16 bits for a short length", 1002, b"\x82\xfe\x00\x05" + bytes(9)),
+    ("64 bits for a short length", 1002, b"\x82\xff" + struct.pack(">Q", 65535) + bytes(4)),
+    ("length with its top bit set", 1002, b"\x82\xff" + b"\xff" * 8 + bytes(4)),
 ]
 
 
 @pytest.mark.parametrize("name, code, data", BROKEN, ids=[row[0] for row in BROKEN])
 def test_broken_frames(echo: Echo, name: str, code: int, data: bytes) -> None:
+    for behind in (b"", data):  # right behind the handshake, whose answer must not be lost
+        with echo.line() as line:
+            shake_hands(line, "/ws", behind=behind)
+            line.send(b"" if behind else data)
+            opcode, reason = frame(line)
+            assert (opcode, struct.unpack(">H", reason[:2])[0]) == (8, code)
+            line.half_close()
+            assert line.rest() == b""
+
+
+def test_messages_before_a_broken_frame_are_answered(echo: Echo) -> None:
     with echo.line() as line:
         shake_hands(line, "/ws")
-        line.send(data)
-        opcode, reason = frame(line)
-        assert (opcode, struct.unpack(">H", reason[:2])[0]) == (8, code)
-        line.half_close()
+        line.send(masked(1, b"first") + masked(9, b"x" * 126))
+        assert frame(line) == (1, b"first")
+        assert frame(line) == (8, struct.pack(">H", 1002))
         assert line.rest() == b""
 
 
-def test_broken_length_ends_the_connection(echo: Echo) -> None:
+def test_broken_frame_instead_of_the_answer_to_a_close(echo: Echo) -> None:
     with echo.line() as line:
         shake_hands(line, "/ws")
-        line.send(b"\x82\xff\xff\xff\xff\xff\xff\xff\xff\xff")
-        line.rest()
-    with echo.line() as line:
-        shake_hands(line, "/ws")
+        line.send(masked(1, b"close"))
+        assert frame(line)[0] == 8
         line.send(masked(9, b"x" * 126))
-        line.rest()
+        assert line.rest() == b"", "one close frame is enough"
 
 
 def test_pings_and_silence(echo: Echo) -> None:
