@@ -83,7 +83,8 @@ bool http_type_is(const char *value, const char *type)
 
 /*
  * Reads a quoted string behind its opening quote. Returns what follows the closing one, or NULL.
- * Only \" and \\ are escapes: file names of Windows browsers come with single backslashes.
+ * Only \" and \\ are escapes: file names of Windows browsers come with single backslashes. Without
+ * dst it is only skipped.
  */
 static const char *read_quoted(const char *p, char *dst, size_t size, size_t *ret_len)
 {
@@ -96,7 +97,11 @@ static const char *read_quoted(const char *p, char *dst, size_t size, size_t *re
         if (*p == '\0' || n + 1 >= size) {
             return NULL;
         }
-        dst[n++] = *p++;
+        if (dst != NULL) {
+            dst[n] = *p;
+        }
+        n++;
+        p++;
     }
     *ret_len = n;
     return p + 1;
@@ -112,7 +117,9 @@ static const char *read_value(const char *p, char *dst, size_t size, size_t *ret
     if (!http_is_token(p, n) || n + 1 > size) {
         return NULL;
     }
-    memcpy(dst, p, n);
+    if (dst != NULL) {
+        memcpy(dst, p, n);
+    }
     *ret_len = n;
     return p + n;
 }
@@ -121,7 +128,6 @@ int http_param(const char *value, const char *name, char *dst, size_t size)
 {
     size_t want = strlen(name);
     int found = -1;
-    char skipped[512] = {0};
     const char *p = value + strcspn(value, ";");
 
     while (*p == ';') {
@@ -139,7 +145,7 @@ int http_param(const char *value, const char *name, char *dst, size_t size)
             return -2;
         }
         size_t len = 0;
-        p = read_value(p + n + 1, is_it ? dst : skipped, is_it ? size : sizeof(skipped), &len);
+        p = read_value(p + n + 1, is_it ? dst : NULL, is_it ? size : SIZE_MAX, &len);
         if (p == NULL) {
             return -2;
         }

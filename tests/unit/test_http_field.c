@@ -98,6 +98,22 @@ TEST(parameters)
     }
 }
 
+TEST(other_parameters_may_be_long)
+{
+    static const char *const quotes[] = {"", "\""};
+    char value[4096];
+    char dst[16];
+
+    for (size_t i = 0; i < ARRAY_LEN(quotes); i++) {
+        CASE("quoted by %s", quotes[i]);
+        int n = snprintf(value, sizeof(value), "a/b; other=%s%03000d%s; name=x", quotes[i], 0,
+                         quotes[i]);
+        CHECK(n > 3000 && n < (int)sizeof(value));
+        CHECK_INT(http_param(value, "name", dst, sizeof(dst)), 1);
+        CHECK_STR(dst, "x");
+    }
+}
+
 TEST(hosts)
 {
     static const char *const list[] = {"localhost", "name:80", "[::1]"};

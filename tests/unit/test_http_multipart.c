@@ -119,6 +119,26 @@ TEST(good_forms)
     }
 }
 
+/* 60 characters of three bytes, of which each takes nine in filename*. */
+TEST(long_file_names)
+{
+    AUTO_BUF struct buf body = BUF_INIT(10000);
+    struct seen seen = {.text = BUF_INIT(10000)};
+    const char *why;
+
+    CHECK_INT(buf_add_str(&body, "--b\r\nContent-Disposition: form-data; name=f; "
+                                 "filename=x; filename*=UTF-8''"),
+              0);
+    for (int i = 0; i < 60; i++) {
+        CHECK_INT(buf_add_str(&body, "%E4%BD%A0"), 0);
+    }
+    CHECK_INT(buf_add_str(&body, "\r\n\r\n\r\n--b--\r\n"), 0);
+    CHECK_INT(run(TYPE, body.data, body.len, &seen, &why), 0);
+    CHECK_INT(seen.text.len, strlen("{f||text/plain|}") + 180);
+    CHECK(strncmp(seen.text.data, "{f|\xe4\xbd\xa0\xe4", 7) == 0);
+    buf_release(&seen.text);
+}
+
 TEST(bad_forms)
 {
     static const char *const rows[] = {
