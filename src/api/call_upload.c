@@ -15,12 +15,14 @@
 #define KEEP_HIGH ((size_t)64 << 10)
 #define PARTS_MAX 64
 #define FEED_SIZE ((size_t)16 << 10)
+#define PIECE_SIZE ((size_t)4 << 10) /* at least, of data */
 
 struct call_piece {
     struct call_piece *next;
     enum { PIECE_PART, PIECE_DATA } kind;
     size_t at;
     size_t len;
+    size_t size;          /* of bytes[] */
     const char *filename; /* in bytes[]; NULL: none */
     char bytes[];         /* data; of a part: its name */
 };
@@ -99,6 +101,7 @@ static struct call_piece *piece_add(struct api_call *call, size_t size)
     if (piece == NULL) {
         return NULL;
     }
+    piece->size = size;
     if (call->last_piece != NULL) {
         call->last_piece->next = piece;
     } else {
@@ -135,16 +138,24 @@ static int on_part(void *user, const struct http_part *part)
     return 0;
 }
 
+/* The parser cuts data at each CR: crumbs are put together, for every piece costs the handler a write. */
 static int on_part_data(void *user, const char *data, size_t len)
 {
-    struct call_piece *piece = len > 0 ? piece_add(user, len) : NULL;
+    struct api_call *call = user;
+    struct call_piece *piece = call->last_piece;
 
+    if (len == 0) {
+        return 0;
+    }
+    if (piece == NULL || piece->kind != PIECE_DATA || piece->size - piece->len < len) {
+        piece = piece_add(call, MAX(len, PIECE_SIZE));
+    }
     if (piece == NULL) {
-        return len > 0 ? -1 : 0;
+        return -1;
     }
     piece->kind = PIECE_DATA;
-    piece->len = len;
-    memcpy(piece->bytes, data, len);
+    memcpy(piece->bytes + piece->len, data, len);
+    piece->len += len;
     return 0;
 }
 
