@@ -88,6 +88,7 @@ static const struct {
     {500, "Sandbox.InternalError", "Sandbox.InternalError"},
     {501, "Sandbox.NotImplemented", "Sandbox.InternalError"},
     {503, "Sandbox.Unavailable", "Sandbox.NotInitialized"},
+    {505, "Sandbox.NotImplemented", "Sandbox.InvalidParameter"},
 };
 
 const char *api_error_code(enum api_dialect dialect, int status)

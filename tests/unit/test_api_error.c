@@ -54,6 +54,20 @@ TEST(the_runtimes_codes_are_spelt_as_in_the_original)
     CHECK(api_error_find("Sandbox.TooManyRequestsExecution") == NULL);
 }
 
+/* Trying again would not help. */
+TEST(an_unknown_version_is_no_fault_of_the_server)
+{
+    struct api_error error = {.status = 505,
+                              .detail = "only HTTP/1.1 and HTTP/1.0 are spoken here"};
+    json_t *body = api_error_json(API_COMMON, &error, "req_1");
+
+    CHECK_STR(body_text(body, "error_code"), "Sandbox.NotImplemented");
+    CHECK_STR(body_text(body, "description"), "The server does not do this.");
+    CHECK_STR(body_text(body, "error_detail"), error.detail);
+    json_decref(body);
+    CHECK_STR(api_error_code(API_WORKSPACE_SE, 505), "Sandbox.InvalidParameter");
+}
+
 TEST(errors_from_below_get_status_and_code)
 {
     static const struct {
