@@ -180,8 +180,14 @@ static int handle_release(struct launcher *l, struct launcher_req *req, struct f
         return 0;
     }
     box = &l->boxes[req->box_id % BOXES_MAX];
-    if (box->state == BOX_DEAD && box->id == req->box_id) {
+    if (box->id != req->box_id) {
+        return 0;
+    }
+    if (box->state == BOX_DEAD) {
         box_forget(l, box);
+    } else if (box->state == BOX_ENDING || box->state == BOX_LINGERING) {
+        keep_drop_all(box); /* nobody will take note of its end */
+        box->silent = true;
     }
     return 0;
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -307,6 +308,34 @@ TEST(boxes_are_known_by_their_whole_number)
     struct launcher_req usage = {.op = LAUNCHER_USAGE, .box_id = box.id};
     CASE("the box itself was left alone");
     launcher_call(&c, &usage, NULL, 0, LAUNCHER_EV_USAGE);
+    launcher_box_release(&box);
+}
+
+/* Its client has said that it is done with it: nothing of it is kept for another. */
+TEST(a_kept_box_that_is_released_while_it_dies_is_forgotten)
+{
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+    struct launcher_req adopt = {.op = LAUNCHER_ADOPT};
+    struct launcher_rep rep;
+
+    launcher_greet(&c);
+    struct launcher_box box = launcher_box(&c, launcher_shell_template(&c, 1), 0);
+    struct launcher_req keep = {.op = LAUNCHER_KEEP, .box_id = box.id};
+    struct launcher_req kill_it = {.op = LAUNCHER_KILL, .box_id = box.id};
+    struct launcher_req release = {.op = LAUNCHER_RELEASE, .box_id = box.id};
+    struct pollfd ready = {.fd = box.ends[0], .events = POLLIN};
+    pid_t zygote = proc_zygote(c.pid);
+    CHECK_INT(poll(&ready, 1, 10000), 1);
+    CHECK_INT(kill(zygote, SIGSTOP), 0); /* so that the box is neither alive nor buried */
+    launcher_send(&c, &keep, &box.ends[0], 1);
+    launcher_send(&c, &kill_it, NULL, 0);
+    launcher_send(&c, &release, NULL, 0);
+    launcher_send(&c, &adopt, NULL, 0);
+    do {
+        CHECK(launcher_next(&c, &rep));
+        CHECK(rep.event != LAUNCHER_EV_BOX && rep.event != LAUNCHER_EV_KEPT);
+    } while (rep.event != LAUNCHER_EV_OK || rep.seq != c.seq);
+    CHECK_INT(kill(zygote, SIGCONT), 0);
     launcher_box_release(&box);
 }
 
