@@ -55,6 +55,10 @@ static json_t *stderr_json(const struct husk_result *r)
         n = buf_printf(&b, "the handler ended the program with exit code %d instead of returning\n",
                        r->exit_code);
     }
+    if (n == 0 && r->value_json != NULL && result_is_too_much(r->value_json)) {
+        n = buf_printf(&b, "[the result has more than %d values and is left out]\n",
+                       RESULT_VALUES_MAX);
+    }
     n = n == 0 ? se_add_losses(&b, r) : n;
     return n == 0 ? call_bytes_json(b.data != NULL ? b.data : "", b.len) : NULL;
 }
@@ -63,7 +67,8 @@ static json_t *stderr_json(const struct husk_result *r)
 static const char *result_text(const struct husk_result *r)
 {
     const size_t flags = JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL;
-    json_t *value = r->value_json != NULL ? json_loads(r->value_json, flags, NULL) : NULL;
+    bool can_look = r->value_json != NULL && !result_is_too_much(r->value_json);
+    json_t *value = can_look ? json_loads(r->value_json, flags, NULL) : NULL;
     bool is_json = value != NULL;
 
     json_decref(value);

@@ -18,15 +18,20 @@ json_t *limits_json(const struct husk_limits *l)
     return result_limits(l);
 }
 
+bool result_is_too_much(const char *json)
+{
+    return str_json_extent(json, strlen(json)).values > RESULT_VALUES_MAX;
+}
+
 /*
  * Only JSON that parses is passed on: it is a claim of the box. NULL also for whole numbers beyond 64 bits, which could be
- * kept only as others than they are.
+ * kept only as others than they are, and for too much of it.
  */
 static json_t *parse(const char *text)
 {
     const size_t flags = JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
 
-    return text != NULL ? json_loads(text, flags, NULL) : NULL;
+    return text != NULL && !result_is_too_much(text) ? json_loads(text, flags, NULL) : NULL;
 }
 
 static json_t *parse_or_null(const char *text)

@@ -228,6 +228,9 @@ int execution_wait_news(struct execution *x, const struct execution_position *at
 
 /* The result as it is stored and shown by /api/v1 (see api/v1_schemas.yaml): made once, when it ends. */
 json_t *result_json(const struct husk_result *r);
+/* JSON of a box with more values than that: as a tree it would take memory by the gigabyte, and time that all others wait for. */
+#define RESULT_VALUES_MAX 200000
+bool result_is_too_much(const char *json);
 json_t *receipt_json(const struct husk_receipt *r);
 json_t *limits_json(const struct husk_limits *l);
 

@@ -93,6 +93,9 @@ def test_values_that_json_cannot_say(v1: Api) -> None:
     assert v1.run(s, "float('nan')")["return_value"] is None
     assert v1.run(s, "'\\x00é'")["return_value"] == "\x00é"
     assert v1.run(s, "x = 3")["value"] is None
+    crowd = v1.run(s, "[[]] * 200_001")
+    assert crowd["return_value"] is None and crowd["value"].startswith("[[], []")
+    assert v1.run(s, "[0] * 190_000")["return_value"] == [0] * 190_000
 
 
 def test_output_that_is_no_text(v1: Api) -> None:

@@ -400,6 +400,8 @@ def test_handler_that_fails(se: Se) -> None:
     assert "handler" in se.handler("x = 1").body["stderr"]
     assert "exit code 3" in se.handler("import sys\ndef handler(e): sys.exit(3)").body["stderr"]
     assert "JSON" in se.handler("def handler(e): return object()").body["stderr"]
+    body = se.handler("def handler(e): return [[]] * 200_001").body
+    assert body["result"] is None and "more than 200000 values" in body["stderr"]
 
 
 @pytest.mark.parametrize(
