@@ -130,7 +130,8 @@ def test_file_that_changes_all_the_time(api: Api) -> None:
     sid = api.session()
     execution = api.start(
         sid,
-        "import os, time\nend = time.time() + 4\nprint('go', flush=True)\nn = 0\n"
+        "import os, time\nend = time.time() + 4\nopen('f', 'w').write('a' * 5000)\n"
+        "print('go', flush=True)\nn = 0\n"
         "while time.time() < end:\n"
         "    n += 1\n    open('t', 'w').write(chr(97 + n % 26) * 5000); os.rename('t', 'f')\n",
     )
