@@ -4,11 +4,14 @@
 import _thread
 import atexit
 import io
+import sys
 import threading
 from typing import Any, Optional
 
 import _husk
 from wire import HANDLER
+
+_settrace, _setprofile = sys.settrace, sys.setprofile
 
 
 def at_exit(kind: int) -> None:
@@ -32,6 +35,8 @@ def finalise(space: dict[str, Any], error: Optional[BaseException]) -> None:
             error.__traceback__ = error.__context__ = error.__cause__ = None
     except BaseException:
         pass
+    _settrace(None)  # what they call goes with the rest
+    _setprofile(None)
     if not _thread._count():
         _husk.finalise(space)
         return

@@ -19,7 +19,8 @@ def u32(value: int) -> bytes:
     return (value & 0xFFFFFFFF).to_bytes(4, "little")
 
 
+encode = str.encode  # a program may have replaced str, and may have a kind of text of its own
+
+
 def text(value: str, limit: int) -> bytes:
-    return str.encode(value, "utf-8", "backslashreplace")[
-        :limit
-    ]  # a program's own kind of text, perhaps
+    return encode(value, "utf-8", "backslashreplace")[:limit]

@@ -276,7 +276,8 @@ def test_a_shell_has_no_handlers(v1: Api, fields: Any, body: Any, field: str) ->
 def test_javascript_handler(v1: Api, field: str) -> None:
     code = "exports.handler = async (event) => { console.log('seen'); return {sum: event.a + event.b}; }"
     s = v1.session(template_id="node", mode="ephemeral")
-    r = v1.run(s, **{field: code, "event": {"a": 1, "b": 2}})
+    body: dict[str, Any] = {field: code, "event": {"a": 1, "b": 2}}
+    r = v1.run(s, **body)
     assert r["kind"] == "handler" and r["language"] == "javascript"
     assert r["status"] == "completed" and r["return_value"] == {"sum": 3}
     assert r["stdout"] == "seen\n" and r["error"] is None
