@@ -60,10 +60,10 @@ def test_a_box_that_takes_long_to_die_holds_up_nobody(one: Server) -> None:
     neighbour = api.session()
     api.run(neighbour, "kept = 42")
     dying = api.session()
-    api.run(dying, LOCKS.format(locks=9000, processes=PROCESSES))
+    api.run(dying, LOCKS.format(locks=16000, processes=PROCESSES))
     (box,) = crowded(one)
     last = api.session(template_id="slow")
-    api.run(last, LOCKS.format(locks=4000, processes=PROCESSES))
+    api.run(last, LOCKS.format(locks=6000, processes=PROCESSES))
     (zygote,) = {z for b, z in crowded(one).items() if b != box}
 
     api.call("DELETE", f"/sessions/{last}")
