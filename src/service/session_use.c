@@ -178,9 +178,12 @@ int session_reset(struct session *s, uint32_t context, struct err *e)
     if (turn_take(s, context, 10000, NULL, e) < 0) {
         return -1;
     }
-    s->box_users++;
-    int r = husk_session_reset(s->box, context, &h) < 0 ? from_husk(&h, e) : 0;
-    s->box_users--;
+    int r = session_box(s, e); /* the one of before the wait may be gone */
+    if (r == 0) {
+        s->box_users++;
+        r = husk_session_reset(s->box, context, &h) < 0 ? from_husk(&h, e) : 0;
+        s->box_users--;
+    }
     turn_give(s, context);
     session_touch(s);
     return r;
