@@ -64,7 +64,7 @@ static bool is_dead(const struct husk_session *box)
 /* A box that ended behind our back: its files are gone back to what was last saved. */
 static void drop_dead_box(struct session *s)
 {
-    while (is_dead(s->box) && (s->box_users > 0 || s->files_busy)) {
+    while (is_dead(s->box) && (s->box_users > 0 || s->files_busy || s->opening)) {
         fiber_sleep(2); /* they see it as well, and go */
     }
     if (is_dead(s->box)) {
@@ -79,13 +79,19 @@ static void drop_dead_box(struct session *s)
 
 int session_box(struct session *s, struct err *e)
 {
-    while (s->opening) {
-        (void)fiber_queue_wait(&s->opened, -1);
+    /* Others may open it while one waits: what was seen before a wait does not count after it. */
+    for (;;) {
+        while (s->opening) {
+            (void)fiber_queue_wait(&s->opened, -1);
+        }
+        if (s->ending) {
+            return err_set(e, ERR_CONFLICT, "session %s has ended", s->id);
+        }
+        if (!is_dead(s->box)) {
+            break;
+        }
+        drop_dead_box(s);
     }
-    if (s->ending) {
-        return err_set(e, ERR_CONFLICT, "session %s has ended", s->id);
-    }
-    drop_dead_box(s);
     if (s->box != NULL) {
         return 0;
     }

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from audit import wait_for, wait_tree
+from audit import Audit, wait_for, wait_tree
 from husk_server import Server
 from v1_client import Api
 
@@ -52,3 +54,39 @@ def test_a_reset_that_waits_for_its_turn_outlives_the_box(one: Server) -> None:
     client.join()
     assert [a.status >= 400 for a in answers] == [True], answers
     assert one.pid_of_huskd() == daemon
+
+
+def stall_download(api: Api, session: str, path: str) -> socket.socket:
+    """The workspace is busy for as long as nobody reads on."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+    client.connect((api.host, api.port))
+    target = f"/api/v1/sessions/{session}/files/{path}"
+    client.sendall(f"GET {target} HTTP/1.1\r\nHost: {api.host}\r\n\r\n".encode())
+    assert client.recv(1000).startswith(b"HTTP/1.1 200")
+    time.sleep(0.5)  # until every buffer on the way is full
+    return client
+
+
+def test_all_who_find_the_box_dead_get_the_same_new_one(one: Server) -> None:
+    audit = Audit(one)
+    api = Api(one.port)
+    session = api.session()
+    api.run(session, "open('big', 'wb').write(b'x' * 60_000_000)")
+    download = stall_download(api, session, "big")
+    kill_boxes(one)
+    answers: list[Any] = []
+
+    def ask(n: int) -> None:
+        answers.append(api.run(session, command=f"echo {n}; sleep 1"))
+
+    clients = [threading.Thread(target=ask, args=(n,)) for n in range(4)]
+    for client in clients:
+        client.start()
+    time.sleep(0.5)  # all of them wait for the download to notice
+    download.close()
+    for client in clients:
+        client.join()
+    assert sorted(a["stdout"] for a in answers) == ["0\n", "1\n", "2\n", "3\n"]
+    assert len(audit.containers()) == 1
+    audit.check()
