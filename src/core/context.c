@@ -136,14 +136,18 @@ int context_start(struct husk_engine *engine, struct guest *box, struct context 
     return 0;
 }
 
-int context_branch(struct husk_engine *engine, struct guest *box, struct context *c,
-                   struct channel *from, struct err *e)
+void context_await_sweeps(const struct guest *box)
 {
     uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
 
     while (box->sweeping > 0 && clock_ms() < until) {
         fiber_sleep(1); /* it would not know the copy from what is to be swept */
     }
+}
+
+int context_branch(struct husk_engine *engine, struct guest *box, struct context *c,
+                   struct channel *from, struct err *e)
+{
     box->branching++;
     int r = context_start(engine, box, c, from, FRAME_BRANCH, e);
     if (r == 0 && context_send(&box->control, FRAME_SIGNAL, NULL, c->pid, 0, e) < 0) {

@@ -25,7 +25,11 @@ int context_start(struct husk_engine *engine, struct guest *box, struct context 
                   struct channel *from, enum frame_type how, struct err *e);
 void context_end(struct guest *box, struct context *c); /* kills it; unused is fine */
 
-/* The same from a context: the copy has all its variables. */
+/*
+ * The same from a context: the copy has all its variables. Sweeps are to be awaited first, by whoever then picks *c: as
+ * long as nobody waits in between, it is taken from then on.
+ */
+void context_await_sweeps(const struct guest *box);
 int context_branch(struct husk_engine *engine, struct guest *box, struct context *c,
                    struct channel *from, struct err *e);
 

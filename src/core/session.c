@@ -162,6 +162,7 @@ static int copy_context(struct husk_session *s, uint32_t from, bool checkpoint, 
     struct context *to = NULL;
     uint32_t id;
 
+    context_await_sweeps(s->guest);
     struct context *c = session_context(s, from, false, &e);
     if (c != NULL) {
         to = context_free_slot(s, &id, &e);
@@ -193,6 +194,7 @@ int husk_session_restore(struct husk_session *s, uint32_t context, uint32_t chec
 {
     struct err e = {0};
 
+    context_await_sweeps(s->guest);
     struct context *c = session_context(s, context, false, &e);
     struct context *from = c != NULL ? session_context(s, checkpoint, true, &e) : NULL;
     struct context copy;

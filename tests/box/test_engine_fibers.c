@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/fiber.h"
 #include "base/str.h"
-#include "core/engine.h"
+#include "core/session_impl.h"
 #include "engine_fixture.h"
 #include "proc_fixture.h"
 #include "tap.h"
@@ -101,6 +101,60 @@ TEST(sessions_keep_their_state_side_by_side)
         CHECK_INT(fiber_start(hold_session, &i), 0);
     }
     while (finished < 10) {
+        struct pollfd p = {.fd = fiber_fd(), .events = POLLIN};
+        (void)poll(&p, 1, fiber_timeout());
+        fiber_run();
+    }
+    tear_down();
+}
+
+struct copying {
+    struct husk_session *session;
+    uint32_t from;
+    uint32_t to;
+};
+
+static void branch_one(void *user)
+{
+    struct copying *c = user;
+    struct husk_error e;
+
+    CHECK_OK(husk_session_branch(c->session, c->from, &c->to, &e), &e);
+    finished++;
+}
+
+/* While the first is swept after, copies wait; a command's context does not. */
+static void copy_during_a_sweep(void *user)
+{
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+    struct copying copies[] = {{.session = s, .from = 0}, {.session = s, .from = 1}};
+    struct husk_error e;
+    uint32_t id;
+
+    (void)user;
+    CHECK_OK(husk_session_branch(s, 0, &id, &e), &e);
+    CHECK_CELL(s, 0, "x = 0", NULL);
+    CHECK_CELL(s, 1, "x = 1", NULL);
+    s->guest->sweeping++;
+    CHECK_INT(fiber_start(branch_one, &copies[0]), 0);
+    CHECK_INT(fiber_start(branch_one, &copies[1]), 0);
+    fiber_sleep(20);
+    CHECK_OK(session_fresh_context(s, &id, &e), &e);
+    s->guest->sweeping--;
+    while (finished < 2) {
+        fiber_sleep(2);
+    }
+    CHECK(copies[0].to != copies[1].to && copies[0].to != id && copies[1].to != id);
+    CHECK_CELL(s, copies[0].to, "x", "0");
+    CHECK_CELL(s, copies[1].to, "x", "1");
+    finished++;
+}
+
+TEST(contexts_that_begin_at_the_same_time_are_different_ones)
+{
+    set_up();
+    CHECK_INT(fiber_start(copy_during_a_sweep, NULL), 0);
+    while (finished < 3) {
         struct pollfd p = {.fd = fiber_fd(), .events = POLLIN};
         (void)poll(&p, 1, fiber_timeout());
         fiber_run();
