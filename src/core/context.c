@@ -180,7 +180,7 @@ static int send_sweep(struct guest *box, const struct context *contexts, size_t 
 
     int r = frame_begin(&b, FRAME_SWEEP, NULL);
     if (r == 0) {
-        r = frame_add_u64(&b, KEY_SINCE, since_ns + asleep);
+        r = frame_add_u64(&b, KEY_SINCE, since_ns == 0 ? 0 : since_ns + asleep);
     }
     if (r == 0) {
         r = frame_add_u64(&b, KEY_ORDER, number);

@@ -12,6 +12,7 @@
 struct context {
     bool used;
     bool is_checkpoint;
+    bool is_awaited; /* unused, but about to be made anew */
     struct channel channel;
     uint32_t pid; /* inside the box, as it says */
 };
@@ -34,7 +35,7 @@ int context_branch(struct husk_engine *engine, struct guest *box, struct context
                    struct channel *from, struct err *e);
 
 /*
- * Has PID 1 kill what was started since then (clock_ns()) and is still there, but no context and nothing that others of them have started.
+ * Has PID 1 kill what was started since then (clock_ns(); 0: ever) and is still there, but no context and nothing that others of them have started.
  * False: it did not say in time that it has.
  */
 bool context_sweep(struct guest *box, const struct context *contexts, size_t n,

@@ -36,8 +36,8 @@ struct context *session_context(struct husk_session *s, uint32_t id, bool checkp
 
 static struct context *context_free_slot(struct husk_session *s, uint32_t *id, struct err *e)
 {
-    for (uint32_t i = 0; i < CONTEXTS_MAX; i++) {
-        if (!s->contexts[i].used) {
+    for (uint32_t i = 1; i < CONTEXTS_MAX; i++) { /* the first is nobody else's */
+        if (!s->contexts[i].used && !s->contexts[i].is_awaited) {
             *id = i;
             return &s->contexts[i];
         }
@@ -137,6 +137,23 @@ void husk_session_close(struct husk_session *s)
     free(s);
 }
 
+int session_replace_context(struct husk_session *s, struct context *c, struct err *e)
+{
+    struct channel *control = &s->guest->control;
+    struct context gone = *c;
+
+    int r = context_start(s->engine, s->guest, c, control, FRAME_CONTEXT, e);
+    if (r < 0 && e->code == ERR_LIMIT && !s->guest->exited) {
+        c->is_awaited = true;
+        (void)context_sweep(s->guest, s->contexts, ARRAY_LEN(s->contexts), &gone, 0);
+        r = context_start(s->engine, s->guest, c, control, FRAME_CONTEXT, e);
+    }
+    if (r == 0) {
+        session_keep_context(s, c);
+    }
+    return r;
+}
+
 int husk_session_reset(struct husk_session *s, uint32_t context, struct husk_error *error)
 {
     struct err e = {0};
@@ -145,12 +162,10 @@ int husk_session_reset(struct husk_session *s, uint32_t context, struct husk_err
     if (c != NULL) {
         context_end(s->guest, c);
     }
-    if (c == NULL ||
-        context_start(s->engine, s->guest, c, &s->guest->control, FRAME_CONTEXT, &e) < 0) {
+    if (c == NULL || session_replace_context(s, c, &e) < 0) {
         engine_error_export(&e, error);
         return -1;
     }
-    session_keep_context(s, c);
     return 0;
 }
 

@@ -259,11 +259,7 @@ static int replace_context(struct cell *c, struct err *e)
     c->run.exit_code = WIFEXITED(status) ? (uint32_t)WEXITSTATUS(status) : 0;
     channel_release(&c->context->channel);
     c->context->used = false;
-    if (context_start(s->engine, s->guest, c->context, &s->guest->control, FRAME_CONTEXT, e) < 0) {
-        return -1;
-    }
-    session_keep_context(s, c->context);
-    return 0;
+    return session_replace_context(s, c->context, e);
 }
 
 /* A cell that was stopped takes along whatever it has started. What it left to itself when it ended by itself lives on. */

@@ -19,6 +19,12 @@ struct husk_session {
 struct context *session_context(struct husk_session *s, uint32_t id, bool checkpoint,
                                 struct err *e);
 
+/*
+ * A context with nothing in it, in the place of one that has ended. If there is no room for its process, whatever it left behind
+ * has to go, and what nobody else looks after.
+ */
+int session_replace_context(struct husk_session *s, struct context *c, struct err *e);
+
 /* A context with nothing in it, beside the others; and its end. Waits. */
 int session_fresh_context(struct husk_session *s, uint32_t *ret, struct husk_error *e);
 void session_end_context(struct husk_session *s, uint32_t id);

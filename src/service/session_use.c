@@ -61,13 +61,30 @@ static bool is_dead(const struct husk_session *box)
     return box != NULL && (box->guest->exited || !box->contexts[0].used);
 }
 
-/* A box that ended behind our back: its files are gone back to what was last saved. */
-static void drop_dead_box(struct session *s)
+static bool can_drop(const struct session *s)
 {
-    while (is_dead(s->box) && (s->box_users > 0 || s->files_busy || s->opening)) {
+    return is_dead(s->box) && s->box_users == 0 && !s->files_busy && !s->opening;
+}
+
+/*
+ * A box that ended behind our back: its files are gone back to what was last saved. One that only has no context still has
+ * them. -1: they cannot be saved now, so it stays.
+ */
+static int drop_dead_box(struct session *s, struct err *e)
+{
+    while (is_dead(s->box) && !can_drop(s)) {
         fiber_sleep(2); /* they see it as well, and go */
     }
-    if (is_dead(s->box)) {
+    if (is_dead(s->box) && !s->box->guest->exited && s->dirty) {
+        if (workspace_save(s, e) == 0) {
+            return 0; /* that was a wait: the caller looks again */
+        }
+        log_warn("workspace_not_saved", "session=%s: %s", s->id, e->msg);
+        if (e->code == ERR_STORAGE) {
+            return -1;
+        }
+    }
+    if (can_drop(s)) {
         log_info("session_box_ended", "session=%s", s->id);
         box_files_close(s->files);
         s->files = NULL;
@@ -75,6 +92,7 @@ static void drop_dead_box(struct session *s)
         s->box = NULL;
         s->restarted = true;
     }
+    return 0;
 }
 
 int session_box(struct session *s, struct err *e)
@@ -90,7 +108,9 @@ int session_box(struct session *s, struct err *e)
         if (!is_dead(s->box)) {
             break;
         }
-        drop_dead_box(s);
+        if (drop_dead_box(s, e) < 0) {
+            return -1;
+        }
     }
     if (s->box != NULL) {
         return 0;
@@ -146,7 +166,10 @@ size_t session_contexts(struct session *s, struct session_context ret[SESSION_CO
 {
     size_t n = 0;
 
-    for (uint32_t i = 0; s->box != NULL && i < CONTEXTS_MAX; i++) {
+    if (s->box == NULL || !s->box->contexts[0].used) {
+        return 0; /* the next to use it gets a new box */
+    }
+    for (uint32_t i = 0; i < CONTEXTS_MAX; i++) {
         if (s->box->contexts[i].used) {
             ret[n++] = (struct session_context){.id = i,
                                                 .is_checkpoint = s->box->contexts[i].is_checkpoint,

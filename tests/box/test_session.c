@@ -211,6 +211,34 @@ TEST(reset_gives_a_fresh_interpreter_in_the_same_box)
     CHECK_STR(e.type, "not_found");
 }
 
+/* What the old interpreter has left takes every place that becomes free. */
+TEST(an_interpreter_is_made_anew_also_where_no_process_has_room)
+{
+    static const char fill[] = "import os, time\n"
+                               "def fill():\n"
+                               "    os.setsid()\n"
+                               "    while True:\n"
+                               "        try:\n"
+                               "            if os.fork() == 0: time.sleep(100)\n"
+                               "        except OSError: pass\n"
+                               "if os.fork() == 0: fill()\n"
+                               "full = 0\n"
+                               "while full < 100:\n"
+                               "    try:\n"
+                               "        if os.fork() == 0: os._exit(0)\n"
+                               "        os.wait()\n"
+                               "    except OSError: full += 1\n";
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_limits limits = {.pids = 32};
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, &limits);
+    struct husk_error e;
+
+    CHECK_CELL(s, 0, "open('f', 'w').write('kept')", "4");
+    CHECK_CELL(s, 0, fill, NULL);
+    CHECK_OK(husk_session_reset(s, 0, &e), &e);
+    CHECK_CELL(s, 0, "open('f').read()", "'kept'");
+}
+
 TEST(output_belongs_to_the_cell_that_wrote_it)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();

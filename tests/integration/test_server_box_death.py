@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from audit import Audit, wait_for, wait_tree
+from disk_faults import put
 from husk_server import Server
 from v1_client import Api
 
@@ -90,3 +91,37 @@ def test_all_who_find_the_box_dead_get_the_same_new_one(one: Server) -> None:
     assert sorted(a["stdout"] for a in answers) == ["0\n", "1\n", "2\n", "3\n"]
     assert len(audit.containers()) == 1
     audit.check()
+
+
+FILL = """
+import os, time
+def fill():
+    os.setsid()
+    while True:
+        try:
+            if os.fork() == 0: time.sleep(100)
+        except OSError: pass
+if os.fork() == 0: fill()
+full = 0
+while full < 100:
+    try:
+        if os.fork() == 0: os._exit(0)
+        os.wait()
+    except OSError: full += 1
+"""
+
+
+@pytest.mark.parametrize("filled_by", [0, 1])
+def test_files_outlive_a_reset_that_finds_no_room_for_a_process(
+    one: Server, filled_by: int
+) -> None:
+    """What the context itself has left goes; what belongs to another stays, and the session may need a new box."""
+    api = Api(one.port)
+    session = api.session()
+    assert api.post(f"/sessions/{session}/contexts/0/branch")["context_id"] == 1
+    assert put(api, session, "kept.txt", b"precious").status == 201
+    assert api.run(session, FILL, context_id=filled_by)["status"] == "completed"
+    for _ in range(10):  # often the old interpreter's own place is free in time
+        reset = api.call("POST", f"/sessions/{session}/reset", is_known=False)
+        assert reset.status == 200 or filled_by != 0, reset
+        assert api.run(session, "open('kept.txt').read()")["value"] == "'precious'"
