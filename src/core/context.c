@@ -60,6 +60,23 @@ static bool hear_fates(struct guest *box)
     return r == 0;
 }
 
+/* FATES_KEPT: PID 1 has not said that it ended. */
+static size_t find_fate(const struct guest *box, uint32_t pid)
+{
+    size_t i = 0;
+
+    while (i < FATES_KEPT && (pid == 0 || box->fates[i].pid != pid)) {
+        i++;
+    }
+    return i;
+}
+
+bool context_has_ended(struct guest *box, uint32_t pid)
+{
+    (void)hear_fates(box);
+    return find_fate(box, pid) < FATES_KEPT;
+}
+
 /* Instead of READY: PID 1 says why it could not fork, or the socket closes without a word. */
 static int not_started(int r, const struct frame_head *head, const char *body, struct err *e)
 {
@@ -108,6 +125,9 @@ static int wait_ready(struct husk_engine *engine, struct guest *box, struct cont
         }
     }
     channel_drop(&c->channel, &head);
+    if (context_has_ended(box, c->pid)) {
+        box->fates[find_fate(box, c->pid)].pid = 0; /* of another that had this number before */
+    }
     return 0;
 }
 
@@ -224,12 +244,11 @@ bool context_fate(struct guest *box, uint32_t pid, int *ret_status)
 
     for (;;) {
         bool open = hear_fates(box);
-        for (size_t i = 0; i < FATES_KEPT; i++) {
-            if (box->fates[i].pid == pid) {
-                *ret_status = box->fates[i].status;
-                box->fates[i].pid = 0;
-                return true;
-            }
+        size_t i = find_fate(box, pid);
+        if (i < FATES_KEPT) {
+            *ret_status = box->fates[i].status;
+            box->fates[i].pid = 0;
+            return true;
         }
         if (!open || clock_ms() >= until) {
             return false;

@@ -41,5 +41,8 @@ int context_branch(struct husk_engine *engine, struct guest *box, struct context
 bool context_sweep(struct guest *box, const struct context *contexts, size_t n,
                    const struct context *from, uint64_t since_ns);
 
+/* Whether PID 1 has said so by now. What the context forked may hold its socket open for longer. */
+bool context_has_ended(struct guest *box, uint32_t pid);
+
 /* PID 1's word on how a context ended, waited for a moment. False: it did not say. */
 bool context_fate(struct guest *box, uint32_t pid, int *ret_status);

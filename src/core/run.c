@@ -13,10 +13,12 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/fd.h"
+#include "core/context.h"
 #include "core/run_frames.h"
 
 #define READ_CHUNK 16384 /* on the stack, perhaps of a fiber */
 #define KEEP_DEFAULT ((uint64_t)1 << 20)
+#define LOOK_MS 200 /* how often the end of a context is looked for whose socket others hold open */
 
 enum { P_CONTROL, P_OUT, P_ERR, P_IN, P_STDIN, P_CANCEL, P_COUNT };
 
@@ -243,11 +245,21 @@ static void serve(struct run *run, struct pollfd p[P_COUNT], bool *stdin_ready)
     run->cancelled = run->cancelled || p[P_CANCEL].revents != 0;
 }
 
+/* By the clock: PID 1's socket belongs to all cells of the session, and only one fiber could wait for it. */
+static void look_for_end(struct run *run)
+{
+    if (context_has_ended(run->guest, run->pid)) {
+        take_frames(run); /* what it said before is all there */
+        run->channel_lost = !run->done;
+    }
+}
+
 int run_drive(struct run *run, int64_t wait_ms, struct err *e)
 {
     struct pollfd p[P_COUNT];
     bool stdin_ready = false;
     uint64_t until = wait_ms >= 0 ? clock_ms() + (uint64_t)wait_ms : UINT64_MAX;
+    uint64_t look_at = run->in_session ? clock_ms() + LOOK_MS : UINT64_MAX;
 
     if (run->spec->stdin_fd <= 0) {
         feed_data(run); /* mostly there is none: then nobody has to wait for room in its pipe */
@@ -257,12 +269,18 @@ int run_drive(struct run *run, int64_t wait_ms, struct err *e)
             run->cancelled = true;
             break;
         }
-        uint64_t now = wait_ms >= 0 ? clock_ms() : 0;
+        uint64_t now = clock_ms();
         if (now >= until) {
             return 0;
         }
+        if (now >= look_at) {
+            look_at = now + LOOK_MS;
+            look_for_end(run);
+            continue;
+        }
         watch(run, p, stdin_ready);
-        int64_t wait = wait_ms < 0 ? -1 : (int64_t)(until - now);
+        uint64_t next = MIN(until, look_at);
+        int64_t wait = next == UINT64_MAX ? -1 : (int64_t)(next - now);
         if (engine_poll(run->engine, run->guest, p, P_COUNT, wait, e) < 0) {
             return -1;
         }

@@ -15,6 +15,7 @@ struct run {
     struct channel *channel; /* to the box's first process, or to a context */
     bool channel_lost;       /* closed, or garbage came through it */
     bool in_session;         /* then a lost channel ends the run: the box itself lives on */
+    uint32_t pid;            /* of that context */
     int in;
     int out;
     int err;

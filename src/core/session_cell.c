@@ -152,6 +152,7 @@ static void prepare(struct cell *c, struct husk_session *s, struct context *cont
                 .out = -1,
                 .err = -1,
                 .in_session = true,
+                .pid = context->pid,
                 .ready = true,
                 .limits = s->limits},
         .pipes = {-1, -1, -1},

@@ -211,6 +211,26 @@ TEST(reset_gives_a_fresh_interpreter_in_the_same_box)
     CHECK_STR(e.type, "not_found");
 }
 
+/* They hold its sockets and pipes open, and write: its end is known all the same, and they live on. */
+TEST(a_crash_is_seen_although_forked_children_live)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+
+    AUTO_RESULT struct husk_result *r = fixture_in(s, 0, 10000,
+                                                   "import os, time\n"
+                                                   "if os.fork() == 0:\n"
+                                                   "    os.setsid()\n"
+                                                   "    while True:\n"
+                                                   "        print('child', flush=True)\n"
+                                                   "        time.sleep(0.01)\n"
+                                                   "print('crashing', flush=True)\n"
+                                                   "os.kill(os.getpid(), 9)");
+    CHECK_END(r, "crashed signal 137");
+    CHECK_HAS(r->out, "crashing");
+    CHECK_CELL(s, 0, "'os' in globals()", "False");
+}
+
 /* What the old interpreter has left takes every place that becomes free. */
 TEST(an_interpreter_is_made_anew_also_where_no_process_has_room)
 {
