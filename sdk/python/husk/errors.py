@@ -245,6 +245,7 @@ BY_STATUS: dict[int, type[HuskError]] = {
     405: MethodNotAllowedError,
     408: RequestTimeoutError,
     409: ConflictError,
+    412: ConflictError,
     413: TooLargeError,
     416: RangeNotSatisfiableError,
     421: ForbiddenError,
@@ -252,6 +253,7 @@ BY_STATUS: dict[int, type[HuskError]] = {
     429: TooManyRequestsError,
     501: NotOfferedError,
     503: UnavailableError,
+    505: NotOfferedError,
     507: DiskFullError,
 }
 
