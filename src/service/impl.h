@@ -78,7 +78,10 @@ struct
     struct husk_session *files_box; /* whose files were taken last */
     bool files_busy;
     struct fiber_queue files_line;
-    bool dirty;       /* the workspace changed since it was last saved */
+    bool dirty;        /* the workspace is known to have changed since it was last saved */
+    bool saving;       /* a copy is being written */
+    uint64_t saved_ms; /* when the last copy was begun */
+    struct fiber_queue saved;
     uint64_t save_at; /* a save that failed is not tried again before this */
 };
 
@@ -182,8 +185,12 @@ void sessions_settle(struct service *svc);
 void service_settle(struct service *svc); /* again, what a full disk did not take then; waits */
 
 /* workspace.c: durable copies of workspaces in DATA/workspaces. */
-int workspace_save(struct session *s, struct err *e); /* waits */
-/* Saves one that changed and had no work for so long. False: there is none. Waits. */
+/* If it is dirty; waits, also for a copy that is being written already. */
+int workspace_save(struct session *s, struct err *e);
+/*
+ * Saves one that changed and had no work for so long. False: there is none. Waits. even_at_work: also for a copy that somebody
+ * else writes.
+ */
 bool workspace_save_next(struct service *svc, uint64_t quiet_ms, bool even_at_work);
 int workspace_restore(struct session *s, struct err *e);
 void workspace_remove(struct service *svc, const char *session_id);

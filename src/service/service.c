@@ -219,22 +219,38 @@ int service_open(const struct service_options *options, struct service **ret, st
     return 0;
 }
 
+/*
+ * What still runs in a box changes files without a word: a cell, or a process that an earlier one left. Only a session that never
+ * ran anything is known to be as it was saved.
+ */
+static void save_all(struct service *svc)
+{
+    uint64_t began = clock_ms();
+    uint64_t until = began + SAVE_PATIENCE_MS;
+
+    for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
+        s->save_at = 0; /* the last chance */
+    }
+    /* Those that are known to have changed come first: the time may not do for all. */
+    while (!svc->engine->lost && clock_ms() < until && workspace_save_next(svc, 0, true)) {
+    }
+    for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
+        bool may_differ = s->record.executions > 0 && s->saved_ms < began;
+        s->dirty = s->dirty || may_differ;
+    }
+    while (!svc->engine->lost && clock_ms() < until && workspace_save_next(svc, 0, true)) {
+    }
+}
+
 void service_save(struct service *svc)
 {
     uint64_t ends_by = clock_ms() + svc->config->drain_timeout_ms;
-    struct session *s;
-    struct session *next;
 
     /* Those in boxes of their own cannot be handed on. */
     while (svc->alone > 0 && !svc->engine->lost && clock_ms() < ends_by) {
         fiber_sleep(5);
     }
-    uint64_t until = clock_ms() + SAVE_PATIENCE_MS;
-    for (s = svc->sessions, next = session_next(s); s != NULL; s = next, next = session_next(s)) {
-        s->save_at = 0; /* the last chance */
-    }
-    while (!svc->engine->lost && clock_ms() < until && workspace_save_next(svc, 0, true)) {
-    }
+    save_all(svc);
 }
 
 void service_leave(struct service *svc)

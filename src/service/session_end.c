@@ -65,7 +65,7 @@ static int wait_for_users(struct session *s, struct err *e)
 /* -1 and *e only if the disk does not take the copy: then the box is the only place that has the files, and stays. */
 static int close_box(struct session *s, struct err *e)
 {
-    if (s->box != NULL && s->persistent && !s->box->guest->exited && s->dirty &&
+    if (s->box != NULL && s->persistent && !s->box->guest->exited && (s->dirty || s->saving) &&
         workspace_save(s, e) < 0) {
         log_warn("workspace_not_saved", "session=%s: %s", s->id, e->msg);
         if (e->code == ERR_STORAGE) {

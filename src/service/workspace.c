@@ -69,7 +69,7 @@ static int save_to(struct session *s, int fd, struct err *e)
     return r == 0 && fdatasync(fd) < 0 ? err_disk(e, errno, NOT_COPIED) : r;
 }
 
-int workspace_save(struct session *s, struct err *e)
+static int save(struct session *s, struct err *e)
 {
     char path[4400];
     char temporary[4400];
@@ -79,11 +79,9 @@ int workspace_save(struct session *s, struct err *e)
     }
     AUTO_CLOSE int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0) {
-        s->save_at = clock_ms() + RETRY_MS;
         return err_disk(e, errno, NOT_COPIED);
     }
     FAULT_POINT("workspace.save.opened");
-    s->dirty = false;
     int r = save_to(s, fd, e);
     FAULT_POINT("workspace.save.synced");
     if (r == 0 && rename(temporary, path) < 0) {
@@ -91,10 +89,29 @@ int workspace_save(struct session *s, struct err *e)
     }
     FAULT_POINT("workspace.save.renamed");
     if (r < 0) {
-        s->dirty = true;
-        s->save_at = clock_ms() + RETRY_MS;
         (void)unlink(temporary);
     }
+    return r;
+}
+
+int workspace_save(struct session *s, struct err *e)
+{
+    while (s->saving) { /* it has the temporary name */
+        (void)fiber_queue_wait(&s->saved, -1);
+    }
+    if (!s->dirty) {
+        return 0;
+    }
+    s->saving = true;
+    s->saved_ms = clock_ms();
+    s->dirty = false; /* before, so that a change meanwhile is not forgotten */
+    int r = save(s, e);
+    if (r < 0) {
+        s->dirty = true;
+        s->save_at = clock_ms() + RETRY_MS;
+    }
+    s->saving = false;
+    fiber_queue_wake_all(&s->saved);
     return r;
 }
 
@@ -108,8 +125,8 @@ bool workspace_save_next(struct service *svc, uint64_t quiet_ms, bool even_at_wo
     for (s = svc->sessions, next = session_next(s); s != NULL; s = next, next = session_next(s)) {
         bool quiet =
             even_at_work || (s->working == 0 && !s->files_busy && now - s->active_ms >= quiet_ms);
-        if (s->dirty && s->persistent && s->box != NULL && !s->ending && quiet &&
-            now >= s->save_at) {
+        bool is_due = s->dirty ? now >= s->save_at : even_at_work && s->saving;
+        if (is_due && s->persistent && s->box != NULL && !s->ending && quiet) {
             uint64_t active = s->active_ms;
             session_ref(s);
             if (workspace_save(s, &e) < 0) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,6 +98,14 @@ def kill_and_wait(server: Server) -> None:
 
 def put(api: Api, session: str, path: str, data: bytes) -> Any:
     return api.call("PUT", f"/sessions/{session}/files/{path}", raw=data, headers=BYTES)
+
+
+def names_in(copy: Path) -> set[str]:
+    """What the copy of a workspace holds."""
+    if not copy.exists():
+        return set()
+    with tarfile.open(copy) as tar:
+        return {name.removeprefix("./") for name in tar.getnames()}
 
 
 def new_template(name: str, memory_mb: int = 512) -> dict[str, Any]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import tarfile
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +12,7 @@ from disk_faults import (
     fill,
     fill_inodes,
     kill_and_wait,
+    names_in,
     new_template,
     put,
     small_disk,
@@ -240,13 +239,6 @@ def test_no_inodes() -> None:
         assert server.stop() == 0
         server.start()
         Audit(server).check(scene.ledger)
-
-
-def names_in(copy: Path) -> set[str]:
-    if not copy.exists():
-        return set()
-    with tarfile.open(copy) as tar:
-        return {name.removeprefix("./") for name in tar.getnames()}
 
 
 def test_purging_a_session_makes_room() -> None:

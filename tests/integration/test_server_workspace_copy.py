@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from audit import wait_for
+from disk_faults import names_in, put
 from husk_server import Server
 from v1_client import Api
 
@@ -192,3 +193,53 @@ def test_a_copy_leaves_modes_as_they_are() -> None:
         copy = server.data / "workspaces" / f"{sid}.tar"
         wait_for(copy.exists, "the copy is there")
         assert api.run(sid, LOOK)["stdout"] == before
+
+
+# It writes when the copy of the cell that left it behind is made.
+LATE = """
+import subprocess
+subprocess.Popen(['/bin/sh', '-c', 'sleep 5; echo late > late.txt; sleep 100'], start_new_session=True)
+"""
+STAYS = """
+import time
+open('cell.txt', 'w').write('2')
+print('on', flush=True)
+time.sleep(60)
+"""
+BIG = """
+import os
+for i in range(8):
+    open(f'big{i}', 'wb').write(os.urandom(20 << 20))
+open('v.txt', 'w').write('new')
+"""
+
+
+def test_files_of_what_still_runs_are_there_after_a_stop() -> None:
+    """Neither a cell under way nor a process that an earlier one left tells when it writes."""
+    with Server.run() as server:
+        api = Api(server.port)
+        cell, background = api.session(), api.session()
+        assert api.run(background, LATE)["status"] == "completed"
+        wait_for((server.data / "workspaces" / f"{background}.tar").exists, "the copy is there")
+        shown = f"/sessions/{background}/files/late.txt"
+        wait_for(lambda: api.get(shown).status == 200, "the process has written")
+        api.wait_output(api.start(cell, STAYS, timeout=60), "on")
+        assert server.stop() == 0
+        server.start()
+        assert api.get(shown).raw == b"late\n"
+        assert api.get(f"/sessions/{cell}/files/cell.txt").raw == b"2"
+
+
+def test_a_stop_waits_for_a_copy_under_way() -> None:
+    with Server.run() as server:
+        api = Api(server.port)
+        sid = api.session(resources={"memory": "512Mi", "disk": "256Mi"})
+        assert put(api, sid, "v.txt", b"old").status == 201
+        copy = server.data / "workspaces" / f"{sid}.tar"
+        wait_for(copy.exists, "the copy is there")
+        assert api.run(sid, BIG)["status"] == "completed"
+        wait_for(copy.with_suffix(".new").exists, "the next copy is being written")
+        assert server.stop() == 0
+        assert len(names_in(copy) & {f"big{i}" for i in range(8)}) == 8
+        server.start()
+        assert api.get(f"/sessions/{sid}/files/v.txt").raw == b"new"
