@@ -311,10 +311,11 @@ int execution_start(struct session *s, const struct execution_ask *ask, struct e
         r = record_new(x, ask, known, e);
     }
     s->svc->coming--;
+    /* There is none: it must not spend an ephemeral session. */
+    if (r != 0 && s->record.executions == number + 1) { /* else another one has the next number */
+        s->record.executions--;
+    }
     if (r == 1) {
-        if (s->record.executions == number + 1) { /* else another one has the next number */
-            s->record.executions--;
-        }
         execution_release(x);
         *ret = revive(s, known, e);
         *ret_existed = *ret != NULL;

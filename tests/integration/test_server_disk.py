@@ -241,6 +241,20 @@ def test_no_inodes() -> None:
         Audit(server).check(scene.ledger)
 
 
+def test_a_refused_execution_does_not_spend_its_session() -> None:
+    """An ephemeral session still has its execution."""
+    with small_disk("size=24m") as server:
+        api = Api(server.port)
+        session = api.session(mode="ephemeral")
+        filler = fill(server.data)
+        until_refused(api, "POST", "/sessions", {"mode": "ephemeral"})
+        execute, code = f"/sessions/{session}/execute", "1 #" + "x" * LARGE
+        check_error(api.post(execute, {"code": code}), 503, "DiskFull")
+        filler.unlink()
+        execution = wait_taken(api, "POST", execute, {"code": code})["execution_id"]
+        assert api.wait_status(execution, "completed")["status"] == "completed"
+
+
 def test_purging_a_session_makes_room() -> None:
     with small_disk("size=24m") as server:
         api = Api(server.port)
