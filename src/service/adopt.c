@@ -85,12 +85,13 @@ static void read_spec(struct session *s)
     size_t i;
     json_t *value;
 
-    s->limits = (struct husk_limits){
+    struct husk_limits asked = {
         .memory_bytes = (uint64_t)json_integer_value(json_object_get(limits, "memory_bytes")),
         .disk_bytes = (uint64_t)json_integer_value(json_object_get(limits, "disk_bytes")),
         .cpu_milli = (uint32_t)json_integer_value(json_object_get(limits, "cpu_milli")),
         .pids = (uint32_t)json_integer_value(json_object_get(limits, "pids")),
     };
+    s->limits = service_limits(s->svc, s->record.template, &asked);
     s->timeout_ms = (uint64_t)json_integer_value(json_object_get(spec, "_timeout_ms"));
     s->keyed = json_is_true(json_object_get(spec, "_keyed"));
     s->env = json_array_size(env) > 0 ? calloc(json_array_size(env) + 1, sizeof(*s->env)) : NULL;

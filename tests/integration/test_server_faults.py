@@ -290,6 +290,24 @@ def test_killed_again_and_again_while_starting(one: Server) -> None:
     audit.check(ledger)
 
 
+def test_sessions_keep_the_limits_of_the_server() -> None:
+    """Those that asked for none have the operator's, also with a daemon and in a box that are not the first."""
+    flags = ("--memory", "200M", "--pids", "40", "--cpu", "0.5", "--disk", "20M")
+    with Server.run(*flags) as server:
+        api = Api(server.port)
+        session = api.session()
+        alone = [api.session(mode="ephemeral") for _ in range(2)]
+        limits = api.run(session, "1")["receipt"]["limits"]
+        assert api.run(alone[0], "1")["receipt"]["limits"] == limits
+        kill_and_wait(server)
+        assert api.run(session, "1")["receipt"]["limits"] == limits
+        assert api.run(alone[1], "1")["receipt"]["limits"] == limits
+        old = wait_tree(server)
+        os.kill(old.launcher, signal.SIGKILL)
+        wait_successor(server, old)
+        assert api.run(session, "1")["receipt"]["limits"] == limits
+
+
 # ---- launcher ----
 
 
