@@ -148,8 +148,13 @@ int session_move(struct session *s, int state, const char *reason, struct err *e
         free(why);
         return -1;
     }
+    /* Only what was moved: there may have been work meanwhile. */
     free((char *)s->record.end_reason);
-    s->record = next;
+    s->record.end_reason = why;
+    s->record.status = next.status;
+    s->record.epoch = next.epoch;
+    s->record.updated_ms = next.updated_ms;
+    s->record.ended_ms = next.ended_ms;
     return 0;
 }
 

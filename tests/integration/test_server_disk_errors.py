@@ -6,7 +6,9 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -132,6 +134,24 @@ def test_one_failed_sync_is_one_refusal(server: Server) -> None:
     kill_and_wait(server)
     assert api.run(session, "count")["value"] == "1"
     Audit(server).check(Ledger(sessions={session}, accepted={first["execution_id"]}))
+
+
+@needs_root
+def test_work_while_a_session_is_recorded_counts(server: Server) -> None:
+    """The move to running is on its way to the disk: what begins meanwhile is not undone by it."""
+    api = Api(server.port)
+    path = "/sessions/mine/execute-sync"
+    with failing(server, "fdatasync", "delay_enter=500000"), ThreadPoolExecutor(21) as clients:
+        made = clients.submit(api.post, "/sessions", {"id": "mine", "mode": "persistent"})
+        wait_for(lambda: int(api.get("/sessions?status=creating")["total"]) == 1, "it is begun")
+        begun: list[Future[Any]] = []
+        while not made.done():
+            if len(begun) < 20:
+                begun.append(clients.submit(api.post, path, {"code": "1"}))
+            time.sleep(0.02)
+        assert made.result().status == 201
+        assert {one.result().status for one in begun} == {200}
+    assert api.get("/sessions/mine/stats")["executions"] == len(begun)
 
 
 @needs_root
