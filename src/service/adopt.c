@@ -92,7 +92,6 @@ static void read_spec(struct session *s)
         .pids = (uint32_t)json_integer_value(json_object_get(limits, "pids")),
     };
     s->limits = service_limits(s->svc, s->record.template, &asked);
-    s->timeout_ms = (uint64_t)json_integer_value(json_object_get(spec, "_timeout_ms"));
     s->keyed = json_is_true(json_object_get(spec, "_keyed"));
     s->env = json_array_size(env) > 0 ? calloc(json_array_size(env) + 1, sizeof(*s->env)) : NULL;
     json_array_foreach(env, i, value)
@@ -115,6 +114,8 @@ static int adopt_session(void *user, const struct store_session *row, struct err
         return err_set(e, ERR_SYSTEM, "out of memory");
     }
     read_spec(s);
+    /* Not what it was made with: it may have been extended. */
+    s->timeout_ms = (uint64_t)MAX(row->expires_ms - row->active_ms, (int64_t)0);
     s->record.epoch = svc->figures.epoch;
     session_touch(s);
     /* Its age goes on; unsigned numbers make a birth before the machine's start come out right. */

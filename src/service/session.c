@@ -236,7 +236,7 @@ static int check_ask(struct service *svc, const struct session_ask *ask, struct 
 }
 
 /* What was asked for, and beside it what a later daemon needs to go on with the session. */
-static char *spec_text(const struct session_ask *ask, uint64_t timeout_ms)
+static char *spec_text(const struct session_ask *ask)
 {
     const struct husk_limits *l = &ask->limits;
     json_t *spec = ask->spec != NULL ? json_deep_copy(ask->spec) : json_object();
@@ -246,7 +246,6 @@ static char *spec_text(const struct session_ask *ask, uint64_t timeout_ms)
         json_array_append_new(env, json_string(ask->env[i]));
     }
     json_object_set_new(spec, "_env", env);
-    json_object_set_new(spec, "_timeout_ms", json_integer((json_int_t)timeout_ms));
     json_object_set_new(spec, "_keyed", json_boolean(ask->idempotency_key != NULL));
     json_object_set_new(spec, "_limits",
                         json_pack("{s:I, s:I, s:I, s:I}", "memory_bytes",
@@ -263,7 +262,7 @@ static struct session *build(struct service *svc, const struct session_ask *ask,
     char id[ID_SIZE];
     int64_t now = clock_wall_ms();
     uint64_t timeout_ms = ask->timeout_ms != 0 ? ask->timeout_ms : svc->config->session_timeout_ms;
-    char *spec = spec_text(ask, timeout_ms);
+    char *spec = spec_text(ask);
 
     if (ask->id != NULL) {
         (void)str_copy(id, sizeof(id), ask->id);

@@ -369,15 +369,20 @@ int session_receipt(struct session *s, struct husk_receipt *ret, struct err *e)
 int session_extend(struct session *s, uint64_t timeout_ms, struct err *e)
 {
     struct store_batch *b = store_batch_new(s->svc->store);
+    struct store_session next = s->record;
 
-    s->timeout_ms = timeout_ms;
-    session_touch(s);
-    s->record.updated_ms = clock_wall_ms();
+    next.updated_ms = next.active_ms = clock_wall_ms();
+    next.expires_ms = next.active_ms + (int64_t)timeout_ms;
     if (b == NULL) {
         return err_sys(e, ENOMEM, "session");
     }
-    store_put_session(b, &s->record);
+    store_put_session(b, &next);
     int r = service_commit(s->svc, b, NULL, e);
     FAULT_POINT("session.extended");
+    if (r == 0) { /* only now: what is refused does not hold */
+        s->timeout_ms = timeout_ms;
+        s->record.updated_ms = next.updated_ms;
+        session_touch(s);
+    }
     return r;
 }

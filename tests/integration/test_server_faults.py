@@ -308,6 +308,17 @@ def test_sessions_keep_the_limits_of_the_server() -> None:
         assert api.run(session, "1")["receipt"]["limits"] == limits
 
 
+def test_an_extended_session_stays_extended(one: Server) -> None:
+    api = Api(one.port)
+    session = api.session(timeout=60)
+    assert api.post(f"/sessions/{session}/extend", {"timeout": 600})["timeout"] == 600
+    kill_and_wait(one)
+    assert api.get(f"/sessions/{session}")["timeout"] == 600
+    assert one.stop() == 0
+    one.start()
+    assert api.get(f"/sessions/{session}")["timeout"] == 600
+
+
 # ---- launcher ----
 
 
