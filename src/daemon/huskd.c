@@ -250,6 +250,7 @@ static void on_hangup(uv_signal_t *h, int signum)
     }
     config_reload(&d.config, &fresh, &report);
     set_log();
+    service_reconfigure(d.service);
     if (http_settings(&http, &e) == 0) {
         http_server_reconfigure(d.http, &http);
     }

@@ -66,19 +66,34 @@ int gate_enter(struct gate *g, int64_t timeout_ms, const bool *cancel, struct er
     return r < 0 ? err_set(e, ERR_CONFLICT, "cancelled while it waited") : 0;
 }
 
-/* The place is handed to the first in line: `taken` stays as it is. */
-void gate_leave(struct gate *g)
+/* Whoever is first in line has a place now. */
+static void call_first(struct gate *g)
 {
     struct gate_waiter *w = g->first;
 
-    if (w == NULL) {
-        g->taken--;
-        return;
-    }
     g->first = w->next;
     g->waiting--;
     w->called = true;
     fiber_wake(w->fiber);
+}
+
+void gate_leave(struct gate *g)
+{
+    if (g->first == NULL || g->taken > g->places) {
+        g->taken--;
+        return;
+    }
+    call_first(g); /* the place is handed over: `taken` stays as it is */
+}
+
+void gate_resize(struct gate *g, size_t places, size_t line_max)
+{
+    g->places = places;
+    g->line_max = line_max;
+    while (g->first != NULL && g->taken < g->places) {
+        g->taken++;
+        call_first(g);
+    }
 }
 
 size_t gate_position(const struct gate *g, const struct fiber *f)

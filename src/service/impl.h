@@ -153,6 +153,8 @@ int gate_enter(struct gate *g, int64_t timeout_ms, const bool *cancel, struct er
 /* The same for a line of any length: 0, -ETIMEDOUT, -ECANCELED. Whoever sets *cancel wakes the fiber. */
 int gate_wait(struct gate *g, int64_t timeout_ms, const bool *cancel);
 void gate_leave(struct gate *g);
+/* Nobody is turned out: with fewer places those who leave hand theirs to nobody, until it fits. */
+void gate_resize(struct gate *g, size_t places, size_t line_max);
 size_t gate_position(const struct gate *g, const struct fiber *f); /* from 1; 0: not in line */
 
 /* session.c */

@@ -167,6 +167,11 @@ static struct store *open_store(const struct store_options *options, struct err 
     return store;
 }
 
+void service_reconfigure(struct service *svc)
+{
+    gate_resize(&svc->gate, svc->config->max_executions, svc->config->queue_length);
+}
+
 static int start(struct service *svc, const struct service_options *o, struct err *e)
 {
     struct store_options store = {.dir = o->config->data};
@@ -186,8 +191,7 @@ static int start(struct service *svc, const struct service_options *o, struct er
         return -1;
     }
     svc->figures.epoch = store_epoch(svc->store);
-    svc->gate.places = o->config->max_executions;
-    svc->gate.line_max = o->config->queue_length;
+    service_reconfigure(svc);
     FAULT_POINT("start.store_open");
     if (service_adopt(svc, e) < 0 || engine_serve(svc->engine, e) < 0 ||
         pool_keep(svc->engine, e) < 0) {

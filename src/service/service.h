@@ -38,6 +38,8 @@ struct service_options {
 
 /* Opens the store, takes over what an earlier daemon left, starts zygotes and pools. Not in a fiber. */
 int service_open(const struct service_options *options, struct service **ret, struct err *e);
+/* The settings have changed: what is not looked up each time is taken over. */
+void service_reconfigure(struct service *svc);
 /* Lets executions end that no other daemon can go on with, and copies workspaces that may have changed. Waits. */
 void service_save(struct service *svc);
 /* The last thing before the process ends: records are flushed, sessions and what runs in them are left to the next daemon. */

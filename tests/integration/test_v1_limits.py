@@ -2,6 +2,8 @@
 """What /api/v1 answers when the server is full: 429, places in the queue, and work again afterwards."""
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -75,3 +77,37 @@ def test_waiting_for_a_neighbour_counts_as_waiting(v1: Api) -> None:
     assert v1.post(f"/executions/{running}/cancel")["status"] == "cancelled"
     v1.wait_status(behind, "completed")
     assert v1.run(s, "3")["return_value"] == 3
+
+
+def test_places_follow_the_settings_at_once() -> None:
+    server = Server()
+    settings = server.folder / "husk.conf"
+    server.flags = ("--config", str(settings))
+
+    def set_places(places: int, line: int, times: int) -> None:
+        settings.write_text(f"max_executions = {places}\nqueue_length = {line}\n")
+        if times > 0:
+            os.kill(server.pid_of_huskd(), signal.SIGHUP)
+            server.wait_said("settings_read", times)
+
+    try:
+        set_places(1, 1, 0)
+        server.start()
+        api = Api(server.port)
+        a, b, c = (api.session() for _ in range(3))
+        first = api.start(a, LOOP, timeout=600)
+        api.wait_output(first, "on")
+        second = api.start(b, LOOP, timeout=600)
+        check_full(api.post(f"/sessions/{c}/execute", {"code": "1"}))
+        set_places(2, 0, 1)
+        api.wait_output(second, "on")  # it need not wait for the other one's end
+        check_full(api.post(f"/sessions/{c}/execute", {"code": "1"}))
+        set_places(1, 2, 2)
+        third = api.start(c, "'its turn came'", timeout=60)
+        assert api.post(f"/executions/{first}/cancel")["status"] == "cancelled"
+        api.wait_status(first, "cancelled")
+        assert api.get(f"/executions/{third}/status")["queue_position"] == 1
+        api.post(f"/executions/{second}/cancel")
+        api.wait_status(third, "completed")
+    finally:
+        server.remove()
