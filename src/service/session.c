@@ -11,6 +11,8 @@
 #include "core/box_files.h"
 #include "service/impl.h"
 
+#define CREATING_LOOK_MS 5
+
 const struct store_session *session_record(const struct session *s)
 {
     return &s->record;
@@ -334,11 +336,35 @@ static void unlist(struct session *s)
     session_release(s); /* the table's */
 }
 
+/*
+ * Whoever makes it may fail, and nobody finishes it should we die: until it is there it is promised to nobody else.
+ * *ret is NULL if the agent has none.
+ */
+static int find_made(struct service *svc, const struct session_ask *ask, struct session **ret,
+                     struct err *e)
+{
+    uint64_t until = clock_ms() + svc->config->queue_timeout_ms;
+    struct session *s;
+
+    while ((s = find_agents(svc, ask)) != NULL && s->record.status == SESSION_CREATING) {
+        if (clock_ms() >= until) {
+            return err_set(e, ERR_LIMIT,
+                           "session %s of the agent is still being made: try again later", s->id);
+        }
+        fiber_sleep(CREATING_LOOK_MS);
+    }
+    *ret = s;
+    return 0;
+}
+
 int session_create(struct service *svc, const struct session_ask *ask, struct session **ret,
                    bool *ret_existed, struct err *e)
 {
     *ret_existed = false;
-    struct session *s = find_agents(svc, ask);
+    struct session *s = NULL;
+    if (find_made(svc, ask, &s, e) < 0) {
+        return -1;
+    }
     if (s != NULL && ask->id != NULL && !str_eq(ask->id, s->id)) {
         return err_set(e, ERR_CONFLICT,
                        "the agent has session %s already: use that one, or end it before you "

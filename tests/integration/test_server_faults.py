@@ -351,6 +351,33 @@ def test_killed_launcher(one: Server) -> None:
     audit.check_level()
 
 
+def test_an_agent_is_told_of_its_session_when_it_is_there() -> None:
+    """Both ask while it is being made: neither gets what may yet fail."""
+    with Server.run("--session-pool-min", "0", "--session-pool-max", "0") as server:
+        api = Api(server.port)
+        body = {"mode": "persistent", "agent_id": "somebody"}
+        answers: list[Any] = []
+        clients = [
+            threading.Thread(target=lambda: answers.append(api.post("/sessions", body)))
+            for _ in range(2)
+        ]
+        launcher = wait_tree(server).launcher
+        os.kill(launcher, signal.SIGSTOP)
+        try:
+            clients[0].start()
+            wait_for(lambda: int(api.get("/sessions?status=creating")["total"]) == 1, "it is begun")
+            clients[1].start()
+            clients[1].join(0.5)
+            assert answers == []
+        finally:
+            os.kill(launcher, signal.SIGCONT)
+        for client in clients:
+            client.join()
+        assert sorted(answer.status for answer in answers) == [200, 201]
+        assert {answer["status"] for answer in answers} == {"running"}
+        assert len({answer["id"] for answer in answers}) == 1
+
+
 def test_launcher_killed_while_requests_wait(one: Server) -> None:
     """Whoever waits is told so; nobody hangs."""
     api = Api(one.port)
