@@ -311,10 +311,11 @@ static bool let_go_of_ended(struct service *svc, struct session *s, const struct
     if (store_get_execution(svc->store, cell->tag, &row, &e) < 0 || row->ended_ms == 0) {
         return false;
     }
-    session_drop_cell(s->box, cell->context);
-    if (cell->has_own_context) {
+    if (cell->has_own_context) { /* first, as in let_go(): the next one knows it by its cell */
         session_end_context(s->box, cell->context);
     }
+    FAULT_POINT("adopt.ended.half");
+    session_drop_cell(s->box, cell->context);
     return true;
 }
 

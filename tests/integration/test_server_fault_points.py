@@ -108,6 +108,9 @@ WORK = [
 # Passed by a huskd that is told to end.
 STOP = ["stop.begun", "stop.drained", "stop.saved", "stop.left"]
 
+# Passed by the successor of a huskd that was killed when it had recorded an end.
+ENDED = ["adopt.ended.half"]
+
 # Also with the fourth and fifth execution: one that is asked about later, and a command, which has a context of its own.
 AGAIN = [
     "execution.cell.before",
@@ -175,7 +178,7 @@ def seeded(programs: Path, seed: Path) -> Iterator[FaultyServer]:
 def test_every_label_is_listed_once() -> None:
     found = labels_in_source()
     assert sorted(found) == sorted({*found}), "a label is there twice"
-    assert sorted(found) == sorted([*START, *FIRST_START, *WORK, *STOP])
+    assert sorted(found) == sorted([*START, *FIRST_START, *WORK, *STOP, *ENDED])
     assert all(part.replace("_", "a").isalpha() for label in found for part in label.split("."))
     assert [label for label in found if label != label.lower()] == []
 
@@ -366,6 +369,25 @@ def test_a_cell_that_nobody_watches_does_not_stay(programs: Path, seed: Path) ->
         assert over == ["lost", "completed"]
         after = client.run(session, code="kept", timeout=10)
         assert (after["status"], after["value"]) == ("completed", "41")
+        QuickAudit(server).check(client.ledger)
+
+
+@pytest.mark.parametrize("point", ENDED)
+def test_kill_while_an_end_is_cleared_away(point: str, programs: Path, seed: Path) -> None:
+    """The context of a command goes, whoever of them gets to it."""
+    with seeded(programs, seed) as server:
+        client = Client(server)
+        session = client.session()
+        server.arm("execution.end.recorded")
+        server.kill_huskd()
+        server.wait_deaths(1, "our own kill")
+        server.wait_ready()
+        server.arm(point)
+        cut_off(lambda: client.api.post(f"/sessions/{session}/execute", {"command": "echo x"}))
+        server.wait_deaths(3, f"{point} is never passed")
+        server.wait_ready()
+        assert len(client.get(f"/sessions/{session}/contexts")["items"]) == 1
+        assert [x["status"] for x in executions(client, session)] == ["completed"]
         QuickAudit(server).check(client.ledger)
 
 
