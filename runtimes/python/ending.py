@@ -3,7 +3,6 @@
 
 import _thread
 import atexit
-import io
 import sys
 import threading
 from typing import Any, Optional
@@ -37,12 +36,6 @@ def finalise(space: dict[str, Any], error: Optional[BaseException]) -> None:
         pass
     _settrace(None)  # what they call goes with the rest
     _setprofile(None)
-    if not _thread._count():
+    if not _thread._count():  # threads that nobody waits for still use it
         _husk.finalise(space)
-        return
-    for value in list(space.values()):  # threads that nobody waits for still use it
-        try:
-            if isinstance(value, io.IOBase):
-                value.flush()
-        except Exception:
-            pass
+    _husk.flush_files()

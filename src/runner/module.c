@@ -105,6 +105,7 @@ static PyMethodDef methods[] = {
      "Serve plain cells; returns (rest, what, type, fd, fields) for others, None at the end."},
     {"recv", husk_recv, METH_NOARGS, "Wait for a frame: (type, fd, fields) or None."},
     {"finalise", husk_finalise, METH_O, "Let go of what a program leaves in its namespace."},
+    {"flush_files", husk_flush_files, METH_NOARGS, "Flush every file that a program has made."},
     {"run_is_open", husk_run_is_open, METH_NOARGS, "Whether this process has a run to answer."},
     {"done", husk_done, METH_VARARGS,
      "End the run that is open, if there is one, with these fields."},

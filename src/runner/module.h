@@ -67,7 +67,13 @@ int plain_done(void);   /* says DONE with exit code 0; 0 or -errno */
 /* module_finalise.c */
 /* Has files flushed and __del__ called of what a program leaves there, as at the end of an interpreter. */
 void module_finalise(PyObject *space);
+/* Flushes every file that was made since memory was frozen, wherever it is held. */
+void module_flush_files(void);
+bool module_finalise_prepare(void); /* before memory is frozen; false with an exception set */
+/* Names in there and modules: without a new one there is no place where a file could be left. */
+Py_ssize_t module_count_names(PyObject *space);
 PyObject *husk_finalise(PyObject *self, PyObject *space);
+PyObject *husk_flush_files(PyObject *self, PyObject *args);
 
 /* module_cell.c */
 PyObject *husk_cell(PyObject *self, PyObject *args);

@@ -4,9 +4,14 @@
  *
  * The interpreter itself does not end: nobody would wait for that. Nor can it find the program's globals to be garbage, for
  * their namespace is part of the frozen memory. So they are taken out of it, and files are flushed and __del__ is called.
+ * Modules stay, and so does what threads still use: of that, files are flushed.
  */
 #define PY_SSIZE_T_CLEAN
 #include "runner/module.h"
+
+/* Found before memory is frozen and before a program can replace them. Owned for ever. */
+static PyObject *list_objects; /* gc.get_objects: without what is frozen */
+static PyObject *file_type;    /* what all kinds of file have in common */
 
 /* The order in which values go: what is called when one goes may need those that follow. */
 enum turn { TURN_FINALISER, TURN_OTHER, TURN_CALLABLE, TURN_NEVER };
@@ -76,6 +81,47 @@ void module_finalise(PyObject *space)
     PyErr_Clear();
 }
 
+static PyObject *find(const char *module, const char *name)
+{
+    PyObject *from = PyImport_ImportModule(module);
+    PyObject *found = from != NULL ? PyObject_GetAttrString(from, name) : NULL;
+
+    Py_XDECREF(from);
+    return found;
+}
+
+bool module_finalise_prepare(void)
+{
+    list_objects = find("gc", "get_objects");
+    file_type = list_objects != NULL ? find("_io", "_IOBase") : NULL;
+    return file_type != NULL;
+}
+
+Py_ssize_t module_count_names(PyObject *space)
+{
+    return PyDict_Size(space) + PyDict_Size(PyImport_GetModuleDict());
+}
+
+void module_flush_files(void)
+{
+    /* Rehearsed before it is prepared: no program has made any. */
+    PyObject *all = list_objects != NULL ? PyObject_CallObject(list_objects, NULL) : NULL;
+
+    for (Py_ssize_t i = 0; all != NULL && i < PyList_Size(all); i++) {
+        PyObject *one = PyList_GetItem(all, i); /* borrowed */
+        if (!PyObject_TypeCheck(one, (PyTypeObject *)file_type)) {
+            continue;
+        }
+        Py_INCREF(one); /* a program's own kind of file may do anything */
+        PyObject *done = PyObject_CallMethod(one, "flush", NULL);
+        Py_XDECREF(done);
+        PyErr_Clear(); /* closed, or its disk is full */
+        Py_DECREF(one);
+    }
+    Py_XDECREF(all);
+    PyErr_Clear();
+}
+
 PyObject *husk_finalise(PyObject *self, PyObject *space)
 {
     (void)self;
@@ -84,5 +130,13 @@ PyObject *husk_finalise(PyObject *self, PyObject *space)
         return NULL;
     }
     module_finalise(space);
+    Py_RETURN_NONE;
+}
+
+PyObject *husk_flush_files(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    module_flush_files();
     Py_RETURN_NONE;
 }

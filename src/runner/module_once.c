@@ -176,6 +176,7 @@ static PyObject *serve_once(bool cool)
         }
     }
     module_run_begin(body);
+    Py_ssize_t names = module_count_names(given.space);
     enum rest rest = REST_ALL;
     if (plain_read(body, &plain)) {
         name_program(plain.name);
@@ -188,7 +189,11 @@ static PyObject *serve_once(bool cool)
     if (rest != REST_NOTHING) {
         return hand_over(rest, what, body);
     }
+    bool has_more = module_count_names(given.space) != names;
     module_finalise(given.space);
+    if (has_more) {
+        module_flush_files();
+    }
     plain_flush();
     if (!module_run_is_open()) {
         _exit(0); /* forked by a finaliser */
@@ -210,6 +215,9 @@ PyObject *husk_prepare(PyObject *self, PyObject *args)
     Py_INCREF(given.count_exit_functions);
     Py_INCREF(given.in_box);
     Py_INCREF(given.may_break_a_rule);
+    if (!module_finalise_prepare()) {
+        return NULL;
+    }
     if (!first_cell()) { /* makes what is made lazily, before memory is frozen */
         PyErr_SetString(PyExc_RuntimeError, "a first print did not end as it should");
         return NULL;

@@ -282,7 +282,20 @@ TEST(files_that_are_still_open_at_the_end_hold_all_that_was_written)
         "import threading\nf = open('f', 'w'); f.write('all')\n"
         "threading.Thread(target=threading.Event().wait, daemon=True).start()",
         "def handler(event):\n    global f\n    f = open('f', 'w'); f.write('all')",
+        /* Held by what is not the program's own namespace. */
+        "import mod\nmod.f.write('all')",
+        "__import__('mod').f.write('all')",
+        "import json\njson.f = open('f', 'w'); json.f.write('all')",
+        "import mod\nmod.f.write('all')\nraise SystemExit(0)",
+        "import mod\nclass A:\n    def __del__(self): mod.f.write('all')\na = A()",
+        "import threading\nclass A: f = open('f', 'w')\nA.f.write('all')\n"
+        "threading.Thread(target=threading.Event().wait, daemon=True).start()",
+        "import mod\ndef handler(event): mod.f.write('all')",
+        /* One that cannot be flushed is in nobody's way. */
+        "import io, mod\nclass A(io.IOBase):\n    def flush(self): raise SystemExit(3)\n"
+        "mod.a = A(); mod.f.write('all'); mod.b = A()",
     };
+    static const struct husk_file mod = {"mod.py", "f = open('f', 'w')", 18};
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
 
     for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
@@ -290,6 +303,8 @@ TEST(files_that_are_still_open_at_the_end_hold_all_that_was_written)
         struct husk_spec spec =
             fixture_spec("python", is_handler ? HUSK_HANDLER : HUSK_SCRIPT, codes[i]);
         CASE("%s", codes[i]);
+        spec.files = &mod;
+        spec.n_files = 1;
         spec.outputs = outputs;
         AUTO_RESULT struct husk_result *r = fixture_run(engine, &spec);
         CHECK_END(r, "completed exit 0");

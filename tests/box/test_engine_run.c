@@ -338,6 +338,7 @@ TEST(what_a_program_leaves_behind_is_finalised)
         {"import atexit\nclass A:\n    def __del__(self): print('gone')\na = A()\n"
          "atexit.register(lambda: print(type(a).__name__))",
          "A\ngone\n"},
+        {"import json, os\njson.f = os.fdopen(os.dup(1), 'w'); json.f.write('all')", "all"},
         /* Threads that nobody waits for keep what they use. */
         {"import threading, time\nn = 1\ndef f():\n    while n: time.sleep(0.0001)\n"
          "threading.Thread(target=f, daemon=True).start()\nx = [1]",
