@@ -13,13 +13,13 @@ import linecache
 import os
 import signal
 import sys
-import traceback
 import types
 from typing import Any, NoReturn, Optional
 
 import _husk
 import artifacts
 import reseed
+import sources
 from ending import at_exit, finalise
 from evaluate import evaluate, value_fields, variables
 from policy import PolicyViolation, may_break_a_rule
@@ -67,19 +67,11 @@ def _user_traceback(error: BaseException, name: str) -> Optional[types.Traceback
     return tb
 
 
-def _remember_source(name: str, source: str) -> None:
-    """For tracebacks: no file on disk holds the code."""
-    lines = io.StringIO(source, None).readlines()  # at the ends of lines that the compiler knows
-    if lines and lines[-1][-1] != "\n":
-        lines[-1] += "\n"
-    linecache.cache[name] = (len(source), None, lines, name)
-
-
 def _describe(error: BaseException, name: str) -> Fields:
     try:
         # For a hook of the user's, too, which may look at the exception alone.
         BaseException.with_traceback(error, _user_traceback(error, name))
-        shown = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        shown = sources.format_exception(error, name)
         message = str(error)
     except BaseException as second:  # a hostile __str__
         shown = f"{type(error).__name__}: <its message cannot be shown: {type(second).__name__}>\n"
@@ -178,7 +170,7 @@ def execute(fields: dict[int, bytes], space: dict[str, Any], ends: bool) -> Fiel
     error = None
     try:
         source = fields[CODE].decode("utf-8")
-        _remember_source(name, source)
+        sources.remember(name, source)
         answer = evaluate(kind, source, name, space, fields)
     except BaseException as raised:
         error = raised
@@ -192,7 +184,7 @@ def _conclude(rest: int, what: Any, fields: dict[int, bytes], ends: bool) -> Fie
     """Ends a run that C began: it has a value to report, or an exception."""
     answer: Fields = []
     error = what if rest == REST_ERROR else None
-    _remember_source(_name(fields), fields[CODE].decode("utf-8", "replace"))
+    sources.remember(_name(fields), fields[CODE].decode("utf-8", "replace"))
     try:
         if rest == REST_VALUE and what is not None and _kind(fields) == CELL:
             answer = value_fields(what)
@@ -351,6 +343,7 @@ def _cell(fields: dict[int, bytes]) -> Fields:
 
 def _serve_context() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    sources.begin_session()
     _husk.mute()
     _husk.ready()
     while True:

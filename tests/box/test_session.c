@@ -39,6 +39,57 @@ TEST(an_exception_leaves_the_state_alone)
     CHECK_CELL(s, 0, "x", "2");
 }
 
+/* Without the lines that point at a part of the line above. */
+static char *without_marks(char *text)
+{
+    char *to = text;
+
+    for (char *line = text, *next; *line != '\0'; line = next) {
+        next = strchrnul(line, '\n');
+        next += *next != '\0';
+        size_t n = (size_t)(next - line);
+        if (strspn(line, " ~^\n") < n) {
+            memmove(to, line, n);
+            to += n;
+        }
+    }
+    *to = '\0';
+    return text;
+}
+
+TEST(a_traceback_shows_no_line_of_another_cell)
+{
+    static const struct {
+        const char *code;
+        const char *traceback;
+    } rows[] = {
+        {"f(0)", "in <module>\n    f(0)\n"
+                 "  File \"<cell>\", line 2, in f\nZeroDivisionError: division by zero\n"},
+        {"y = 1\n'innocent'\nf(0)", "line 3, in <module>\n    f(0)\n"
+                                    "  File \"<cell>\", line 2, in f\nZeroDivisionError"},
+        {"raise KeyError(1) from saved\n'innocent'",
+         "line 4, in <module>\n  File \"<cell>\", line 2, in f\nZeroDivisionError"},
+        /* All that is of this cell is shown, the last expression's as well. */
+        {"def g(x):\n    return f(x)\ng(0)",
+         "in <module>\n    g(0)\n  File \"<cell>\", line 2, in g\n    return f(x)\n"},
+        {"def h(x):\n    class C:\n        y = 1 / x\nfor x in (1, 0): h(x)",
+         "line 3, in C\n    y = 1 / x\n"},
+    };
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+
+    CHECK_CELL(s, 0,
+               "def f(x):\n    return 1 / x\ntry:\n    f(0)\n"
+               "except ZeroDivisionError as e: saved = e",
+               NULL);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CASE("%s", rows[i].code);
+        AUTO_RESULT struct husk_result *r = fixture_in(s, 0, 0, rows[i].code);
+        CHECK_END(r, "failed exit 1");
+        CHECK_HAS(without_marks(r->error.traceback), rows[i].traceback);
+    }
+}
+
 TEST(a_cell_that_takes_too_long_is_interrupted_and_the_state_lives_on)
 {
     static const char *const codes[] = {
