@@ -10,7 +10,7 @@ const Module = require('module');
 const handler = require('./handler.js');
 
 // User code may replace the globals.
-const { Buffer } = globalThis;
+const { Buffer, setTimeout } = globalThis;
 const { stringify } = JSON;
 
 const LINK = 4;
@@ -107,10 +107,27 @@ function reportValue(value) {
   report(fields);
 }
 
+// A handler has answered: nobody waits for the timers it leaves, only for what it has written.
+function end() {
+  if ([process.stdout, process.stderr].some((s) => s.writableLength > 0 && !s.destroyed)) {
+    setTimeout(end, 1);
+    return;
+  }
+  try {
+    process.exit();
+  } catch {
+    process.exit(); // a listener threw; none is called a second time
+  }
+}
+
 async function runHandler(request, user, fail) {
   let isOver = false;
+  const failOnce = (error) => {
+    if (!isOver) fail(error);
+  };
+  process.on('uncaughtException', failOnce);
   process.once('beforeExit', () => {
-    if (!isOver) fail(new Error('all work is done, but the promise of the handler is open'));
+    failOnce(new Error('all work is done, but the promise of the handler is open'));
   });
   try {
     const answer = await handler.call(request, user);
@@ -119,6 +136,7 @@ async function runHandler(request, user, fail) {
   } catch (error) {
     fail(error);
   }
+  end();
 }
 
 function main() {
@@ -145,11 +163,11 @@ function main() {
     }
     process.exit(1);
   };
-  process.on('uncaughtException', fail);
   if (request.kind === HANDLER) {
     runHandler(request, user, fail);
     return;
   }
+  process.on('uncaughtException', fail);
   const value = vm.runInThisContext(request.code, { filename: request.name });
   if (request.kind === CELL && value !== undefined) reportValue(value);
 }

@@ -405,6 +405,38 @@ TEST(a_javascript_handlers_context_is_that_of_a_python_handler)
     }
 }
 
+/* What it has left behind keeps nobody waiting, and what happens to that is not its answer's business. */
+TEST(a_javascript_handler_that_leaves_work_has_answered)
+{
+    static const char *const codes[] = {
+        "handler = () => { setInterval(() => {}, 1000); return 1; }",
+        "handler = async () => { setTimeout(() => { throw new Error('late'); }, 0); return 1; }",
+        "handler = () => { process.on('exit', () => { throw new Error('late'); }); return 1; }",
+        "handler = () => { Promise.reject(new Error('late')); return 1; }",
+        "handler = () => { process.stdout.end(); setInterval(() => {}, 1000); return 1; }",
+    };
+    AUTO_ENGINE struct husk_engine *engine = NULL;
+
+    need_node();
+    engine = fixture_open();
+    for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+        CASE("%s", codes[i]);
+        AUTO_RESULT struct husk_result *r = handle(engine, codes[i], NULL, NULL);
+        CHECK_END(r, "completed exit 0");
+        CHECK_STR(r->value_json, "1");
+        CHECK_STR(r->error.type, NULL);
+        CHECK_STR(r->err, "");
+    }
+    AUTO_RESULT struct husk_result *r =
+        handle(engine,
+               "handler = () => { console.log('x'.repeat(900000));\n"
+               "setTimeout(() => { throw new Error('late'); }, 0); return 1; }",
+               NULL, NULL);
+    CHECK_END(r, "completed exit 0");
+    CHECK_STR(r->error.type, NULL);
+    CHECK_INT(r->out_len, 900001);
+}
+
 /* As much as a Python handler may answer. */
 TEST(a_javascript_handlers_answer_may_be_large)
 {
