@@ -107,6 +107,12 @@ function reportValue(value) {
   report(fields);
 }
 
+function onUncaught(fail) {
+  process.on('uncaughtException', (error) => {
+    if (process.listenerCount('uncaughtException') === 1) fail(error); // the program has none
+  });
+}
+
 // A handler has answered: nobody waits for the timers it leaves, only for what it has written.
 function end() {
   if ([process.stdout, process.stderr].some((s) => s.writableLength > 0 && !s.destroyed)) {
@@ -125,7 +131,7 @@ async function runHandler(request, user, fail) {
   const failOnce = (error) => {
     if (!isOver) fail(error);
   };
-  process.on('uncaughtException', failOnce);
+  onUncaught(failOnce);
   process.once('beforeExit', () => {
     failOnce(new Error('all work is done, but the promise of the handler is open'));
   });
@@ -167,7 +173,7 @@ function main() {
     runHandler(request, user, fail);
     return;
   }
-  process.on('uncaughtException', fail);
+  onUncaught(fail);
   const value = vm.runInThisContext(request.code, { filename: request.name });
   if (request.kind === CELL && value !== undefined) reportValue(value);
 }

@@ -88,6 +88,11 @@ TEST(javascript_programs_end_in_every_way)
         {"throw new Error('no')", "failed exit 1", ""},
         {"if (", "failed exit 1", ""},
         {"Promise.reject(new Error('late'))", "failed exit 1", ""},
+        {"process.on('uncaughtException', (e) => console.log(e.message)); throw new Error('no')",
+         "completed exit 0", "no\n"},
+        {"process.once('uncaughtException', (e) => console.log(e.message));\n"
+         "setTimeout(() => { throw new Error('no') }, 1); setTimeout(() => { throw 2 }, 9)",
+         "failed exit 1", "no\n"},
         {"process.abort()", "crashed signal 134", ""},
         {"process.kill(process.pid, 'SIGKILL')", "crashed signal 137", ""},
         {"console.log('before'); for (;;);", "timeout timeout 124: timeout 2000 ms", "before\n"},
