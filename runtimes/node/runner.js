@@ -60,8 +60,9 @@ function readRequest() {
 function report(fields) {
   const parts = [];
   for (const [key, text] of fields) {
-    // JSON that is cut is none: whoever made it has looked at its length.
-    const most = key === KEY.VALUE_JSON ? undefined : VALUE_MAX;
+    // JSON that is cut is none: whoever made it has looked at its length. A value that is cut has
+    // one byte more than is kept, which tells the far end so.
+    const most = key === KEY.VALUE ? VALUE_MAX + 1 : key === KEY.VALUE_JSON ? undefined : VALUE_MAX;
     const data = Buffer.from(text, 'utf8').subarray(0, most);
     const head = Buffer.alloc(8);
     head.writeUInt32LE(key, 0);

@@ -61,6 +61,14 @@ static void show_traceback(const struct husk_spec *spec, const struct husk_resul
     term_out_line_end(&s->err);
 }
 
+/* Displays were not asked for, so what was dropped is a part of the value. */
+static void say_cut(const struct husk_spec *spec, const struct husk_result *result)
+{
+    if (spec->kind == HUSK_CELL && result->value != NULL && result->displays_dropped) {
+        term_say(PROGRAM, "the value is longer than 1 MiB and was cut");
+    }
+}
+
 /* What ended the program when it did not end by itself, and which option would have let it go on. */
 static void say_ending(const struct husk_result *result)
 {
@@ -191,6 +199,7 @@ int run_report(const struct run_request *r, const struct husk_spec *spec,
         return output_lost(s->out.error);
     }
     if (!r->opt.json) {
+        say_cut(spec, result);
         say_ending(result);
     }
     failed += save_outputs(r, result);

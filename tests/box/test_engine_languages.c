@@ -458,18 +458,29 @@ TEST(a_javascript_handlers_answer_may_be_large)
 }
 
 /* A part of it would be no JSON. */
-TEST(javascript_values_that_are_too_large_have_no_json)
+TEST(javascript_values_that_are_too_large_are_cut_and_have_no_json)
 {
+    static const struct {
+        const char *code;
+        bool cut;
+    } rows[] = {
+        {"'x'.repeat((1 << 20) - 2)", false}, /* and two quotes */
+        {"'x'.repeat((1 << 20) - 1)", true},
+        {"'x'.repeat(2 << 20)", true},
+    };
     AUTO_ENGINE struct husk_engine *engine = NULL;
-    struct husk_spec spec = fixture_spec("node", HUSK_CELL, "'x'.repeat(2 << 20)");
-    AUTO_RESULT struct husk_result *r = NULL;
 
     need_node();
     engine = fixture_open();
-    r = fixture_run(engine, &spec);
-    CHECK_END(r, "completed exit 0");
-    CHECK(r->value != NULL);
-    CHECK(r->value_json == NULL);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct husk_spec spec = fixture_spec("node", HUSK_CELL, rows[i].code);
+        CASE("%s", rows[i].code);
+        AUTO_RESULT struct husk_result *r = fixture_run(engine, &spec);
+        CHECK_END(r, "completed exit 0");
+        CHECK_INT(strlen(r->value), 1 << 20);
+        CHECK_INT(r->displays_dropped, rows[i].cut);
+        CHECK_INT(r->value_json == NULL, rows[i].cut);
+    }
 }
 
 TEST(a_shell_has_no_handlers)

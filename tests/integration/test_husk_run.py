@@ -38,6 +38,14 @@ def test_values(husk: Program, code: str, shown: str) -> None:
     assert (done.code, done.text) == (0, shown)
 
 
+@pytest.mark.parametrize(
+    ("n", "error"), [(MIB - 2, ""), (MIB - 1, "husk: the value is longer than 1 MiB and was cut\n")]
+)
+def test_a_value_that_is_cut_says_so(husk: Program, n: int, error: str) -> None:
+    done = husk("run", f"'x' * {n}")
+    assert (done.code, len(done.text), done.error) == (0, MIB + 1, error)
+
+
 def test_a_syntax_error_while_it_runs_does_not_run_it_again(husk: Program) -> None:
     done = husk("run", "print('once') or eval('1 +')")
     assert done.code == 1 and done.text == "once\n" and "SyntaxError" in done.error
