@@ -63,7 +63,15 @@ def _hide_others(shown: Any, error: Any, name: str) -> None:
         pairs += zip(getattr(shown, "exceptions", None) or (), getattr(error, "exceptions", ()))
 
 
+def _add_line(error: BaseException, name: str) -> None:
+    """The compiler looks for it on disk when it has the syntax tree alone."""
+    is_ours = error.__traceback__ is None  # this code never started
+    if is_ours and isinstance(error, SyntaxError) and (error.filename, error.text) == (name, None):
+        error.text = linecache.getline(name, error.lineno or 0) or None
+
+
 def format_exception(error: BaseException, name: str) -> str:
+    _add_line(error, name)
     shown = traceback.TracebackException(type(error), error, error.__traceback__)
     if _are_cells:
         _hide_others(shown, error, name)

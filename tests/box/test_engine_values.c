@@ -151,6 +151,25 @@ TEST(a_syntax_error_shows_the_line_and_nothing_of_ours)
     }
 }
 
+/* These are found after the text has been read, when the compiler no longer knows it. */
+TEST(a_syntax_error_of_the_compiler_shows_the_line)
+{
+    static const enum husk_kind kinds[] = {HUSK_SCRIPT, HUSK_CELL, HUSK_HANDLER};
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        struct husk_spec spec = fixture_spec("python", kinds[i], "x = 1\nreturn x\n");
+        CASE("kind %d", kinds[i]);
+        AUTO_RESULT struct husk_result *r = fixture_run(engine, &spec);
+        CHECK_END(r, "failed exit 1");
+        CHECK_STR(r->error.traceback, "  File \"<cell>\", line 2\n"
+                                      "    return x\n"
+                                      "    ^^^^^^^^\n"
+                                      "SyntaxError: 'return' outside function\n");
+        CHECK_STR(r->err, kinds[i] == HUSK_SCRIPT ? r->error.traceback : "");
+    }
+}
+
 TEST(strange_exceptions_are_reported_all_the_same)
 {
     static const struct {
