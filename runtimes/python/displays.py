@@ -61,7 +61,7 @@ def _is_text(mime: str) -> bool:
 
 
 def _text(value: str) -> bytes:
-    return value.encode("utf-8", "backslashreplace")
+    return str.encode(value, "utf-8", "backslashreplace")  # a program's own kind of text, perhaps
 
 
 def _json(data: Any) -> bytes:
