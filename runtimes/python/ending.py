@@ -27,6 +27,10 @@ def at_exit(kind: int) -> None:
         pass
 
 
+# A warning names the line that runs. At the end that would be one of ours; Python says "sys:1" then.
+_let_go = compile("_husk.finalise(space)", "sys", "eval")
+
+
 def finalise(space: dict[str, Any], error: Optional[BaseException]) -> None:
     """Lets go of what is left: files are flushed, __del__ is called. Nothing in here changes the result."""
     try:
@@ -37,5 +41,5 @@ def finalise(space: dict[str, Any], error: Optional[BaseException]) -> None:
     _settrace(None)  # what they call goes with the rest
     _setprofile(None)
     if not _thread._count():  # threads that nobody waits for still use it
-        _husk.finalise(space)
+        eval(_let_go, {"_husk": _husk, "space": space})
     _husk.flush_files()

@@ -95,7 +95,7 @@ def main() -> None:
     sys.excepthook = sys.__excepthook__
     assert kept
     try:
-        left_to_do = _husk.zygote()
+        left_to_do = eval(compile("_husk.zygote()", "sys", "eval"))  # see ending.py
     except OSError as error:  # in a box: a file of the run could not be written
         runner.refuse(error)
     else:

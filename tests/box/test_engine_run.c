@@ -355,6 +355,26 @@ TEST(what_a_program_leaves_behind_is_finalised)
     }
 }
 
+/* There is no line of the program's to name then, and one of ours would help nobody. */
+TEST(warnings_about_what_is_left_behind_name_no_file)
+{
+    static const char *const ends[] = {"", "import atexit\natexit.register(int)", "1 / 0"};
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+        char code[200];
+        CASE("%s", ends[i]);
+        CHECK_INT(str_format(code, sizeof(code),
+                             "import warnings\nwarnings.simplefilter('always')\n"
+                             "f = open('f', 'w')\n%s",
+                             ends[i]),
+                  0);
+        AUTO_RESULT struct husk_result *r = fixture_script(engine, code);
+        CHECK_HAS(r->err, "sys:1: ResourceWarning: unclosed file <_io.TextIOWrapper name='f'");
+        CHECK(strstr(r->err, "/husk") == NULL);
+    }
+}
+
 TEST(names_of_ends_are_complete)
 {
     CHECK_STR(husk_status_name(HUSK_COMPLETED), "completed");
