@@ -65,9 +65,9 @@ function find(exported) {
   return [named, exported?.handler, exported].find((f) => typeof f === 'function');
 }
 
-// Runs the source and its handler; resolves to what that returns, or to what its promise does.
-async function call(request, user) {
-  vm.runInThisContext(request.code, { filename: request.name });
+// Runs the source (run() does) and its handler; resolves to what that returns, or to what its promise does.
+async function call(request, user, run) {
+  run(request);
   const handler = find(user.exports);
   if (handler === undefined) {
     throw new NoHandler(`${request.name} defines no function handler(event, context)`);

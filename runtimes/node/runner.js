@@ -108,6 +108,14 @@ function reportValue(value) {
   report(fields);
 }
 
+// As CommonJS. Code that is in no file can import() only where node has a loader for it: from 20.12 on.
+function run(request) {
+  return vm.runInThisContext(request.code, {
+    filename: request.name,
+    importModuleDynamically: vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER,
+  });
+}
+
 function onUncaught(fail) {
   process.on('uncaughtException', (error) => {
     if (process.listenerCount('uncaughtException') === 1) fail(error); // the program has none
@@ -137,7 +145,7 @@ async function runHandler(request, user, fail) {
     failOnce(new Error('all work is done, but the promise of the handler is open'));
   });
   try {
-    const answer = await handler.call(request, user);
+    const answer = await handler.call(request, user, run);
     report([[KEY.VALUE, shown(answer)], [KEY.VALUE_JSON, handler.encode(answer)]]);
     isOver = true;
   } catch (error) {
@@ -175,7 +183,7 @@ function main() {
     return;
   }
   onUncaught(fail);
-  const value = vm.runInThisContext(request.code, { filename: request.name });
+  const value = run(request);
   if (request.kind === CELL && value !== undefined) reportValue(value);
 }
 

