@@ -56,6 +56,19 @@ def test_values_that_json_cannot_say(box: Sandbox) -> None:
     assert box.run("0").value == 0
 
 
+def test_a_value_that_was_cut_is_none(box: Sandbox) -> None:
+    whole = box.run("'x' * (1 << 19)")
+    assert whole.value == "x" * (1 << 19) and not whole.is_truncated
+    for code in ("'x' * (3 << 20)", "'\u00e4' * (3 << 20)", "set(range(300_000))"):
+        cut = box.run(code)
+        assert cut.ok and cut.is_truncated and cut.value is None, code
+        assert cut.value_text and len(cut.value_text) > 1 << 18
+    many = box.run("[[]] * 200_001")
+    assert many.value == repr([[]] * 200_001) and not many.is_truncated
+    dropped = box.run("for i in range(2000): display(i)\n{1, 2}")
+    assert dropped.is_truncated and dropped.value == "{1, 2}", "only the displays were dropped"
+
+
 def test_state_lives_on(box: Sandbox) -> None:
     box.run("import math\ndef f(x): return math.sqrt(x)\nkept = f(9)")
     assert box.run("kept, f(4)").value_text == "(3.0, 2.0)"

@@ -13,6 +13,7 @@ from typing import Any
 from husk import errors
 from husk.models import Cost, Receipt
 
+VALUE_TEXT_LIMIT = 1 << 20  # bytes; the server cuts a longer one
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml")
 
 
@@ -125,6 +126,11 @@ _ERRORS: dict[str, type[errors.RunError]] = {
 }
 
 
+def _is_cut(words: str | None) -> bool:
+    """Tells a value that was cut from one beside which something else was dropped."""
+    return len((words or "").encode(errors="surrogatepass")) >= VALUE_TEXT_LIMIT
+
+
 class Result:
     """How an execution ended, or how far it is.
 
@@ -154,15 +160,22 @@ class Result:
 
     @property
     def value(self) -> Any:
-        """Value of the last expression or of the handler: itself if JSON can say it, else its text."""
+        """Value of the last expression or of the handler: itself if JSON can say it, else its text.
+
+        As JSON it has at most 1 MiB (16 MiB of a handler) and 200,000 values; beyond that it is its text. A text of more
+        than 1 MiB was cut and is no value: this is None then, `is_truncated` says so, `value_text` has what is left.
+        """
         found = self.data.get("return_value")
         if found is not None:
             return found
-        return None if self.value_text in ("None", "null", "undefined") else self.value_text
+        words = self.value_text
+        if words in ("None", "null", "undefined") or (self._outputs_dropped and _is_cut(words)):
+            return None
+        return words
 
     @property
     def value_text(self) -> str | None:
-        """Text of the value, as `repr` gives it; None when there is no value."""
+        """Text of the value, as `repr` gives it, cut at 1 MiB; None when there is no value."""
         value: str | None = self.data.get("value")
         return value
 
@@ -178,8 +191,13 @@ class Result:
 
     @property
     def is_truncated(self) -> bool:
-        """There was more output than is kept."""
-        return bool(self.data.get("stdout_truncated") or self.data.get("stderr_truncated"))
+        """There was more output, more or larger results, or a longer value than is kept."""
+        cut = self.data.get("stdout_truncated") or self.data.get("stderr_truncated")
+        return bool(cut) or self._outputs_dropped
+
+    @property
+    def _outputs_dropped(self) -> bool:
+        return bool(self.data.get("outputs_dropped"))
 
     @cached_property
     def results(self) -> list[Output]:
