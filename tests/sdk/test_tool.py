@@ -260,6 +260,53 @@ print(edited.answer.call_sync(1))
     assert (done.returncode, done.stdout, done.stderr) == (0, "2001\n", "")
 
 
+def test_edited_constants_and_defaults_tell_functions_apart(tmp_path: Path) -> None:
+    script = tmp_path / "edits.py"
+    script.write_text("""
+import importlib, pathlib, sys
+here = pathlib.Path(__file__).parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(here))
+file = here / "edited.py"
+text = '''from husk import tool
+@tool
+def answer(a, b={}, *, c={}):
+    def inner():
+        return {}
+    return [a, b, c, inner(), a in {{'x', 'y', {}}}]
+'''
+file.write_text(text.format(1, 1, 1, "'z'"))
+import edited
+for values in ((1, 1, 1, "'z'"), (2000, 1, 1, "'z'"), (1, 2000, 1, "'z'"), (1, 1, 2000, "'z'"), (1, 1, 1, "'q'")):
+    file.write_text(text.format(*values))
+    importlib.reload(edited)
+    print(edited.answer.call_sync("q"))
+""")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "['q', 1, 1, 1, False]",
+        "['q', 2000, 1, 1, False]",
+        "['q', 1, 2000, 1, False]",
+        "['q', 1, 1, 2000, False]",
+        "['q', 1, 1, 1, True]",
+    ]
+
+
+def test_the_mark_of_a_function_is_the_same_in_every_process(tmp_path: Path) -> None:
+    (tmp_path / "marked.py").write_text(
+        "def f(a, b={'x', 'y', 'z'}, c=object(), *, d=[1, {2: 3}]):\n"
+        "    return a in {'p', 'q', 'r'}, lambda: {'s', 't', 'u'}\n"
+    )
+    code = "import marked; from husk.tool_worker import code_mark; print(code_mark(marked.f))"
+    marks = set()
+    for seed in ("1", "2", "3"):
+        env = dict(os.environ, PYTHONHASHSEED=seed)
+        command = [sys.executable, "-c", code]
+        marks.add(subprocess.check_output(command, cwd=tmp_path, env=env, text=True))
+    assert len(marks) == 1
+
+
 # ---- what cannot travel ----
 
 

@@ -17,6 +17,7 @@ import pickle
 import socket
 import sys
 import traceback
+import types
 from typing import Any, Callable, NoReturn, Optional
 
 from husk import tool_wire as wire
@@ -47,8 +48,25 @@ def code_mark(func: Any) -> Optional[str]:
     code = getattr(func, "__code__", None)
     if code is None:
         return None
-    names = (code.co_code, code.co_names, code.co_varnames, code.co_firstlineno)
-    return repr(names)
+    defaults = (getattr(func, "__defaults__", None), getattr(func, "__kwdefaults__", None))
+    return repr((code.co_firstlineno, _content(code), _content(defaults)))
+
+
+def _content(value: Any, depth: int = 0) -> Any:
+    """What is the same in every process for the same source: no addresses, and no order of sets, which is random."""
+    if isinstance(value, types.CodeType):
+        return value.co_code, value.co_names, value.co_varnames, _content(value.co_consts)
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        return repr(value)
+    kind = type(value).__qualname__
+    if depth < 16:
+        if isinstance(value, (tuple, list)):
+            return kind, [_content(item, depth + 1) for item in value]
+        if isinstance(value, (set, frozenset)):
+            return kind, sorted(repr(_content(item, depth + 1)) for item in value)
+        if isinstance(value, dict):
+            return kind, [_content(item, depth + 1) for item in value.items()]
+    return kind
 
 
 class _Another(LookupError):
