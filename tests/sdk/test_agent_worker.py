@@ -73,6 +73,13 @@ def test_raising(agent: Peer) -> None:
     assert agent.ask("next", session="s") == "next@s"
 
 
+def test_raising_what_has_no_text(agent: Peer) -> None:
+    kind, value = next(agent.until_last(agent.call("mute")))
+    assert kind == ERROR
+    assert value == {"type": "Mute", "message": "(its text could not be made)", "status": 500}
+    assert agent.ask("next", session="s") == "next@s"
+
+
 def test_cancelling_oneself_is_an_error(agent: Peer) -> None:
     kind, value = next(agent.until_last(agent.call("cancelled")))
     assert kind == ERROR and value["type"] == "Cancelled"

@@ -159,6 +159,21 @@ def test_errors_stay_with_their_input() -> None:
     assert middle[2] is not None and "must be a dict, not str" in middle[2]
 
 
+def test_an_error_that_has_no_text_stays_with_its_input() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no text")
+
+    def mute(x: int) -> int:
+        if x == 1:
+            raise Mute
+        return x
+
+    result = batch_tool([mute])("mute", [{"x": n} for n in range(3)])
+    assert result["results"] == [0, None, 2]
+    assert result["errors"] == [None, "Mute: (its text could not be made)", None]
+
+
 def test_a_crash_is_the_error_of_one_input() -> None:
     @tool
     def fragile(x: int) -> int:

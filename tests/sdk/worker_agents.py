@@ -32,6 +32,12 @@ AGENT = """
             return ",".join(stopped)
         if word == "raise":
             raise LookupError(rest)
+        if word == "mute":
+            class Mute(Exception):
+                def __str__(self):
+                    raise ValueError("no text")
+                __repr__ = __str__
+            raise Mute
         if word == "cancelled":
             raise asyncio.CancelledError
         if word == "exit":

@@ -13,6 +13,7 @@ import inspect
 import threading
 from typing import Any, Callable, Optional, Protocol, Sequence, TypedDict
 
+from husk.errors import text_of
 from husk.tools import tool
 from husk.wrap import unwrap
 
@@ -121,7 +122,9 @@ class _Failure:
 
     def __init__(self, error: Any) -> None:
         self.error: Exception = error if isinstance(error, Exception) else ValueError(error)
-        self.text = f"{type(error).__name__}: {error}" if error is self.error else str(error)
+        self.text = (
+            f"{type(error).__name__}: {text_of(error)}" if error is self.error else str(error)
+        )
 
 
 def _runnable(target: Any) -> Any:

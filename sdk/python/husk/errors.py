@@ -61,6 +61,14 @@ def _rebuild(kind: type[HuskError], message: str, fields: dict[str, Any]) -> Hus
     return error
 
 
+def text_of(error: BaseException) -> str:
+    """The text of any exception, also of one that raises when it is asked for it."""
+    try:
+        return str(error)
+    except Exception:
+        return "(its text could not be made)"
+
+
 # ---- one per error code of the server ----
 
 

@@ -21,6 +21,7 @@ import types
 from typing import Any, Callable, NoReturn, Optional
 
 from husk import tool_wire as wire
+from husk.errors import text_of
 
 # One result may be this large: what comes back has to fit into the caller's memory.
 RESULT_LIMIT = int(os.environ.get("HUSK_TOOL_RESULT_LIMIT", 1 << 30))
@@ -187,12 +188,8 @@ class Worker:
             except Exception:
                 again = False
         name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
-        try:
-            message = str(error)
-        except Exception:
-            message = "(its text could not be made)"
         _flush()
-        self.channel.send(wire.RAISED, pickle.dumps((name, message, text, data)))
+        self.channel.send(wire.RAISED, pickle.dumps((name, text_of(error), text, data)))
 
     def run(self) -> None:
         """Serves calls until the caller closes the socket."""

@@ -13,7 +13,7 @@ from typing import Any, Awaitable, Callable, Optional
 from urllib.parse import quote
 
 from husk.agents import kinds
-from husk.errors import AgentTypeError
+from husk.errors import AgentTypeError, text_of
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 App = Callable[[dict[str, Any], Callable[[], Awaitable[dict[str, Any]]], Send], Awaitable[None]]
@@ -103,7 +103,7 @@ class Lifespan:
             await self._app(scope, self._inbox.get, self._outbox.put)
         except Exception as e:
             # ASGI: raising before an answer means that the application does not do lifespans
-            await self._outbox.put({"type": "unsupported", "message": str(e)})
+            await self._outbox.put({"type": "unsupported", "message": text_of(e)})
         else:
             await self._outbox.put({"type": "unsupported", "message": ""})
 

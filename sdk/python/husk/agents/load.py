@@ -13,7 +13,7 @@ import traceback
 import types
 
 from husk import serving
-from husk.errors import AgentLoadError
+from husk.errors import AgentLoadError, text_of
 
 LoadError = AgentLoadError
 
@@ -86,7 +86,7 @@ def describe(e: BaseException, file: str = "") -> AgentLoadError:
     lines = traceback.format_exception(type(e), e, trace or e.__traceback__)
     if isinstance(e, SyntaxError):
         lines = traceback.format_exception_only(type(e), e)
-    said = str(e).strip().splitlines()
+    said = text_of(e).strip().splitlines()
     text = f"{type(e).__name__}: {said[0]}" if said else type(e).__name__
     error = AgentLoadError(text[:500])
     error.traceback = "".join(lines)[-20_000:]

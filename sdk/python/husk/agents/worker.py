@@ -25,7 +25,7 @@ from husk.agents import asgi, frames, kinds, load
 from husk.agents.frames import FrameError, Parser, json_frame, plain
 from husk.agents.kind_plain import use_threads
 from husk.agents.threads import Threads
-from husk.errors import AgentLoadError
+from husk.errors import AgentLoadError, text_of
 
 SOCKET_FD = 3
 EXIT_SECONDS = 5.0
@@ -301,7 +301,8 @@ class Worker:
     def _fail(self, request: int, e: BaseException) -> None:
         """Ends a request with an ERROR. Whatever the agent raised stays here: others go on."""
         status = e.status if isinstance(e, RequestError) else 500
-        name, message = type(e).__name__, str(e) or repr(e)
+        name = type(e).__name__
+        message = text_of(e) or f"{name}()"
         if isinstance(e, asyncio.CancelledError):
             name, message = "Cancelled", "the request was cancelled"
         elif not isinstance(e, RequestError):
