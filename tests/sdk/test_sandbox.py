@@ -366,6 +366,39 @@ def test_ctrl_c_interrupts_the_run_too(server: SdkServer) -> None:
     assert done.stdout == "1 failed\n", done.stderr
 
 
+@pytest.mark.parametrize("arguments", ["", "on_stdout=print", "durable=False"])
+def test_ctrl_c_ends_the_command_and_nothing_else(server: SdkServer, arguments: str) -> None:
+    watched = arguments if arguments.startswith("on") else ""
+    script = (
+        "import os, signal, threading, time\n"
+        "from husk import Sandbox\n"
+        f"with Sandbox({'' if watched else arguments}) as s:\n"
+        "    got = []\n"
+        "    cell = \"open('a', 'w').close()\\nimport os, time\\nwhile not os.path.exists('go'): time.sleep(.02)\\n7\"\n"
+        "    other = threading.Thread(target=lambda: got.append(s.run(cell).value))\n"
+        "    other.start()\n"
+        "    def poke():\n"
+        "        while not (s.files.exists('a') and s.files.exists('b')): time.sleep(.02)\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    threading.Thread(target=poke).start()\n"
+        "    try:\n"
+        f"        s.shell('touch b; sleep 60', timeout=100, {watched})\n"
+        "    except KeyboardInterrupt:\n"
+        "        states = [e.status for e in s.executions().items]\n"
+        "        s.files.write('go', '')\n"
+        "        other.join()\n"
+        "        print('cancelled' in states, got)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.stdout == "True [7]\n", done.stderr
+
+
 # ---- form ----
 
 

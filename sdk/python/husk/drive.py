@@ -97,7 +97,7 @@ class Watch:
         self.on_event = on_event
         self.result: Result | None = None
         self.is_over = False
-        self._execution_id = execution_id
+        self.execution_id = execution_id
         self._last = after
         self._reader = EventReader()
         self._outputs: list[Any] = []
@@ -106,8 +106,8 @@ class Watch:
     def request(self) -> Request:
         """What to send now: the first request, or one that goes on where the last connection ended."""
         self._reader = EventReader()
-        if self._execution_id:
-            return execution_events(self._execution_id, self._last).request
+        if self.execution_id:
+            return execution_events(self.execution_id, self._last).request
         return self.call.request
 
     def feed(self, piece: bytes) -> list[Event]:
@@ -118,7 +118,7 @@ class Watch:
         if found:
             self.attempts.begin()
             self.attempts.has_worked = True
-            self.attempts.can_repeat = self.attempts.can_repeat or bool(self._execution_id)
+            self.attempts.can_repeat = self.attempts.can_repeat or bool(self.execution_id)
         return found
 
     def refused(self, answer: Answer) -> None:
@@ -131,7 +131,7 @@ class Watch:
     def _note(self, event: Event) -> None:
         self._last = event.id or self._last
         if event.kind == "status":
-            self._execution_id = event.data.get("execution_id", self._execution_id)
+            self.execution_id = event.data.get("execution_id", self.execution_id)
         elif event.kind == "output":
             self._outputs.append(event.data)
         elif event.kind == "result":

@@ -167,14 +167,22 @@ def _explain(held: Held, error: Exception) -> Flow[None]:
     raise error
 
 
-def _execute(held: Held, step: Call[Result] | Watch, context: int | None) -> Flow[Result]:
+def _stop(held: Held, step: Call[Result] | Watch, body: dict[str, Any]) -> Flow[None]:
+    """What body started does not go on for a caller who has left."""
+    if "command" not in body:
+        yield ses.interrupt(held.id, body.get("context_id") or 0)
+    elif isinstance(step, Watch) and step.execution_id:  # it runs in no context
+        yield ses.cancel_execution(step.execution_id)
+
+
+def _execute(held: Held, step: Call[Result] | Watch, body: dict[str, Any]) -> Flow[Result]:
     try:
         result: Result = yield step
     except (SessionNotFoundError, ConflictError) as e:
         yield from _explain(held, e)
         raise
     except KeyboardInterrupt:
-        yield ses.interrupt(held.id, context or 0)
+        yield from _stop(held, step, body)
         raise
     if held.is_other_box(result):
         error = held.interpreter_lost("its box was replaced before this run")
@@ -187,7 +195,6 @@ def _execute(held: Held, step: Call[Result] | Watch, context: int | None) -> Flo
 def _work(
     held: Held,
     body: dict[str, Any],
-    context: int | None,
     key: str | None,
     on_stdout: OnText | None,
     on_stderr: OnText | None,
@@ -195,10 +202,12 @@ def _work(
 ) -> Flow[Result]:
     yield from _look(held)
     key = key or (new_key() if held.is_durable else None)
-    if on_stdout is None and on_stderr is None and on_output is None:
+    # A command is followed by its events: the first names it, without which it could not be stopped.
+    is_watched = "command" in body or any((on_stdout, on_stderr, on_output))
+    if not is_watched:
         call = ses.execute_sync(held.id, body, key)
         call.guard = _guard(held)
-        return (yield from _execute(held, call, context))
+        return (yield from _execute(held, call, body))
 
     def on_event(event: Event) -> Awaitable[None] | None:
         if event.kind == "stdout" and on_stdout is not None:
@@ -209,7 +218,7 @@ def _work(
             return on_output(Output(event.data))
         return None
 
-    return (yield from _execute(held, Watch(_streamed(held, body, key), on_event), context))
+    return (yield from _execute(held, Watch(_streamed(held, body, key), on_event), body))
 
 
 def _streamed(held: Held, body: dict[str, Any], key: str | None) -> Call[None]:
@@ -259,7 +268,7 @@ def run(
         context=context,
         language=language,
     )
-    return _work(held, body, context, key, on_stdout, on_stderr, on_output)
+    return _work(held, body, key, on_stdout, on_stderr, on_output)
 
 
 def shell(
@@ -287,7 +296,7 @@ def shell(
         key: an Idempotency-Key of your own; one is made otherwise.
     """
     body = ses.work(command=command, timeout=timeout, env=env, args=args, stdin=stdin)
-    return _work(held, body, None, key, on_stdout, on_stderr, None)
+    return _work(held, body, key, on_stdout, on_stderr, None)
 
 
 def handler(
@@ -320,7 +329,7 @@ def handler(
         env=env,
         context=context,
     )
-    return _work(held, body, context, key, None, None, None)
+    return _work(held, body, key, None, None, None)
 
 
 def watch(held: Held, body: dict[str, Any], key: str | None) -> Flow[Watch]:
