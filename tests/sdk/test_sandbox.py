@@ -12,6 +12,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from conftest import PATIENCE, ROOT, SdkServer
@@ -397,6 +398,25 @@ def test_ctrl_c_ends_the_command_and_nothing_else(server: SdkServer, arguments: 
         check=False,
     )
     assert done.stdout == "True [7]\n", done.stderr
+
+
+def test_a_termination_that_failed_can_be_tried_again(
+    server: SdkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Client() as client:
+        s = Sandbox(client=client)
+        with monkeypatch.context() as patch:
+            patch.setattr(client, "send", _refuse)
+            with pytest.raises(errors.UnavailableError):
+                s.terminate()
+        s.terminate()
+        assert client.get_session(s.id).status == "terminated"
+        with pytest.raises(errors.SandboxClosedError):
+            s.run("1")
+
+
+def _refuse(call: Any) -> None:
+    raise errors.UnavailableError("not now")
 
 
 # ---- form ----

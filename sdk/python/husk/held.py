@@ -59,11 +59,11 @@ def terminate(held: Held) -> Flow[None]:
             solution="Let its maker end it, or use Client.terminate_session().",
         )
     if not held.is_over:
-        held.is_over = True
         try:
             yield ses.terminate_session(held.session_id)
         except SessionNotFoundError:
             pass  # it is gone, which was asked for
+        held.is_over = True  # only now: what failed can be tried again
 
 
 def extend(held: Held, timeout: int) -> Call[Session]:
