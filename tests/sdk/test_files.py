@@ -47,6 +47,7 @@ def test_directories(box: Sandbox) -> None:
     entry = box.files.stat("a/b")
     assert entry.is_dir and entry.container_path == "/workspace/a/b"
     assert box.files.exists("a/b/f") and not box.files.exists("a/b/g")
+    assert not box.files.exists("a/b/f/g"), "a file has nothing below it"
     box.files.move("a/b/f", "a/g")
     with pytest.raises(errors.ConflictError):
         box.files.move("a/g", "a/b")

@@ -11,7 +11,8 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -398,6 +399,37 @@ def test_ctrl_c_ends_the_command_and_nothing_else(server: SdkServer, arguments: 
         check=False,
     )
     assert done.stdout == "True [7]\n", done.stderr
+
+
+def test_whatever_is_asked_of_a_session_that_is_over_says_so(
+    server: SdkServer, tmp_path: Path
+) -> None:
+    with Sandbox() as s:
+        s.files.write("f", "1")
+        s.client.terminate_session(s.id)
+        asked: list[Callable[[], object]] = [
+            lambda: s.run("1"),
+            lambda: list(s.stream("1")),
+            lambda: s.stream(command="true").result,
+            s.branch,
+            s.checkpoint,
+            lambda: s.restore(1),
+            s.interrupt,
+            s.reset,
+            s.contexts,
+            s.receipt,
+            lambda: s.extend(5),
+            lambda: s.files.read("f"),
+            lambda: s.files.read_text("f"),
+            lambda: s.files.write("f", "2"),
+            lambda: s.files.exists("f"),
+            s.files.list,
+            lambda: s.files.download("f", tmp_path),
+        ]
+        for number, ask in enumerate(asked):
+            with pytest.raises(errors.SessionEndedError, match="terminated") as caught:
+                ask()
+            assert caught.value.session_id == s.id, number
 
 
 def test_a_termination_that_failed_can_be_tried_again(

@@ -179,3 +179,17 @@ def test_unclosed_is_warned_about(server: SdkServer) -> None:
             await client.terminate_session(session)
 
     run(tidy())
+
+
+def test_a_session_that_is_over_says_so(server: SdkServer) -> None:
+    async def main() -> None:
+        async with AsyncSandbox() as s:
+            await s.client.terminate_session(s.id)
+            with pytest.raises(errors.SessionEndedError):
+                await s.stream("1").result()
+            with pytest.raises(errors.SessionEndedError):
+                await s.files.read("f")
+            with pytest.raises(errors.SessionEndedError):
+                await s.branch()
+
+    run(main())

@@ -19,6 +19,7 @@ from husk.calls import Call
 from husk.calls_session import Isolation, Mode, Size
 from husk.client import AsyncClient, named_as
 from husk.drive import Flow, Watch, ended
+from husk.errors import ConflictError, SessionNotFoundError
 from husk.events import Event
 from husk.held_state import Held
 from husk.result import Result
@@ -60,6 +61,9 @@ class AsyncFiles(_Awaiting):
     def __init__(self, owner: AsyncSandbox) -> None:
         self._client, self._held, self._begin = owner._client, owner._held, owner._begin  # type: ignore[method-assign]
 
+    async def _do(self, operation: Call[T] | Flow[T]) -> T:
+        return await self._client.drive(ops.explained(self._held, operation))
+
     read = awaiting(file_ops.read)
     read_text = awaiting(file_ops.read_text)
     write = awaiting(file_ops.write)
@@ -87,9 +91,12 @@ class AsyncStream:
     ) -> AsyncGenerator[Event, None]:
         await sandbox._begin()
         self._watch = await sandbox._do(ops.watch(sandbox._held, body, key))
-        async with aclosing(sandbox._client.watch(self._watch)) as events:
-            async for event in events:
-                yield event
+        try:
+            async with aclosing(sandbox._client.watch(self._watch)) as events:
+                async for event in events:
+                    yield event
+        except (SessionNotFoundError, ConflictError) as e:
+            await sandbox._do(ops.explain(sandbox._held, e))
 
     def __aiter__(self) -> AsyncIterator[Event]:
         return self._events

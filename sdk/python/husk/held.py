@@ -7,7 +7,7 @@ Each takes what is held as its first argument and returns a Call, or a Flow of s
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from husk import calls_session as ses
 from husk.calls import Call, Guard, new_key
@@ -22,6 +22,8 @@ from husk.held_state import Held
 from husk.models import Checkpoint, Context, Contexts, ExecutionState, Interrupted, Page
 from husk.models import Receipt, Session, SessionStats
 from husk.result import Output, Result
+
+T = TypeVar("T")
 
 OnText = Callable[[str], Awaitable[None] | None]
 OnOutput = Callable[[Output], Awaitable[None] | None]
@@ -66,9 +68,9 @@ def terminate(held: Held) -> Flow[None]:
         held.is_over = True  # only now: what failed can be tried again
 
 
-def extend(held: Held, timeout: int) -> Call[Session]:
+def extend(held: Held, timeout: int) -> Flow[Session]:
     """Give the session a new idle time, counted from now, in seconds."""
-    return ses.extend_session(held.id, timeout)
+    return explained(held, ses.extend_session(held.id, timeout))
 
 
 def info(held: Held) -> Call[Session]:
@@ -81,9 +83,9 @@ def stats(held: Held) -> Call[SessionStats]:
     return ses.session_stats(held.id)
 
 
-def receipt(held: Held) -> Call[Receipt]:
+def receipt(held: Held) -> Flow[Receipt]:
     """What is actually enforced around the sandbox."""
-    return ses.session_receipt(held.id)
+    return explained(held, ses.session_receipt(held.id))
 
 
 def executions(
@@ -102,26 +104,25 @@ def executions(
 # ---- contexts ----
 
 
-def interrupt(held: Held, context: int = 0) -> Call[Interrupted]:
+def interrupt(held: Held, context: int = 0) -> Flow[Interrupted]:
     """Interrupt what a context runs now, as Ctrl-C does; variables stay."""
-    return ses.interrupt(held.id, context)
+    return explained(held, ses.interrupt(held.id, context))
 
 
-def reset(held: Held, context: int = 0) -> Call[Context]:
+def reset(held: Held, context: int = 0) -> Flow[Context]:
     """Give a context a fresh interpreter: variables are gone, files stay."""
-    return ses.reset(held.id, context)
+    return explained(held, ses.reset(held.id, context))
 
 
-def contexts(held: Held) -> Call[Contexts]:
+def contexts(held: Held) -> Flow[Contexts]:
     """List contexts and checkpoints."""
-    return ses.list_contexts(held.id)
+    return explained(held, ses.list_contexts(held.id))
 
 
 def checkpoint(held: Held, context: int = 0) -> Flow[Checkpoint]:
     """Park a copy of a context with all its variables; files are not part of it."""
     yield from _look(held)
-    parked: Checkpoint = yield ses.checkpoint(held.id, context)
-    return parked
+    return (yield from explained(held, ses.checkpoint(held.id, context)))
 
 
 def restore(held: Held, checkpoint: int | Checkpoint, context: int = 0) -> Flow[Context]:
@@ -132,15 +133,13 @@ def restore(held: Held, checkpoint: int | Checkpoint, context: int = 0) -> Flow[
         context: the context that becomes a copy of it.
     """
     yield from _look(held)
-    restored: Context = yield ses.restore(held.id, checkpoint, context)
-    return restored
+    return (yield from explained(held, ses.restore(held.id, checkpoint, context)))
 
 
 def branch(held: Held, context: int = 0) -> Flow[Context]:
     """Make a new context with a copy of all variables; give its `context_id` to `run`."""
     yield from _look(held)
-    made: Context = yield ses.branch(held.id, context)
-    return made
+    return (yield from explained(held, ses.branch(held.id, context)))
 
 
 # ---- running ----
@@ -156,7 +155,7 @@ def _guard(held: Held) -> Guard:
     return Guard(ses.get_session(held.id), held.check)
 
 
-def _explain(held: Held, error: Exception) -> Flow[None]:
+def explain(held: Held, error: Exception) -> Flow[None]:
     """The server refused: if that is because the session is over, say that instead."""
     try:
         session = yield ses.get_session(held.id)
@@ -165,6 +164,18 @@ def _explain(held: Held, error: Exception) -> Flow[None]:
     if session.is_over:
         held.check(session)
     raise error
+
+
+def explained(held: Held, operation: Call[T] | Flow[T]) -> Flow[T]:
+    """An operation, with the reason when the server refuses it because the session is over."""
+    try:
+        if isinstance(operation, Call):
+            value: T = yield operation
+            return value
+        return (yield from operation)
+    except (SessionNotFoundError, ConflictError) as e:
+        yield from explain(held, e)
+        raise
 
 
 def _stop(held: Held, step: Call[Result] | Watch, body: dict[str, Any]) -> Flow[None]:
@@ -179,7 +190,7 @@ def _execute(held: Held, step: Call[Result] | Watch, body: dict[str, Any]) -> Fl
     try:
         result: Result = yield step
     except (SessionNotFoundError, ConflictError) as e:
-        yield from _explain(held, e)
+        yield from explain(held, e)
         raise
     except KeyboardInterrupt:
         yield from _stop(held, step, body)

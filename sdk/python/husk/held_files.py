@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from typing import IO, Literal
 from husk import calls_files as calls
 from husk.calls import Call, nothing, record
 from husk.drive import Flow
-from husk.errors import NotFoundError
+from husk.errors import ConflictError, NotFoundError
 from husk.held_state import Held
 from husk.models import FileEntry, FileWritten, Page, Unpacked
 from husk.progress import Progress, progress_for
@@ -193,6 +194,10 @@ def exists(held: Held, path: str) -> Flow[bool]:
         if e.code == "Sandbox.SessionNotFound":
             raise
         return False
+    except ConflictError as e:
+        if not e.detail.endswith(os.strerror(errno.ENOTDIR)):
+            raise
+        return False  # below something that is a file
     return True
 
 

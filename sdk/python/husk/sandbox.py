@@ -29,7 +29,7 @@ from husk.calls import Call
 from husk.calls_session import Isolation, Mode, Size, work
 from husk.client import Client, named_as
 from husk.drive import Flow, Watch, ended
-from husk.errors import InvalidParameterError
+from husk.errors import ConflictError, InvalidParameterError, SessionNotFoundError
 from husk.events import Event
 from husk.held_state import Held
 from husk.models import Session
@@ -72,6 +72,9 @@ class Files(_Blocking):
     def __init__(self, client: Client, held: Held) -> None:
         self._client, self._held = client, held
 
+    def _do(self, operation: Call[T] | Flow[T]) -> T:
+        return self._client.drive(ops.explained(self._held, operation))
+
     read = blocking(file_ops.read)
     read_text = blocking(file_ops.read_text)
     write = blocking(file_ops.write)
@@ -104,7 +107,10 @@ class Stream:
         self, sandbox: Sandbox, body: dict[str, Any], key: str | None
     ) -> Generator[Event, None, None]:
         self._watch = sandbox._do(ops.watch(sandbox._held, body, key))
-        yield from sandbox._client.watch(self._watch)
+        try:
+            yield from sandbox._client.watch(self._watch)
+        except (SessionNotFoundError, ConflictError) as e:
+            sandbox._do(ops.explain(sandbox._held, e))
 
     def __iter__(self) -> Iterator[Event]:
         return self._events
