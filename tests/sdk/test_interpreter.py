@@ -29,6 +29,7 @@ from husk.interpreter import (
     upload_file,
 )
 from husk.interpreter_local import LOCAL
+from husk.interpreter_session import CodeInterpreter
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -263,6 +264,29 @@ def test_a_session_keeps_its_image() -> None:
     assert execute_code("1", "s", image="pyrunner")["status"] == "success"
     assert execute_code("1", "s")["status"] == "success"  # the default means: as it is
     assert execute_code("1", "s", image="python")["error_type"] == "ConflictError"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"environment": {"N": 1}},
+        {"environment": {"A B": "x"}},
+        {"environment": {"A": "x\0"}},
+        {"environment": {"A": "\ud800"}},
+        {"environment": {f"A{n}": "" for n in range(300)}},
+        {"environment": {"OK": "kept?"}, "volumes": {"/no/such/path": {"bind": "/workspace/v"}}},
+        {"volumes": {"/etc": "no dict"}},
+        {"image": "pyrunner", "environment": {"N": 1}},
+    ],
+)
+def test_what_was_refused_does_not_spoil_later_calls(options: dict[str, Any]) -> None:
+    session = CodeInterpreter("s")
+    refused = session.execute_code("1", **options)
+    assert refused["status"] == "error", refused
+    after = session.execute_code("import os; print(os.environ.get('OK'), os.environ.get('A'))")
+    assert after["status"] == "success" and after["stdout"] == "None None\n", after
+    assert session.image == "python:3.12-slim"
+    session.cleanup_session()
 
 
 def test_dockerfile_and_allowlist_are_refused() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import posixpath
+import re
 import secrets
 import shlex
 import threading
@@ -38,6 +39,11 @@ _ENDED = {
     "crashed": "RunCrashedError",
     "lost": "RunLostError",
 }
+
+
+# As the server has it; docs/API.md.
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_VALUE = re.compile(r"[^\0\ud800-\udfff]{0,32768}")
 
 
 class Executor(Protocol):
@@ -180,6 +186,10 @@ class CodeInterpreter:
     ) -> None:
         """A session has one image; environment and volumes of a call stay for the later ones."""
         with self._lock:
+            # All is checked before anything is kept: what is refused must not spoil the later calls.
+            variables = _variables({**self._environment, **(environment or {})})
+            wanted = {**self._wanted_volumes, **(volumes or {})}
+            volumes_now = {str(v.host): v for v in parse(wanted)} if wanted else {}
             if image is not None and image not in (policy.DEFAULT_IMAGE, self.image):
                 if self._box is not None:
                     raise ConflictError(
@@ -187,13 +197,7 @@ class CodeInterpreter:
                         solution="Use another session, or clean this one up first.",
                     )
                 self.image = image
-            self._environment.update(environment or {})
-            self._wanted_volumes.update(volumes or {})
-            volumes_now = (
-                {str(v.host): v for v in parse(self._wanted_volumes)}
-                if self._wanted_volumes
-                else {}
-            )
+            self._environment, self._wanted_volumes = variables, wanted
             for host, volume in volumes_now.items():
                 held = self._volumes.get(host)
                 if held is None or not held.same(volume):
@@ -282,6 +286,20 @@ def failure(error: BaseException, execution_id: str) -> ExecutionError:
         "error_type": type(error).__name__,
         "execution_id": execution_id,
     }
+
+
+def _variables(given: dict[str, str]) -> dict[str, str]:
+    """Returns environment variables that the server will take."""
+    for name, value in given.items():
+        if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
+            raise InvalidParameterError(f"environment: {name!r} is no name of a variable")
+        if not isinstance(value, str) or not _VALUE.fullmatch(value):
+            raise InvalidParameterError(
+                f"environment: {name} must be text of at most 32768 characters without NUL"
+            )
+    if len(given) > 256:
+        raise InvalidParameterError("environment: a session has at most 256 variables")
+    return given
 
 
 def _seconds(timeout: float) -> int:
