@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -215,6 +216,20 @@ def test_langchain_chains() -> None:
     assert text_of(events(chain, "Rome")).strip() == "asked 1 times"
     assert run(RunnableLambda(lambda text: text[::-1]), "abc") == "cba"
     assert run(langchain_model(), "history").strip() == "asked 1 times"
+
+
+def test_langchain_chains_that_answer_with_an_object() -> None:
+    from langchain_core.runnables import RunnableLambda, RunnableParallel
+
+    one: Any = RunnableLambda(lambda text: {"city": text, "degrees": 7})
+    two = RunnableParallel(a=RunnableLambda(lambda text: text), b=RunnableLambda(lambda text: 2))
+    for agent in (one, two):
+        whole = run(agent, "Oslo")
+        assert "Oslo" in whole
+        assert json.loads("".join(texts(agent, "Oslo"))) == json.loads(whole)
+        assert json.loads(text_of(events(agent, "Oslo"))) == json.loads(whole)
+    answer: Any = RunnableLambda(lambda text: {"answer": text, "degrees": 7})
+    assert texts(answer, "Oslo") == ["Oslo"] and text_of(events(answer, "Oslo")) == "Oslo"
 
 
 def test_langchain_session_of_message_history() -> None:

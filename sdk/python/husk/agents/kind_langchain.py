@@ -94,10 +94,28 @@ async def _graph_text(agent: Any, value: Any, config: dict[str, Any]) -> AsyncGe
 
 
 async def _chunk_text(agent: Any, value: Any, config: dict[str, Any]) -> AsyncGenerator[str, None]:
+    """The pieces of a chain's answer; where none of them is text by itself, the text of all of them together."""
+    said = False
+    whole: Any = None
     async for chunk in agent.astream(value, config):
         text = _chunk(chunk)
         if text:
+            said = True
             yield text
+        if not said:
+            whole = _joined(whole, chunk)
+    if not said and whole is not None:
+        yield _text(whole)
+
+
+def _joined(whole: Any, chunk: Any) -> Any:
+    """As LangChain does it: what cannot be added replaces what was before."""
+    if whole is None:
+        return chunk
+    try:
+        return whole + chunk
+    except TypeError:
+        return chunk
 
 
 class _EventReader:
@@ -108,7 +126,7 @@ class _EventReader:
         self._tools: set[str] = (
             set()
         )  # runs of tools: what a model inside a tool says is not the answer
-        self._spoken: set[str] = set()  # runs of models that streamed
+        self._spoken: set[str] = set()  # runs of models that streamed; of a chain its own run
 
     def read(self, event: dict[str, Any]) -> dict[str, Any] | None:
         kind, name, data = event["event"], event["name"], event["data"]
@@ -123,9 +141,14 @@ class _EventReader:
         return {"type": "text", "content": text} if text else None
 
     def _own_text(self, event: dict[str, Any]) -> str:
-        if event["parent_ids"] or not event["event"].endswith("_stream"):
+        if event["parent_ids"]:
             return ""
-        return _chunk(event["data"].get("chunk"))
+        if event["event"].endswith("_end"):
+            return "" if self._spoken else _text(event["data"].get("output"))
+        text = _chunk(event["data"].get("chunk")) if event["event"].endswith("_stream") else ""
+        if text:
+            self._spoken.add(event["run_id"])
+        return text
 
     def _model_text(self, event: dict[str, Any]) -> str:
         kind, data = event["event"], event["data"]
