@@ -20,6 +20,7 @@ from engine_steps import PATIENCE, hang, is_gone, pid, run
 from husk import tool, tool_process
 from husk.engine import ToolSpec
 from husk.engine_local import LocalEngine
+from husk.tool_call import died
 from husk.tool_errors import (
     ToolCrashed,
     ToolOutOfMemory,
@@ -29,6 +30,7 @@ from husk.tool_errors import (
     ToolTimeout,
     ToolTraceback,
 )
+from husk.tool_process import Ending
 
 
 @pytest.fixture
@@ -263,6 +265,18 @@ def test_exceeds_its_memory(engine: LocalEngine) -> None:
     assert isinstance(caught.value, MemoryError) and isinstance(caught.value, ToolCrashed)
     assert caught.value.oom
     assert run(engine, eats, 20, memory_bytes=128 << 20) == 20
+
+
+def test_a_child_that_exceeded_the_memory_is_not_the_worker() -> None:
+    spec = ToolSpec("eats", eats, memory_bytes=128 << 20)
+    worker = tool_process.WorkerProcess(tool_process.Limits(1, 128 << 20, 0), ())
+    for ending in (Ending(exit_code=3, oom=True), Ending(signal=signal.SIGSEGV, oom=True)):
+        error = died(spec, worker, ending, False)
+        assert type(error) is ToolCrashed, error
+        assert (error.exit_code, error.signal) == (ending.exit_code, ending.signal)
+    assert isinstance(
+        died(spec, worker, Ending(signal=signal.SIGKILL, oom=True), False), ToolOutOfMemory
+    )
 
 
 def burns(seconds: float) -> float:

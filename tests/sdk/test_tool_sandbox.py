@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -113,6 +114,29 @@ def test_raises() -> None:
     assert "<tool fails>" in str(caught.value.__cause__)
     with pytest.raises(TypeError, match="missing 1 required"):
         fails.call_sync()
+
+
+def test_raises_a_key_error_that_is_quoted_once() -> None:
+    @tool(sandbox=True)
+    def fails(key: str) -> None:
+        raise KeyError(int(key) if key.isdigit() else key)
+
+    for given, key in (("it's", "it's"), ("7", 7)):
+        with pytest.raises(KeyError) as caught:
+            fails.call_sync(given)
+        assert caught.value.args == (key,)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="has no exception groups")
+def test_raises_a_group() -> None:
+    @tool(sandbox=True)
+    def fails() -> None:
+        group = getattr(__import__("builtins"), "ExceptionGroup")
+        raise group("several", [ValueError("one")])
+
+    with pytest.raises(ToolRaised, match="ExceptionGroup: several") as caught:
+        fails.call_sync()
+    assert caught.value.type_name == "ExceptionGroup"
 
 
 def test_raises_what_only_the_box_knows() -> None:

@@ -281,7 +281,8 @@ def died(spec: ToolSpec, worker: WorkerProcess, ending: Ending, timed_out: bool)
             f"Tool '{name}' wrote more than {OUTPUT_LIMIT} bytes of output and was ended.",
             solution="HUSK_TOOL_OUTPUT_LIMIT sets the limit in bytes.",
         )
-    if ending.oom:
+    # Where only a child of the tool was killed for memory, the worker has ended in a way of its own.
+    if ending.oom and ending.signal == signal.SIGKILL:
         return ToolOutOfMemory(
             f"Tool '{name}' used more than its memory of {spec.memory_bytes} bytes and was killed.",
             signal=ending.signal,

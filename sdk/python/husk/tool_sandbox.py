@@ -275,7 +275,7 @@ def _failure(spec: ToolSpec, result: Result) -> Exception:
     kind = getattr(builtins, str(error.get("type")), None)
     message = str(error.get("message", ""))
     if isinstance(kind, type) and issubclass(kind, Exception) and _simple(kind):
-        raised: Exception = kind(message)
+        raised: Exception = kind(_key_of(message) if kind is KeyError else message)
     else:
         type_name = str(error.get("type"))
         raised = ToolRaised(f"Tool '{name}' raised {type_name}: {message}", type_name=type_name)
@@ -285,7 +285,16 @@ def _failure(spec: ToolSpec, result: Result) -> Exception:
 
 def _simple(kind: type[Exception]) -> bool:
     """Whether an exception can be made again from its text alone, and means the same here."""
-    return not issubclass(kind, (UnicodeError, StopIteration, StopAsyncIteration, SyntaxError))
+    others = (UnicodeError, StopIteration, StopAsyncIteration, SyntaxError)
+    return not issubclass(kind, others) and not hasattr(kind, "exceptions")  # an ExceptionGroup
+
+
+def _key_of(message: str) -> Any:
+    """The text of a KeyError is the repr of its key; made again from that it would be quoted twice."""
+    try:
+        return ast.literal_eval(message)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return message
 
 
 # ---- .remote() ----
