@@ -193,7 +193,7 @@ def events_of(body: bytes) -> list[Any]:
     return [json.loads(line[5:]) for line in lines if line.startswith("data:") and line[5:].strip()]
 
 
-@pytest.mark.parametrize("path", ["/mcp", "/adder/mcp"])
+@pytest.mark.parametrize("path", ["/mcp", "/adder/mcp", "/adder/mcp/"])
 def test_mcp_server(tmp_path: Path, path: str) -> None:
     with Peer(write(tmp_path, MCP, "server.py"), "adder") as peer:
         assert peer.ready()["streams"] == []

@@ -53,15 +53,28 @@ def application(server: Any) -> App:
     if hasattr(server, "streamable_http_app"):
         make = server.streamable_http_app
         if "stateless_http" in inspect.signature(make).parameters:  # mcp 2
-            return make(stateless_http=True, streamable_http_path="/mcp", host="0.0.0.0")  # type: ignore[no-any-return]
+            return _at_mcp(make(stateless_http=True, streamable_http_path="/mcp", host="0.0.0.0"))
         server.settings.stateless_http = True  # mcp 1
         server.settings.streamable_http_path = "/mcp"
         if hasattr(server.settings, "transport_security"):
             server.settings.transport_security = None
-        return make()  # type: ignore[no-any-return]
+        return _at_mcp(make())
     if hasattr(server, "http_app"):  # fastmcp
-        return server.http_app(path="/mcp", stateless_http=True)  # type: ignore[no-any-return]
+        return _at_mcp(server.http_app(path="/mcp", stateless_http=True))
     return server  # type: ignore[no-any-return]
+
+
+def _at_mcp(app: App) -> App:
+    """Takes /mcp/ as /mcp: the application would redirect, and it does not know the prefix that it is served under."""
+
+    async def serve(
+        scope: dict[str, Any], receive: Callable[[], Awaitable[dict[str, Any]]], send: Send
+    ) -> None:
+        if scope.get("path") == "/mcp/":
+            scope = {**scope, "path": "/mcp", "raw_path": b"/mcp"}
+        await app(scope, receive, send)
+
+    return serve
 
 
 class Lifespan:
