@@ -174,6 +174,26 @@ def test_agent_streams_what_it_has() -> None:
     assert texts(Streaming, "a b") == ["a", "b"]
 
 
+def test_a_stream_that_is_prepared_by_a_plain_function_is_prepared_on_a_thread() -> None:
+    def where() -> str:
+        main = threading.current_thread() is threading.main_thread()
+        return "loop" if main else "thread"
+
+    class Prepared(Calculator):
+        def stream_text(self, query: str) -> Iterator[str]:
+            return iter([query, where()])
+
+        def stream_events(self, query: str) -> AsyncIterator[str]:
+            return self._later(where())
+
+        async def _later(self, place: str) -> AsyncIterator[str]:
+            for text in (place, where()):
+                yield text
+
+    assert texts(Prepared, "a") == ["a", "thread"]
+    assert [e["content"] for e in events(Prepared, "a")] == ["thread", "loop"]
+
+
 def test_plain_run_and_session() -> None:
     class Plain(Agent):
         def run(self, query: str, session_id: str) -> str:  # type: ignore[override]

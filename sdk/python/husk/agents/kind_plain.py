@@ -112,9 +112,17 @@ def _caller(function: Callable[..., Any]) -> Callable[[Any, str], Awaitable[Any]
 def _stream(function: Callable[..., Any]) -> Callable[[Any, str], AsyncIterator[Any]]:
     """The same for generator functions, and for functions that return an iterator."""
     with_session = _takes_session(function)
+    at_once = _is_async(function) or _is_generator(
+        function
+    )  # nothing of it runs before it is asked for
 
     async def stream(query: Any, session_id: str) -> AsyncIterator[Any]:
-        items = function(query, session_id) if with_session else function(query)
+        args = (query, session_id) if with_session else (query,)
+        context = contextvars.copy_context()
+        if at_once:
+            items = function(*args)
+        else:
+            items = await _pool().call(function, *args, context=context)
         if inspect.isawaitable(items):
             items = await items
         if hasattr(items, "__aiter__"):
@@ -122,7 +130,6 @@ def _stream(function: Callable[..., Any]) -> Callable[[Any, str], AsyncIterator[
                 yield item
             return
         iterator = iter(items)
-        context = contextvars.copy_context()
         while True:
             item = await _pool().call(next, iterator, _END, context=context)
             if item is _END:
