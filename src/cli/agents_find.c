@@ -211,10 +211,11 @@ void agents_show_calls(const struct agents_plan *plan, const char *base, const c
             printf("  %s%s/mcp speaks the Model Context Protocol\n\n", base, a->route_prefix);
             continue;
         }
-        printf("  curl -sN %s%s%s%s%s/ -H 'Content-Type: application/json' \\\n"
-               "    -d '{\"query\": \"Hello\"%s}'\n\n",
+        printf("  curl -sN %s%s%s%s%s/%s -H 'Content-Type: application/json' \\\n"
+               "    -d '{%s%s}'\n\n",
                socket != NULL ? "--unix-socket " : "", socket != NULL ? socket : "",
-               socket != NULL ? " " : "", base, a->route_prefix,
+               socket != NULL ? " " : "", base, a->route_prefix, a->chat ? "chat" : "",
+               a->chat ? "\"data\": {}" : "\"query\": \"Hello\"",
                (a->streams & AGENT_STREAM_TEXT) != 0 ? ", \"stream\": \"text\"" : "");
     }
 }

@@ -119,6 +119,25 @@ def test_every_framework_and_a_broken_file() -> None:
             assert status == 200 and '"3"' in text, text
 
 
+def test_the_call_that_is_shown_fits_the_agent(project: Project) -> None:
+    """An agent of run(data) takes no query: the curl is for /chat, and it works."""
+    project.write(
+        "agents/a/agent.py",
+        "from husk import serve\n"
+        "class Keys:\n"
+        "    def run(self, data: dict) -> dict:\n"
+        "        return {'keys': len(data)}\n"
+        "serve(Keys(), name='a', memory='256MB')\n",
+    )
+    with project.up() as served:
+        first = served.wait_said("curl -sN ")
+        second = served.wait_said("    -d ")
+        command = f"{first.strip()}\n{second.strip()}"
+        said = subprocess.check_output(command, shell=True, text=True, timeout=PATIENCE)
+        assert json.loads(said)["result"] == {"keys": 0}, command
+        assert "/agents/a/chat " in first
+
+
 def test_dotenv_reaches_the_agent(project: Project) -> None:
     project.write("agents/a/agent.py", CALLABLE.format(package="husk", name="a"))
     project.write(".env", "# mine\nexport GREETING=\"hello\\tyou\"\nHOME='overridden'\n")
