@@ -17,6 +17,7 @@ from typing import Any, Callable, Iterable, Optional
 
 import _husk
 import values
+from wire import encode
 
 TEXT_MAX = 1 << 20
 FORMS_MAX, MIME_MAX = 32, 100  # src/wire/frame.h
@@ -61,7 +62,7 @@ def _is_text(mime: str) -> bool:
 
 
 def _text(value: str) -> bytes:
-    return str.encode(value, "utf-8", "backslashreplace")  # a program's own kind of text, perhaps
+    return encode(value, "utf-8", "backslashreplace")
 
 
 def _json(data: Any) -> bytes:
