@@ -10,6 +10,8 @@ from typing import Any, Optional
 import _husk
 from wire import HANDLER
 
+FLUSH_SECONDS = 1
+
 _settrace, _setprofile = sys.settrace, sys.setprofile
 
 
@@ -27,6 +29,22 @@ def at_exit(kind: int) -> None:
         pass
 
 
+def _flush_beside_threads() -> None:
+    """A thread may hold a file for ever, as one that writes to a pipe nobody reads."""
+    is_open = _thread.allocate_lock()
+    is_open.acquire()
+
+    def flush() -> None:
+        _husk.flush_files()
+        is_open.release()
+
+    try:
+        _thread.start_new_thread(flush, ())
+        is_open.acquire(timeout=FLUSH_SECONDS)
+    except BaseException:  # no thread can be started; an interrupt
+        pass
+
+
 # A warning names the line that runs. At the end that would be one of ours; Python says "sys:1" then.
 _let_go = compile("_husk.finalise(space)", "sys", "eval")
 
@@ -40,6 +58,8 @@ def finalise(space: dict[str, Any], error: Optional[BaseException]) -> None:
         pass
     _settrace(None)  # what they call goes with the rest
     _setprofile(None)
-    if not _thread._count():  # threads that nobody waits for still use it
+    if _thread._count():  # threads that nobody waits for still use it
+        _flush_beside_threads()
+    else:
         eval(_let_go, {"_husk": _husk, "space": space})
-    _husk.flush_files()
+        _husk.flush_files()

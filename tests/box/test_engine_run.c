@@ -343,6 +343,11 @@ TEST(what_a_program_leaves_behind_is_finalised)
         {"import threading, time\nn = 1\ndef f():\n    while n: time.sleep(0.0001)\n"
          "threading.Thread(target=f, daemon=True).start()\nx = [1]",
          ""},
+        /* A file that one of them holds, since nobody reads from its other end, is given up. */
+        {"import os, select, threading\nr, w = os.pipe()\nclass A: f = os.fdopen(w, 'wb')\n"
+         "threading.Thread(target=A.f.write, args=[bytes(1 << 20)], daemon=True).start()\n"
+         "while select.select([], [w], [], 0)[1]: pass\nprint('end')",
+         "end\n"},
     };
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
 
