@@ -39,8 +39,8 @@ $(BUILD)/build.ninja:
 test: ## install what tests need, build, run every suite
 	@tools/install-deps build runtime test python
 	@tools/install-deps --optional science
-	@$(MAKE) --no-print-directory build
-	@tools/python-env $(BUILD)
+	@$(MAKE) --no-print-directory $(BUILD)/build.ninja
+	@tools/python-env $(BUILD) & fetching=$$!; $(MAKE) --no-print-directory build && wait $$fetching
 	@tools/python-env $(BUILD) --run
 	@echo "==> Testing"
 	@T_MUST_WORK=1 $(PYTHON) tools/test_summary.py $(BUILD)

@@ -40,6 +40,15 @@ def wait_for_another(project: Project, name: str, pid: int) -> None:
     wait_until(is_another, f"{name} has a worker other than {pid}")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def stuck(project: Project) -> int:
+    """The process of a worker that goes on with a cancelled request from the first test on."""
+    pid = project.pid("stuck")
+    assert project.post("stuck", "hang").status == 504
+    assert project.pid("stuck") == pid  # it answers other requests meanwhile
+    return pid
+
+
 # ---- death ----
 
 
@@ -216,14 +225,6 @@ def test_a_worker_that_does_not_answer_pings_is_replaced(project: Project) -> No
     assert "did not answer a ping" in project.state("brief")["detail"]
 
 
-def test_a_worker_that_goes_on_with_what_was_cancelled_is_replaced(project: Project) -> None:
-    pid = project.pid("stuck")
-    assert project.post("stuck", "hang").status == 504
-    assert project.pid("stuck") == pid  # it answers other requests meanwhile
-    wait_for_another(project, "stuck", pid)
-    assert "cancelled" in project.state("stuck")["detail"]
-
-
 # ---- the queue ----
 
 
@@ -356,3 +357,13 @@ def test_a_plan_that_is_wrong_keeps_the_server_from_starting(text: str) -> None:
         assert "plan.json" in project.server.output
     finally:
         project.server.remove()
+
+
+# ---- at the end, because it takes half a minute from the first test on ----
+
+
+def test_a_worker_that_goes_on_with_what_was_cancelled_is_replaced(
+    project: Project, stuck: int
+) -> None:
+    wait_for_another(project, "stuck", stuck)
+    assert "cancelled" in project.state("stuck")["detail"]

@@ -141,12 +141,12 @@ def test_work_while_a_session_is_recorded_counts(server: Server) -> None:
     """The move to running is on its way to the disk: what begins meanwhile is not undone by it."""
     api = Api(server.port)
     path = "/sessions/mine/execute-sync"
-    with failing(server, "fdatasync", "delay_enter=500000"), ThreadPoolExecutor(21) as clients:
+    with failing(server, "fdatasync", "delay_enter=500000"), ThreadPoolExecutor(7) as clients:
         made = clients.submit(api.post, "/sessions", {"id": "mine", "mode": "persistent"})
         wait_for(lambda: int(api.get("/sessions?status=creating")["total"]) == 1, "it is begun")
         begun: list[Future[Any]] = []
         while not made.done():
-            if len(begun) < 20:
+            if len(begun) < 6:
                 begun.append(clients.submit(api.post, path, {"code": "1"}))
             time.sleep(0.02)
         assert made.result().status == 201

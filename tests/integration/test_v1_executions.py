@@ -73,7 +73,7 @@ def test_latest_or_named_execution_of_a_session(v1: Api) -> None:
 def test_sync_timeout_names_the_execution(v1: Api) -> None:
     s = v1.session()
     before = time.monotonic()
-    body = {"code": "import time; time.sleep(13); 'late'", "timeout": 60}
+    body = {"code": "import time; time.sleep(11); 'late'", "timeout": 60}
     answer = v1.post(f"/sessions/{s}/execute-sync?sync_timeout=10", body)
     check_error(answer, 408, "RequestTimeout", "exec_", "10 s")
     assert 9.5 < time.monotonic() - before < 12.5
