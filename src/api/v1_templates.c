@@ -247,13 +247,16 @@ static int check_room(const struct template_def *base, const json_t *definition,
 static bool has_room(struct api_call *call, const json_t *definition)
 {
     const char *base_name = json_string_value(json_object_get(definition, "base"));
-    AUTO_FREE struct template_def *base = malloc(sizeof(*base)); /* too large for a fiber's stack */
+    AUTO_FREE struct template_def *base =
+        calloc(1, sizeof(*base)); /* too large for a fiber's stack */
     struct err e = {0};
 
-    int r = base == NULL ? err_sys(&e, ENOMEM, "template")
-                         : template_find(service_engine(call_service(call))->template_dir,
-                                         base_name, base, &e);
-    if (r < 0) {
+    if (base == NULL) {
+        (void)err_sys(&e, ENOMEM, "template");
+        call_reply_err(call, &e);
+        return false;
+    }
+    if (template_find(service_engine(call_service(call))->template_dir, base_name, base, &e) < 0) {
         v1_reply_err(call, &e, V1_TEMPLATE);
         return false;
     }

@@ -25,15 +25,12 @@ struct up_options {
 #define FIELD(name) offsetof(struct up_options, name)
 #define CONFIG_OPTIONS_AT FIELD(settings)
 
-static const struct option_row up_rows[] = {
-    {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
+#define UP_ROWS 2 /* at the beginning: they make no sense for `down` */
+
+static const struct option_row rows[] = {
+    {OPTION_GROUP, 0, "Start", NULL, 0, 0, NULL},
     {OPTION_FLAG, 'd', "detach", NULL, FIELD(detach), 1,
      "return when it serves; it goes on in the background and logs to DATA/husk.log"},
-    {OPTION_HELP, 'h', "help", NULL, FIELD(help), 1, "show this text"},
-#include "cli/config_options.def"
-};
-
-static const struct option_row down_rows[] = {
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
     {OPTION_HELP, 'h', "help", NULL, FIELD(help), 1, "show this text"},
 #include "cli/config_options.def"
@@ -44,8 +41,8 @@ const struct option_table up_table = {
     .about = "Starts the server: HTTP on loopback and on a unix socket. Ctrl-C stops it. A daemon "
              "that dies is "
              "started again, and what runs in sandboxes goes on.",
-    .rows = up_rows,
-    .n_rows = ARRAY_LEN(up_rows),
+    .rows = rows,
+    .n_rows = ARRAY_LEN(rows),
     .examples = "husk up\n"
                 "husk up --listen 127.0.0.1:9000 --data /srv/husk\n"
                 "husk up --detach && curl -s localhost:8000/health; husk down",
@@ -55,8 +52,8 @@ const struct option_table up_table = {
 const struct option_table down_table = {
     .usage = "husk down [settings]",
     .about = "Ends the server that uses the data folder (--data), and waits until it is gone.",
-    .rows = down_rows,
-    .n_rows = ARRAY_LEN(down_rows),
+    .rows = rows + UP_ROWS,
+    .n_rows = ARRAY_LEN(rows) - UP_ROWS,
     .examples = "husk down\nhusk down --data /srv/husk",
     .anywhere = true,
 };

@@ -154,10 +154,11 @@ static size_t count_args(const struct run *run)
 /* "bash -c CODE NAME ARGS...", or a script file when the code is too long for an argument. */
 static char *const *build_argv(const struct program *p, const struct run *run)
 {
-    char **argv = calloc(OWN_ARGS_MAX + count_args(run), sizeof(*argv));
+    static char **argv; /* for as long as we live: one program is run */
     size_t n = 0;
     struct frame_field f;
 
+    argv = calloc(OWN_ARGS_MAX + count_args(run), sizeof(*argv));
     if (argv == NULL) {
         fail("out of memory while reading the request");
     }
