@@ -161,7 +161,7 @@ static int copy_file(int parent, const char *name, const struct root_place *plac
 
 static int put_place(const struct root_place *place, struct err *e)
 {
-    const char *name = NULL;
+    const char *name = place->path;
     AUTO_CLOSE int parent = open_parent(place->path, &name, e);
 
     if (parent < 0) {

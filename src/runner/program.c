@@ -20,8 +20,9 @@
 #include "runner/control.h"
 #include "runner/files.h"
 
-#define LINK_FD 4              /* a prestarted interpreter's socket to PID 1 */
-#define OWN_ARGS_MAX 8         /* the interpreter, its options, the code, its name, NULL */
+#define LINK_FD 4      /* a prestarted interpreter's socket to PID 1 */
+#define OWN_ARGS_MAX 8 /* the interpreter, its options, the code, its name, NULL */
+#define ARGS_MAX 65536
 #define INLINE_CODE_MAX 100000 /* the kernel takes no single argument of 128 KiB */
 #define SCRIPT_PATH "/tmp/.script"
 #define RELAY_CHUNK 65536
@@ -140,28 +141,13 @@ static void write_script(const struct frame_field *code)
     close(fd);
 }
 
-static size_t count_args(const struct run *run)
-{
-    struct frame_field f;
-    size_t n = 0;
-
-    for (size_t at = 0; frame_next(run->body.data, run->body.len, &at, &f) > 0;) {
-        n += f.key == KEY_ARG;
-    }
-    return n;
-}
-
 /* "bash -c CODE NAME ARGS...", or a script file when the code is too long for an argument. */
 static char *const *build_argv(const struct program *p, const struct run *run)
 {
-    static char **argv; /* for as long as we live: one program is run */
+    static char *argv[OWN_ARGS_MAX + ARGS_MAX];
     size_t n = 0;
     struct frame_field f;
 
-    argv = calloc(OWN_ARGS_MAX + count_args(run), sizeof(*argv));
-    if (argv == NULL) {
-        fail("out of memory while reading the request");
-    }
     while (n < 4 && p->argv[n] != NULL) {
         argv[n] = p->argv[n];
         n++;
@@ -175,6 +161,9 @@ static char *const *build_argv(const struct program *p, const struct run *run)
         argv[n++] = SCRIPT_PATH;
     }
     for (size_t at = 0; frame_next(run->body.data, run->body.len, &at, &f) > 0;) {
+        if (f.key == KEY_ARG && n == ARRAY_LEN(argv) - 1) {
+            fail("too many arguments"); /* it must not run with others than it was given */
+        }
         if (f.key == KEY_ARG) {
             argv[n++] = field_string(&f);
         }

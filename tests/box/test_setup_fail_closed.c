@@ -220,6 +220,17 @@ TEST_TIMEOUT(a_box_that_cannot_join_its_cgroups_or_get_its_ids_never_runs, 60)
     }
 }
 
+static void await_burials(pid_t zygote)
+{
+    static struct proc_list boxes;
+    const struct timespec pause = {.tv_nsec = 5000000};
+
+    do {
+        nanosleep(&pause, NULL);
+        proc_children(zygote, &boxes);
+    } while (boxes.n > 0);
+}
+
 /* What goes wrong before there is a box is an error of ours, and the next run works. */
 TEST(a_zygote_that_cannot_make_a_box_says_why)
 {
@@ -245,6 +256,7 @@ TEST(a_zygote_that_cannot_make_a_box_says_why)
         CASE("%s fails with %s", rows[i].call, rows[i].error);
         CHECK_INT(try_run(engine, step, sizeof(step)), RAN);
         pid_t zygote = proc_zygote(proc_launcher());
+        await_burials(zygote); /* which enter network namespaces, too */
         pid_t strace = make_fail(zygote, rows[i].call, rows[i].error, 1);
         int failed = husk_run(engine, &spec, &r, &e);
         let_work(strace, zygote);
