@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * husk-bench: measures husk beside its peers and says whether the bars of docs/performance.md are met.
+ * husk-bench: measures husk beside its peers and says whether the bars of docs/performance.md are
+ * met.
  *
- * Called by bench/run, which prepares what is needed. Measures, prints and writes; never changes how
- * anything behaves.
+ * Called by bench/run, which prepares what is needed. Measures, prints and writes; never changes
+ * how anything behaves.
  */
 #include <getopt.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the benchmarks share. Definitions and bars are in docs/performance.md; each function below carries out those
- * of its file and adds rows to the report.
+ * What the benchmarks share. Definitions and bars are in docs/performance.md; each function below
+ * carries out those of its file and adds rows to the report.
  */
 #pragma once
 

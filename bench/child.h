@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A helper program that waits for words and answers each: the Python peers. One packet in, one packet out over its
- * descriptor 3; its stdout is a pipe to us.
+ * A helper program that waits for words and answers each: the Python peers. One packet in, one
+ * packet out over its descriptor 3; its stdout is a pipe to us.
  */
 #pragma once
 

@@ -85,7 +85,10 @@ static int read_usage(const char *dir, double *ret, struct err *e)
     return 0;
 }
 
-/* The folder around a process's cgroup, when that is not ours: a launcher's, with all its boxes past and present. */
+/*
+ * The folder around a process's cgroup, when that is not ours: a launcher's, with all its boxes
+ * past and present.
+ */
 static bool foreign_parent(pid_t pid, const char *own, char *ret, size_t size)
 {
     char path[64];

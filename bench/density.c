@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* P7 and P8: many boxes of one template: how fast they come into being, and what each one occupies. */
+/*
+ * P7 and P8: many boxes of one template: how fast they come into being, and what each one occupies.
+ */
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,7 +26,10 @@ static void idle(void)
     nanosleep(&pause, NULL);
 }
 
-/* Ends all boxes and waits until the kernel has forgotten their processes; the rest of the clean-up gets a moment. */
+/*
+ * Ends all boxes and waits until the kernel has forgotten their processes; the rest of the clean-up
+ * gets a moment.
+ */
 static int disperse(struct subject *s, struct err *e)
 {
     static struct host_family family;
@@ -150,9 +155,10 @@ static double sum_up(const struct crowd *c, double dirty, const struct host_memo
 }
 
 /*
- * Boxes are compared with the machine before the first of them: what a crowd leaves to launcher, zygote and allocators
- * is used again by the next and belongs to its price. Except for caches that the kernel gives back when asked: those are
- * the last crowd's. Plain forks leave nothing, and are compared with the moment before.
+ * Boxes are compared with the machine before the first of them: what a crowd leaves to launcher,
+ * zygote and allocators is used again by the next and belongs to its price. Except for caches that
+ * the kernel gives back when asked: those are the last crowd's. Plain forks leave nothing, and are
+ * compared with the moment before.
  */
 static int take_baseline(struct crowd *c, struct err *e)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cheapest conversation that two processes can have: a word there, the same word back. A unit for others. */
+/*
+ * The cheapest conversation that two processes can have: a word there, the same word back. A unit
+ * for others.
+ */
 #pragma once
 
 #include <sys/types.h>

@@ -63,7 +63,10 @@ double host_rss(pid_t pid)
     return read_kb(pid, "status", "\nVmRSS:");
 }
 
-/* Words 14 and 15 of stat are user and system time; the name in brackets is the second and may hold anything. */
+/*
+ * Words 14 and 15 of stat are user and system time; the name in brackets is the second and may hold
+ * anything.
+ */
 double host_cpu_ms(pid_t pid)
 {
     char path[64];

@@ -37,7 +37,9 @@ double host_rss(pid_t pid);
 
 double host_cpu_ms(pid_t pid); /* processor time that it has used, or 0 when it is gone */
 
-/* Open descriptors of a process; those that refer to network namespaces in ret_netns (may be NULL). */
+/*
+ * Open descriptors of a process; those that refer to network namespaces in ret_netns (may be NULL).
+ */
 size_t host_descriptors(pid_t pid, size_t *ret_netns);
 
 size_t host_mounts(pid_t pid);       /* in its mount namespace */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One keep-alive connection to an HTTP server on loopback: a request is one write, an answer is read until it is whole.
- * Understands what the servers under measurement send (a length, no chunks) and nothing else.
+ * One keep-alive connection to an HTTP server on loopback: a request is one write, an answer is
+ * read until it is whole. Understands what the servers under measurement send (a length, no
+ * chunks) and nothing else.
  */
 #pragma once
 
@@ -30,7 +31,10 @@ struct http_answer {
 int http_open(struct http_client *c, uint16_t port, struct err *e);
 void http_close(struct http_client *c); /* fine if it was never opened and fd is -1 */
 
-/* Writes a request's text; with a JSON body if there is one (NULL: none). Its length, or 0: it does not fit. */
+/*
+ * Writes a request's text; with a JSON body if there is one (NULL: none). Its length, or 0: it does
+ * not fit.
+ */
 size_t http_request(char *ret, size_t size, uint16_t port, const char *target, const char *body);
 
 /* DELETE; any status but 2xx is an error. */

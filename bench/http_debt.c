@@ -38,7 +38,9 @@ static int take(struct crowd *c, int i, struct err *e)
                : err_set(e, ERR_PROTOCOL, "/run: %d %.200s", answer.status, answer.body);
 }
 
-/* What a client has asked for is there: checked, and the next one asked for unless these were all. */
+/*
+ * What a client has asked for is there: checked, and the next one asked for unless these were all.
+ */
 static int turn(struct crowd *c, int i, int *left, struct err *e)
 {
     if (take(c, i, e) < 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Load for a server on loopback: many keep-alive connections from one thread, each with one request under way at any time.
- * Every answer is checked for its status and counted by its length.
+ * Load for a server on loopback: many keep-alive connections from one thread, each with one
+ * request under way at any time. Every answer is checked for its status and counted by its length.
  */
 #pragma once
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Times a few system calls by its own CPU time and prints "name nanoseconds" for each. Run inside a box and on the host
- * alike: static, and writes nothing but one file in its working directory (or in the directory named).
+ * Times a few system calls by its own CPU time and prints "name nanoseconds" for each. Run inside
+ * a box and on the host alike: static, and writes nothing but one file in its working directory
+ * (or in the directory named).
  */
 #include <fcntl.h>
 #include <stdint.h>

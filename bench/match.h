@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A benchmark as most of them are: ourselves and some peers in one race, with a bar against each. */
+/*
+ * A benchmark as most of them are: ourselves and some peers in one race, with a bar against each.
+ */
 #pragma once
 
 #include "peers.h"
@@ -27,5 +29,7 @@ struct opponent opponent_of(struct peer *peer, int chunk, struct bar bar);
 /* Runs the race and reports it. */
 int match_run(struct world *w, struct match *m, struct err *e);
 
-/* One row for each opponent of a race that was run; those that are absent get a row that says why. */
+/*
+ * One row for each opponent of a race that was run; those that are absent get a row that says why.
+ */
 void match_report(struct world *w, const struct match *m);

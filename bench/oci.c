@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * crun and gVisor as peers: a minimal OCI bundle with Python in it. Less than a box gets (no seccomp filter, no
- * limits, no user namespace), which is in their favour.
+ * crun and gVisor as peers: a minimal OCI bundle with Python in it. Less than a box gets (no
+ * seccomp filter, no limits, no user namespace), which is in their favour.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,10 @@ static json_t *bind(const char *path)
                      path, "options", "rbind", "ro");
 }
 
-/* Makes what a mount needs to stand on; a link of the host is made as a link. 1: needs a mount, 0: does not. */
+/*
+ * Makes what a mount needs to stand on; a link of the host is made as a link. 1: needs a mount, 0:
+ * does not.
+ */
 static int make_place(int root, const char *path)
 {
     char target[256];
@@ -111,8 +114,8 @@ static int make_bundle(const char *path, const char *code, struct err *e)
 }
 
 /*
- * crun refuses a host whose unified cgroup tree has a controller while others sit in v1. It does not look further than
- * the mount, so it gets a mount namespace without it.
+ * crun refuses a host whose unified cgroup tree has a controller while others sit in v1. It does
+ * not look further than the mount, so it gets a mount namespace without it.
  */
 static int hide_unified(struct err *e)
 {

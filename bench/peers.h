@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What we are compared with: programs that everybody can run. A peer is a command whose output is checked every time,
- * so that a failing command is never taken for a fast one.
+ * What we are compared with: programs that everybody can run. A peer is a command whose output is
+ * checked every time, so that a failing command is never taken for a fast one.
  */
 #pragma once
 
@@ -23,7 +23,10 @@ struct peer {
 /* E: vfork, exec of `true`, wait. Always there. */
 void peer_true(struct peer *ret);
 
-/* Python with the code, isolated by something else. Tried once here: `absent` says why it does not work. */
+/*
+ * Python with the code, isolated by something else. Tried once here: `absent` says why it does not
+ * work.
+ */
 void peer_bwrap(const char *code, const char *expect, struct peer *ret);
 void peer_docker(const struct world *w, const char *code, const char *expect, struct peer *ret);
 void peer_crun(const struct world *w, const char *code, const char *expect, struct peer *ret);
@@ -42,6 +45,9 @@ void peer_begin(struct peer *p, const char *name, double recorded_ms, const char
 void peer_add(struct peer *p, const char *const *args); /* NULL-terminated */
 void peer_try(struct peer *p);
 
-/* What of this host Python needs in a sandbox, NULL-terminated: links stay links, the rest is mounted read-only. */
+/*
+ * What of this host Python needs in a sandbox, NULL-terminated: links stay links, the rest is
+ * mounted read-only.
+ */
 extern const char *const peer_host_paths[];
 bool peer_host_link(const char *path, char *target, size_t size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was measured, as a table for people and as JSON for programs. One row compares us with one peer, against
- * one bar.
+ * What was measured, as a table for people and as JSON for programs. One row compares us with one
+ * peer, against one bar.
  */
 #pragma once
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Servers that a benchmark starts and ends: `husk up` of the build under test, and its peers. Each gets a free port of
- * loopback and a folder of its own below the scratch folder, which is on a real disk.
+ * Servers that a benchmark starts and ends: `husk up` of the build under test, and its peers. Each
+ * gets a free port of loopback and a folder of its own below the scratch folder, which is on a
+ * real disk.
  *
  * A server ends with the process that started it, whatever ends that.
  */
@@ -20,7 +21,10 @@ struct server {
     char folder[PATH_MAX + 64];
 };
 
-/* husk up with these flags (NULL-terminated) beside --data and --listen. Returns when it takes work. */
+/*
+ * husk up with these flags (NULL-terminated) beside --data and --listen. Returns when it takes
+ * work.
+ */
 int server_husk(const struct world *w, const char *const *flags, struct server *ret, struct err *e);
 
 /* uvicorn with bench/peer_fastapi.py. */
@@ -30,8 +34,8 @@ int server_fastapi(const struct world *w, struct server *ret, struct err *e);
 int server_nginx(const struct world *w, struct server *ret, struct err *e);
 
 /*
- * husk agents up with bench/python/echo_project, which serves one agent, and uvicorn with one worker and bench/python/peer_echo.py, which
- * answers the same: ECHO_TARGET.
+ * husk agents up with bench/python/echo_project, which serves one agent, and uvicorn with one
+ * worker and bench/python/peer_echo.py, which answers the same: ECHO_TARGET.
  */
 #define ECHO_TARGET "/agents/echo/"
 int server_agent(const struct world *w, struct server *ret, struct err *e);

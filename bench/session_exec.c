@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* P10: one more cell in a session that lives, by the library, beside the round trip that it cannot do without. */
+/*
+ * P10: one more cell in a session that lives, by the library, beside the round trip that it cannot
+ * do without.
+ */
 #include <string.h>
 
 #include "base/clock.h"

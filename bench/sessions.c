@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* H4 and H5: many persistent sessions over HTTP: what each occupies, and how a burst of them is served. */
+/*
+ * H4 and H5: many persistent sessions over HTTP: what each occupies, and how a burst of them is
+ * served.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>

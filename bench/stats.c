@@ -34,7 +34,9 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The value below which that share of a sorted list lies; between two neighbours it is their mix. */
+/*
+ * The value below which that share of a sorted list lies; between two neighbours it is their mix.
+ */
 static double quantile(const struct samples *s, double share)
 {
     double at = share * (double)(s->n - 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Husk as the contender. Uses the public interface only, and checks every run: the output is right, isolation is full,
- * and the box came from the pool exactly if it should.
+ * Husk as the contender. Uses the public interface only, and checks every run: the output is
+ * right, isolation is full, and the box came from the pool exactly if it should.
  */
 #pragma once
 
@@ -24,10 +24,16 @@ void subject_close(struct subject *s);
 /* One run, checked; ms until husk_run() returned. The signature is that of a contender. */
 int subject_once(void *subject, double *ret, struct err *e);
 
-/* Likewise with a pool that refills itself: in a closed loop a run may find it empty and make its own box. */
+/*
+ * Likewise with a pool that refills itself: in a closed loop a run may find it empty and make its
+ * own box.
+ */
 int subject_once_pooled(void *subject, double *ret, struct err *e);
 
-/* Parks that many boxes and stops refilling: what is timed next is runs alone. Likewise a contender's. */
+/*
+ * Parks that many boxes and stops refilling: what is timed next is runs alone. Likewise a
+ * contender's.
+ */
 int subject_fill(void *subject, int boxes, struct err *e);
 
 /* Keeps that many boxes parked from now on, refilled as they are used. */

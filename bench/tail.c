@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * P9: what neighbours do to the time that a client waits. As many clients as there are cores run code in parked boxes while
- * one box computes without end and one forks until it may not; the peer is one client on a quiet machine.
+ * P9: what neighbours do to the time that a client waits. As many clients as there are cores run
+ * code in parked boxes while one box computes without end and one forks until it may not; the peer
+ * is one client on a quiet machine.
  *
- * Clients and neighbours are processes with engines of their own, told by pipes what to do and when.
+ * Clients and neighbours are processes with engines of their own, told by pipes what to do and
+ * when.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -90,7 +92,10 @@ static int helper_hear(struct helper *h, struct word *ret, struct err *e)
     return 0;
 }
 
-/* All ends are closed before anybody is waited for: each helper holds copies of those that were there before it. */
+/*
+ * All ends are closed before anybody is waited for: each helper holds copies of those that were
+ * there before it.
+ */
 static void helpers_stop(struct helper *helpers, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

@@ -16,7 +16,10 @@
 #define WORKERS_MAX 256
 #define WARM_UP 5
 
-/* What a worker tells: once when it is ready, once when it is done. Short enough for a pipe to keep it whole. */
+/*
+ * What a worker tells: once when it is ready, once when it is done. Short enough for a pipe to keep
+ * it whole.
+ */
 struct word {
     bool ok;
     double rate; /* or the CPU time, where that is asked for */

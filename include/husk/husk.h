@@ -6,9 +6,9 @@
  * husk_run() takes a box (parked, or made now), runs one program in it and returns what happened.
  * A session keeps one box for many cells.
  *
- * Single-threaded: one engine belongs to one thread. Nothing here prints, logs or exits. Structs that
- * the caller fills are zero-initialised first; zero means the default everywhere. Strings in a spec are
- * borrowed for the duration of the call; everything in a result is owned by the result.
+ * Single-threaded: one engine belongs to one thread. Nothing here prints, logs or exits. Structs
+ * that the caller fills are zero-initialised first; zero means the default everywhere. Strings in
+ * a spec are borrowed for the duration of the call; everything in a result is owned by the result.
  *
  * Functions return 0, or -1 with *e filled in. What the boxed program did is never an error: it is
  * in the result.
@@ -33,13 +33,14 @@ struct husk_error {
 
 enum husk_isolation {
     HUSK_ISOLATION_FULL = 0, /* every layer, or refuse */
-    HUSK_ISOLATION_USERNS, /* private ids, cgroup limits and Landlock may be missing; the receipt says which are */
+    /* private ids, cgroup limits and Landlock may be missing; the receipt says which are */
+    HUSK_ISOLATION_USERNS,
 };
 
 struct husk_options {
     const char *launcher; /* path of husk-launcher; default: beside the running program */
-    const char *
-        template_dir; /* more templates; default: $HUSK_TEMPLATE_DIR, else the user's and the system's */
+    /* more templates; default: $HUSK_TEMPLATE_DIR, else the user's and the system's */
+    const char *template_dir;
     enum husk_isolation min_isolation;
 };
 
@@ -58,8 +59,8 @@ struct husk_limits {
     uint64_t memory_bytes; /* default 1 GiB */
     uint64_t disk_bytes;   /* default 256 MiB, or less when memory is small */
     uint64_t timeout_ms;   /* default 30 s */
-    uint64_t
-        output_bytes;    /* per stream, default 64 MiB: more ends the run with cause output_limit */
+    /* per stream, default 64 MiB: more ends the run with cause output_limit */
+    uint64_t output_bytes;
     uint32_t cpu_milli;  /* default 1000: one core */
     uint32_t pids;       /* default 128 */
     uint32_t inodes;     /* default 65536 */
@@ -80,10 +81,13 @@ struct husk_file {
 
 enum husk_stream { HUSK_STDOUT = 1, HUSK_STDERR = 2 };
 
-/* Rules for code, checked in the box before it runs. They are lint: what keeps code in is the box. */
+/*
+ * Rules for code, checked in the box before it runs. They are lint: what keeps code in is the box.
+ */
 enum husk_policy {
     HUSK_POLICY_NONE = 0,
-    HUSK_POLICY_PYRUNNER, /* few modules, no eval and no way around; see runtimes/python/policy.py */
+    /* few modules, no eval and no way around; see runtimes/python/policy.py */
+    HUSK_POLICY_PYRUNNER,
 };
 
 struct husk_spec {
@@ -122,8 +126,8 @@ struct husk_spec {
     const bool *cancel;  /* or when this becomes true and the fiber that runs it is woken */
 
     /*
-     * Takes output off a pipe in place of read(2), and returns as that does: for a caller who may be killed and must
-     * not lose what is in the pipe no longer and on its disk not yet.
+     * Takes output off a pipe in place of read(2), and returns as that does: for a caller who may
+     * be killed and must not lose what is in the pipe no longer and on its disk not yet.
      */
     ssize_t (*read_output)(void *user, enum husk_stream stream, int pipe, char *buf, size_t size);
     /* Called with output as it arrives, also beyond keep_bytes. */
@@ -160,8 +164,8 @@ struct husk_metrics {
     double peak_memory_mb;
     uint64_t io_read_bytes;
     uint64_t io_write_bytes;
-    uint32_t
-        processes; /* most processes and threads at once; 0 where the kernel does not count them */
+    /* most processes and threads at once; 0 where the kernel does not count them */
+    uint32_t processes;
 };
 
 /* What is actually enforced around the run. */
@@ -202,7 +206,8 @@ struct husk_display {
 
 struct husk_result {
     enum husk_status status;
-    int exit_code; /* as a shell reports it: 128+signal after a signal, 124 timeout, 137 out of memory */
+    /* as a shell reports it: 128+signal after a signal, 124 timeout, 137 out of memory */
+    int exit_code;
     char *out; /* stdout, NUL-terminated, may hold any bytes */
     size_t out_len;
     bool out_truncated;
@@ -247,15 +252,18 @@ char *husk_result_json(const struct husk_result *result);
 
 struct husk_pool_stats {
     uint32_t parked;
-    uint32_t
-        warm; /* of these: warmed up. The rest of a large pool is smaller and slower to answer */
+    /* of these: warmed up. The rest of a large pool is smaller and slower to answer */
+    uint32_t warm;
     uint32_t starting;
     uint64_t hits;   /* runs that found a parked box */
     uint64_t misses; /* runs that had to wait for one */
     uint64_t dead;   /* parked boxes found dead and replaced */
 };
 
-/* Keeps between min and max boxes of a template parked, made with these limits; refilled as they are taken. */
+/*
+ * Keeps between min and max boxes of a template parked, made with these limits; refilled as they
+ * are taken.
+ */
 int husk_pool_set(struct husk_engine *engine, const char *template_name,
                   const struct husk_limits *limits, uint32_t min, uint32_t max,
                   struct husk_error *e);
@@ -271,9 +279,9 @@ int husk_session_open(struct husk_engine *engine, const struct husk_spec *spec,
 void husk_session_close(struct husk_session *session);
 
 /*
- * Runs a cell in a context. 0 is the first context. Variables live on. At spec->limits.timeout_ms the
- * cell is interrupted (SIGINT, state survives); if it does not stop within two seconds, the context
- * is killed and made anew.
+ * Runs a cell in a context. 0 is the first context. Variables live on. At spec->limits.timeout_ms
+ * the cell is interrupted (SIGINT, state survives); if it does not stop within two seconds, the
+ * context is killed and made anew.
  */
 int husk_session_run(struct husk_session *session, uint32_t context, const struct husk_spec *spec,
                      struct husk_result **ret, struct husk_error *e);
@@ -303,11 +311,17 @@ struct husk_template_info {
     struct husk_limits limits;
 };
 
-/* All templates, sorted by name; dir NULL: the default one. Works without an engine. Owned by the caller, free(). */
+/*
+ * All templates, sorted by name; dir NULL: the default one. Works without an engine. Owned by the
+ * caller, free().
+ */
 int husk_template_list(const char *dir, struct husk_template_info **ret, size_t *n,
                        struct husk_error *e);
 
-/* Writes a template file for a virtual environment or a Python prefix. The path is an interpreter or its directory. */
+/*
+ * Writes a template file for a virtual environment or a Python prefix. The path is an interpreter
+ * or its directory.
+ */
 int husk_template_add(const char *name, const char *python, const char *const *preload,
                       char *ret_path, size_t path_size, struct husk_error *e);
 

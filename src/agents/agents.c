@@ -76,7 +76,9 @@ struct agents *agents_open(const struct agents_plan *plan, struct uv_loop_s *loo
         err_sys(e, ENOMEM, "serve the agents");
         return NULL;
     }
-    /* What the supervisor still says about workers of a daemon before us must not meet one of ours. */
+    /*
+     * What the supervisor still says about workers of a daemon before us must not meet one of ours.
+     */
     rand_bytes(&a->next_number, sizeof(a->next_number));
     a->next_number = a->next_number % (UINT32_MAX / 2) + 1;
     a->prepare.data = a;

@@ -2,9 +2,10 @@
 /*
  * Served agents, as huskd sees them: which there are, their workers, and requests to them.
  *
- * An agent has as many workers as the plan says: processes of the user's code that the supervisor starts on our word
- * and that talk frames (agents/frame.h). One that dies, hangs or breaks the protocol is replaced; what it was working on fails,
- * nothing else does. Knows nothing of HTTP routes; the handlers in api/ do.
+ * An agent has as many workers as the plan says: processes of the user's code that the supervisor
+ * starts on our word and that talk frames (agents/frame.h). One that dies, hangs or breaks the
+ * protocol is replaced; what it was working on fails, nothing else does. Knows nothing of HTTP
+ * routes; the handlers in api/ do.
  *
  * Everything happens on the loop's thread. What waits, waits in a fiber.
  */
@@ -25,7 +26,10 @@ struct uv_loop_s;
 
 /* ---- the whole ---- */
 
-/* How workers come and go. Agents are named by their index in the plan, workers by a number that is used once. */
+/*
+ * How workers come and go. Agents are named by their index in the plan, workers by a number that is
+ * used once.
+ */
 struct agents_starter {
     int (*start)(void *user, uint32_t agent, uint32_t worker); /* 0 or -errno */
     int (*kill)(void *user, uint32_t worker, int signum);      /* 0 or -errno */
@@ -41,7 +45,10 @@ void agents_on_started(struct agents *a, uint32_t worker, int fd); /* fd is take
 void agents_on_failed(struct agents *a, uint32_t worker, int sys_errno);
 void agents_on_exited(struct agents *a, uint32_t worker, int status, bool out_of_memory);
 
-/* No more workers are started and no more requests taken. agents_end() lets workers finish, at most for ms; waits in a fiber. */
+/*
+ * No more workers are started and no more requests taken. agents_end() lets workers finish, at most
+ * for ms; waits in a fiber.
+ */
 void agents_stop(struct agents *a);
 void agents_end(struct agents *a, unsigned ms);
 
@@ -50,7 +57,10 @@ const struct agents_plan *agents_plan_of(const struct agents *a);
 /* ---- one agent ---- */
 
 struct agent *agents_find(struct agents *a, const char *name); /* NULL: none */
-/* The one whose prefix the path begins with, the longest if there are several; *ret_rest is what follows. */
+/*
+ * The one whose prefix the path begins with, the longest if there are several; *ret_rest is what
+ * follows.
+ */
 struct agent *agents_find_path(struct agents *a, const char *path, const char **ret_rest);
 struct agent *agents_at(struct agents *a, size_t index); /* as in the plan */
 const struct agent_plan *agent_plan_of(const struct agent *agent);
@@ -102,8 +112,8 @@ struct agent_request {
 };
 
 /*
- * Gives the request to the least busy worker; waits while all are busy. In a fiber. NULL and *e: refused, or *e with
- * status 0: nobody waits any more. Must be closed.
+ * Gives the request to the least busy worker; waits while all are busy. In a fiber. NULL and *e:
+ * refused, or *e with status 0: nobody waits any more. Must be closed.
  */
 struct agent_call *agent_call_open(struct agent *agent, const struct agent_request *request,
                                    struct agent_error *e);
@@ -115,12 +125,17 @@ enum agent_step {
     AGENT_STEP_GONE,   /* nobody waits any more */
 };
 
-/* The next frame of the answer, waiting for at most ms (negative: as long as the agent may take). */
+/*
+ * The next frame of the answer, waiting for at most ms (negative: as long as the agent may take).
+ */
 enum agent_step agent_call_next(struct agent_call *call, int64_t ms, struct agent_answer **ret,
                                 struct agent_error *e);
 bool agent_call_has_answer(const struct agent_call *call);
 
-/* More of the request: AGENT_BODY or AGENT_END. Waits while the worker is slow. -1: agent_call_next() says why. */
+/*
+ * More of the request: AGENT_BODY or AGENT_END. Waits while the worker is slow. -1:
+ * agent_call_next() says why.
+ */
 int agent_call_send(struct agent_call *call, enum agent_frame_type type, const char *data,
                     size_t len);
 

@@ -2,8 +2,8 @@
 /*
  * Slots: which requests a worker has; see impl.h.
  *
- * A request has its slot from its first frame to the worker's last one, also when it was cancelled in between: so
- * whatever comes with another id is a lie.
+ * A request has its slot from its first frame to the worker's last one, also when it was cancelled
+ * in between: so whatever comes with another id is a lie.
  */
 #include "base/clock.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a worker process: started, watched, ended and started again; see impl.h. One timer does what is due in each state. */
+/*
+ * The life of a worker process: started, watched, ended and started again; see impl.h. One timer
+ * does what is due in each state.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The socket of a worker: frames out, gathered for one write per turn of the loop; frames in, each checked and handed to
- * its request. See impl.h.
+ * The socket of a worker: frames out, gathered for one write per turn of the loop; frames in, each
+ * checked and handed to its request. See impl.h.
  */
 #include <errno.h>
 #include <string.h>

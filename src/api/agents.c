@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Served agents: their list, their health, and questions to them that are answered whole. The words are rayai's where it has some. */
+/*
+ * Served agents: their list, their health, and questions to them that are answered whole. The words
+ * are rayai's where it has some.
+ */
 #include <string.h>
 
 #include "api/agents_impl.h"
@@ -220,7 +223,9 @@ static int stream_mode(struct api_call *call, const struct agent_plan *plan)
     return mode;
 }
 
-/* The worker's own text with the session behind it: checked to be an object with just that member. */
+/*
+ * The worker's own text with the session behind it: checked to be an object with just that member.
+ */
 static void reply_done(struct api_call *call, const struct agent_answer *done)
 {
     AUTO_FREE char *session =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MCP servers: requests and answers of any method pass through as they are, bodies piece by piece. Only what concerns one
- * connection stays behind (RFC 9110, 7.6.1).
+ * MCP servers: requests and answers of any method pass through as they are, bodies piece by piece.
+ * Only what concerns one connection stays behind (RFC 9110, 7.6.1).
  */
 #include <stdio.h>
 #include <string.h>
@@ -130,7 +130,10 @@ static int begin(struct api_call *call, const json_t *head)
     return 0;
 }
 
-/* False: the answer is over, or cannot go on: then the connection is dropped when the handler returns. */
+/*
+ * False: the answer is over, or cannot go on: then the connection is dropped when the handler
+ * returns.
+ */
 static bool take(struct api_call *call, const struct agent_answer *answer, bool *has_begun)
 {
     if (!*has_begun) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses of agents that the contract does not list because projects choose them: every agent below its own prefix, MCP
- * servers with every method, and all of them with a slash at the end.
+ * Addresses of agents that the contract does not list because projects choose them: every agent
+ * below its own prefix, MCP servers with every method, and all of them with a slash at the end.
  */
 #include <string.h>
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies before the handler starts: which types are accepted, how much, and from JSON text to a checked value; see call.h.
+ * Bodies before the handler starts: which types are accepted, how much, and from JSON text to a
+ * checked value; see call.h.
  *
- * A type is asked for because web pages can send text/plain and forms to any server without asking, but not JSON.
+ * A type is asked for because web pages can send text/plain and forms to any server without
+ * asking, but not JSON.
  */
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +41,8 @@ static const char *wrong_type(const struct api_call *call)
         return "bodies are accepted without Content-Encoding only";
     }
     switch (call->info->body) {
-    case API_BODY_NONE: /* a body is not looked at, but a form of a foreign page does not count as a request */
+    /* a body is not looked at, but a form of a foreign page does not count as a request */
+    case API_BODY_NONE:
     case API_BODY_JSON:
         if ((http_has_body(req) || has_type) && !http_content_is(req, "application/json") &&
             http_method(req) != HTTP_GET && http_method(req) != HTTP_HEAD) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What makes two requests the same one: SHA-256 over the operation, its path parameters and the body in a canonical
- * form (names sorted, no blanks, defaults filled in). See call.h.
+ * What makes two requests the same one: SHA-256 over the operation, its path parameters and the
+ * body in a canonical form (names sorted, no blanks, defaults filled in). See call.h.
  */
 #include <string.h>
 
@@ -35,7 +35,10 @@ void call_make_hash(struct api_call *call)
     ok = ok && (call->body == NULL || feed_json(digest, call->body)) &&
          EVP_DigestFinal_ex(digest, call->hash, &len) == 1;
     if (!ok) {
-        /* A hash that nothing else has: a repetition is then refused instead of mixed up with another request. */
+        /*
+         * A hash that nothing else has: a repetition is then refused instead of mixed up with
+         * another request.
+         */
         log_error("api_hash", "request_id=%s", call->request_id);
         memset(call->hash, 0, sizeof(call->hash));
         memcpy(call->hash, call->request_id, sizeof(call->request_id));

@@ -2,8 +2,9 @@
 /*
  * Bodies that a handler reads piece by piece: raw, or as parts of a form; see call.h.
  *
- * What the connection brings is kept in a small buffer; when that is full the connection is not read any more. The parser of
- * forms calls back, a handler asks: pieces that the parser has found wait in a list in between, at most one read long.
+ * What the connection brings is kept in a small buffer; when that is full the connection is not
+ * read any more. The parser of forms calls back, a handler asks: pieces that the parser has found
+ * wait in a list in between, at most one read long.
  */
 #include <errno.h>
 #include <string.h>
@@ -54,7 +55,10 @@ static void on_end(void *user, struct http_request *req)
 /* Waits for bytes. 1: there are some; 0: the body is over; -errno. */
 static int wait_for_body(struct api_call *call)
 {
-    /* The limit is kept here and not by the server, which would not tell us in the call's own words. */
+    /*
+     * The limit is kept here and not by the server, which would not tell us in the call's own
+     * words.
+     */
     static const struct http_sink sink = {.max = UINT64_MAX, .on_data = on_data, .on_end = on_end};
 
     if (!call->is_reading && call->req != NULL) {
@@ -138,7 +142,10 @@ static int on_part(void *user, const struct http_part *part)
     return 0;
 }
 
-/* The parser cuts data at each CR: crumbs are put together, for every piece costs the handler a write. */
+/*
+ * The parser cuts data at each CR: crumbs are put together, for every piece costs the handler a
+ * write.
+ */
 static int on_part_data(void *user, const char *data, size_t len)
 {
     struct api_call *call = user;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events as messages of a WebSocket; see call.h. The same back-pressure as for every other answer: who sends waits while the
- * client is slow. The client has nothing to say but close, ping and pong.
+ * Events as messages of a WebSocket; see call.h. The same back-pressure as for every other answer:
+ * who sends waits while the client is slow. The client has nothing to say but close, ping and
+ * pong.
  */
 #include <stdlib.h>
 #include <string.h>

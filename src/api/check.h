@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A walk down a value and its schema; shared by schema.c, object.c, params.c and report.c, private to them. */
+/*
+ * A walk down a value and its schema; shared by schema.c, object.c, params.c and report.c, private
+ * to them.
+ */
 #pragma once
 
 #include "api/schema.h"

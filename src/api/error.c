@@ -120,8 +120,8 @@ static const struct {
     int status; /* the contract's; err_http() is for those who have none */
     const char *v1;
     const char *se;
-    const char
-        *detail; /* instead of the message, which may name things of the host; NULL: it does not */
+    /* instead of the message, which may name things of the host; NULL: it does not */
+    const char *detail;
 } by_error[] = {
     {ERR_INVALID, 400, NULL, NULL, NULL},
     {ERR_NOT_FOUND, 404, NULL, NULL, NULL},
@@ -173,7 +173,9 @@ static const char *missing_thing(const char *msg, const char *op_id)
     return code;
 }
 
-/* A path that begins at the root is the host's, unless it is one of the box's own or of the API's. */
+/*
+ * A path that begins at the root is the host's, unless it is one of the box's own or of the API's.
+ */
 static bool is_host_path(const char *at)
 {
     static const char *const known[] = {"/workspace", "/api/", "/docs", "/run "};

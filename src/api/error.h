@@ -2,8 +2,8 @@
 /*
  * Errors in the words of each dialect: codes, sentences, bodies.
  *
- * Knows nothing of calls and requests. What is said here goes to clients, so it never holds a path of the host or the text of
- * a system error.
+ * Knows nothing of calls and requests. What is said here goes to clients, so it never holds a path
+ * of the host or the text of a system error.
  */
 #pragma once
 
@@ -35,7 +35,10 @@ const struct api_error_row *api_error_find(const char *code); /* NULL: no such c
 /* The code for a status: what the dialect says when nobody knows more. */
 const char *api_error_code(enum api_dialect dialect, int status);
 
-/* Dialects whose originals stand on FastAPI: 422 with a list for everything that is wrong in a request. */
+/*
+ * Dialects whose originals stand on FastAPI: 422 with a list for everything that is wrong in a
+ * request.
+ */
 bool api_is_fastapi(enum api_dialect dialect);
 
 /* The original Runtime knows fewer statuses than we do. */
@@ -45,8 +48,9 @@ int api_error_status(enum api_dialect dialect, int status);
 void api_error_text(char *dst, size_t size, const char *msg);
 
 /*
- * From an error of the layers below: status, code and detail, which is written to `detail`. What clients must not
- * see (paths, system errors) is left out of it; op_id helps to tell what was not found and may be NULL.
+ * From an error of the layers below: status, code and detail, which is written to `detail`. What
+ * clients must not see (paths, system errors) is left out of it; op_id helps to tell what was not
+ * found and may be NULL.
  */
 void api_error_from(const struct err *e, enum api_dialect dialect, const char *op_id,
                     char detail[static API_DETAIL_MAX], struct api_error *ret);

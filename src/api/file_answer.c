@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files as answers: conditions, one range, and data as they come out of the box; see file_answer.h. */
+/*
+ * Files as answers: conditions, one range, and data as they come out of the box; see file_answer.h.
+ */
 #include "api/file_answer.h"
 
 #include <inttypes.h>
@@ -94,7 +96,9 @@ static void begin(struct sending *s)
     s->has_begun = true;
 }
 
-/* The file that is really open may be another one than the one described before, or longer by now. */
+/*
+ * The file that is really open may be another one than the one described before, or longer by now.
+ */
 static int on_info(void *user, const struct files_info *info)
 {
     struct sending *s = user;

@@ -29,7 +29,10 @@ static int grow(struct file_list *list)
     return 0;
 }
 
-/* Names and targets lie one behind the other, each with a NUL; where is known only once the buffer has stopped moving. */
+/*
+ * Names and targets lie one behind the other, each with a NUL; where is known only once the buffer
+ * has stopped moving.
+ */
 static int on_entry(void *user, const struct files_entry *entry, const char *name,
                     const char *target)
 {

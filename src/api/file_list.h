@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A directory of a session, whole and sorted by name. Bounded: a directory with more than that is refused, because a
- * part of it could not be sorted. What is deeper than FILES_DEPTH_MAX, or in directories that cannot be read, is left out.
+ * A directory of a session, whole and sorted by name. Bounded: a directory with more than that is
+ * refused, because a part of it could not be sorted. What is deeper than FILES_DEPTH_MAX, or in
+ * directories that cannot be read, is left out.
  */
 #pragma once
 

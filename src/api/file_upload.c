@@ -68,7 +68,10 @@ int file_form_begin(struct file_form *form, struct api_call *call, bool is_stric
     return -1;
 }
 
-/* Behind the part: nothing, or what may be skipped. A second file would leave open which one is meant. */
+/*
+ * Behind the part: nothing, or what may be skipped. A second file would leave open which one is
+ * meant.
+ */
 static int rest_of_form(const struct file_form *form)
 {
     const char *name;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The body of a call as a source for box_files_write() and box_files_unpack(): read from the client only as fast
- * as the box takes it, never whole in memory.
+ * The body of a call as a source for box_files_write() and box_files_unpack(): read from the
+ * client only as fast as the box takes it, never whole in memory.
  */
 #pragma once
 
@@ -11,15 +11,18 @@
 
 #define FILE_PATH_SIZE 1025
 
-/* Where a raw body comes from; user is the call. A client that fails or sends too much was answered by the call. */
+/*
+ * Where a raw body comes from; user is the call. A client that fails or sends too much was answered
+ * by the call.
+ */
 ssize_t file_upload_next(void *user, void *buf, size_t size);
 
 /* ---- multipart ---- */
 
 struct file_form {
     struct api_call *call;
-    bool
-        is_strict; /* parts that the contract does not name are refused; otherwise they are skipped */
+    /* parts that the contract does not name are refused; otherwise they are skipped */
+    bool is_strict;
     char filename[FILE_PATH_SIZE]; /* of the part; "": it has none */
 };
 

@@ -4,7 +4,10 @@
 
 #include "base/str.h"
 
-/* How a failure is told: /api/v1 has codes for all of them, /workspace/se knows wrong requests and inner errors. */
+/*
+ * How a failure is told: /api/v1 has codes for all of them, /workspace/se knows wrong requests and
+ * inner errors.
+ */
 struct verdict {
     int v1_status;
     int se_status;

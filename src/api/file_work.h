@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work on a session's files for one call, and how its failures are answered; shared by /api/v1 and /workspace/se.
+ * Work on a session's files for one call, and how its failures are answered; shared by /api/v1 and
+ * /workspace/se.
  *
- * A file that a client names is only ever touched by the worker inside the box (core/box_files.h): nothing here opens
- * anything. What a box says about its files (names, sizes, times) is shown, never trusted.
+ * A file that a client names is only ever touched by the worker inside the box (core/box_files.h):
+ * nothing here opens anything. What a box says about its files (names, sizes, times) is shown,
+ * never trusted.
  */
 #pragma once
 
@@ -24,19 +26,29 @@ struct file_work {
     bool changed; /* something may have been written */
 };
 
-/* Takes the session (which may be NULL: then it was answered) and its files. -1: answered, and nothing is held. */
+/*
+ * Takes the session (which may be NULL: then it was answered) and its files. -1: answered, and
+ * nothing is held.
+ */
 int file_work_begin(struct file_work *w, struct api_call *call, struct session *session);
-/* Gives everything back. Before any answer that is not streamed, so that others need not wait for it. */
+/*
+ * Gives everything back. Before any answer that is not streamed, so that others need not wait for
+ * it.
+ */
 void file_work_end(struct file_work *w);
 /* A fresh connection after one that was given up. -1: answered, and nothing is held. */
 int file_work_again(struct file_work *w);
 
 /*
- * Answers a request to the files that failed, in the words of the call's dialect, and ends the work. When our own side gave
- * up (FILES_ABORTED) it answers nothing: whoever gave up did, or the client is gone.
+ * Answers a request to the files that failed, in the words of the call's dialect, and ends the
+ * work. When our own side gave up (FILES_ABORTED) it answers nothing: whoever gave up did, or the
+ * client is gone.
  */
 void file_work_fail(struct file_work *w, const struct err *e);
-/* The same for writing: no file can be larger than the disk, so one that is too large has filled it. */
+/*
+ * The same for writing: no file can be larger than the disk, so one that is too large has filled
+ * it.
+ */
 void file_work_fail_write(struct file_work *w, const struct err *e);
 /* The same for a verdict of our own. */
 void file_work_refuse(struct file_work *w, enum files_status status, const char *detail);

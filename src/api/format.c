@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The named grammars of strings (x-format in the contract); see schema.h. Lengths are checked elsewhere too. */
+/*
+ * The named grammars of strings (x-format in the contract); see schema.h. Lengths are checked
+ * elsewhere too.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -127,7 +130,9 @@ static bool is_file_path(const char *s, size_t n)
     return n == 0 || (n == 1 && s[0] == '.') || is_relative_path(s, n);
 }
 
-/* Slashes in front mean the workspace; "." and doubled or last slashes are harmless, ".." is not. */
+/*
+ * Slashes in front mean the workspace; "." and doubled or last slashes are harmless, ".." is not.
+ */
 static bool is_se_path(const char *s, size_t n)
 {
     if (memchr(s, '\0', n) != NULL) {

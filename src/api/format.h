@@ -7,5 +7,8 @@
 /* What a string of that form looks like, for messages; NULL for API_FORMAT_NONE. */
 const char *api_format_expected(enum api_format format);
 
-/* Value of a size (bytes) or cpu (thousandths); INT64_MAX when it is larger. -EINVAL: no such number. */
+/*
+ * Value of a size (bytes) or cpu (thousandths); INT64_MAX when it is larger. -EINVAL: no such
+ * number.
+ */
 int api_format_number(enum api_format format, const char *s, size_t n, int64_t *ret);

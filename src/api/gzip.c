@@ -76,8 +76,8 @@ struct gzip_reader {
     void *user;
     bool is_in_member; /* a member has begun and not ended */
     bool has_member;
-    bool
-        has_pending; /* the last output did not fit whole, so there may be more without more input */
+    /* the last output did not fit whole, so there may be more without more input */
+    bool has_pending;
     unsigned char in[BUFFER_SIZE];
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gzip as a stream (RFC 1952), in either direction, through buffers of fixed size. Callbacks may wait. The reader is fed by
- * strangers: it never holds more than its buffers, however much the data grow; bounding the sum is the caller's.
+ * gzip as a stream (RFC 1952), in either direction, through buffers of fixed size. Callbacks may
+ * wait. The reader is fed by strangers: it never holds more than its buffers, however much the
+ * data grow; bounding the sum is the caller's.
  */
 #pragma once
 
@@ -22,5 +23,8 @@ int gzip_write_end(struct gzip_writer *g);                         /* the last b
 struct gzip_reader *gzip_reader_new(ssize_t (*read)(void *user, void *buf, size_t size),
                                     void *user);
 void gzip_reader_free(struct gzip_reader *g); /* NULL is fine */
-/* Bytes, 0 at the end, what read() returned when it failed, or -EBADMSG: not gzip, damaged or cut off. */
+/*
+ * Bytes, 0 at the end, what read() returned when it failed, or -EBADMSG: not gzip, damaged or cut
+ * off.
+ */
 ssize_t gzip_read(struct gzip_reader *g, void *buf, size_t size);

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON text from clients; see schema.h. jansson does the grammar; levels and values are counted before it: its own limit of
- * levels is far above ours and each costs stack, and an empty object of three bytes takes 200 in its tree.
+ * JSON text from clients; see schema.h. jansson does the grammar; levels and values are counted
+ * before it: its own limit of levels is far above ours and each costs stack, and an empty object
+ * of three bytes takes 200 in its tree.
  */
 #include <string.h>
 
 #include "api/schema.h"
 #include "base/str.h"
 
-/* What is JSON and cannot be taken all the same is told in our words; for the rest jansson's are good. */
+/*
+ * What is JSON and cannot be taken all the same is told in our words; for the rest jansson's are
+ * good.
+ */
 static void explain(const json_error_t *why, struct err *e)
 {
     char shown[sizeof(why->text) * 2];

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Objects against the tables of the contract: members, rules between them, defaults; see schema.h. */
+/*
+ * Objects against the tables of the contract: members, rules between them, defaults; see schema.h.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

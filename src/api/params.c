@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Path, query and header parameters: text to typed values, then the same check as for bodies; see schema.h.
+ * Path, query and header parameters: text to typed values, then the same check as for bodies; see
+ * schema.h.
  *
- * Text is taken by its type alone: a whole number is digits with an optional minus, a boolean is true or false (also
- * 1 and 0, and in any case: Python's clients write True), and nothing else is either.
+ * Text is taken by its type alone: a whole number is digits with an optional minus, a boolean is
+ * true or false (also 1 and 0, and in any case: Python's clients write True), and nothing else is
+ * either.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Violations: where they are, what they say, and both forms in which clients read them; see schema.h. */
+/*
+ * Violations: where they are, what they say, and both forms in which clients read them; see
+ * schema.h.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

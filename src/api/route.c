@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matching of paths; see route.h. One step per segment, no way back: a literal that fits is taken. */
+/*
+ * Matching of paths; see route.h. One step per segment, no way back: a literal that fits is taken.
+ */
 #include "api/route.h"
 
 #include <stdio.h>

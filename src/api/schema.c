@@ -2,8 +2,8 @@
 /*
  * Values against the tables of the contract; see schema.h.
  *
- * A walk goes down schema and value together and remembers where it is. The tables are finite and never refer to
- * themselves, so its depth is bounded by them, not by the client.
+ * A walk goes down schema and value together and remembers where it is. The tables are finite and
+ * never refer to themselves, so its depth is bounded by them, not by the client.
  */
 #include "api/schema.h"
 
@@ -121,7 +121,9 @@ static void check_integer(struct walk *w, const struct api_schema *s, int64_t va
 
 static void check_number(struct walk *w, const struct api_schema *s, double value)
 {
-    /* Division, unlike multiplication of the value, gives exactly what the client's "0.1" became. */
+    /*
+     * Division, unlike multiplication of the value, gives exactly what the client's "0.1" became.
+     */
     if (s->has_min && value < (double)s->min / THOUSAND) {
         report_range(w, s, true);
     } else if (s->has_max && value > (double)s->max / THOUSAND) {

@@ -4,7 +4,10 @@
 
 #include "api/file_list.h"
 
-/* [{filename, size, type, modified_at}]; whatever is no directory counts as a file, as in the original. */
+/*
+ * [{filename, size, type, modified_at}]; whatever is no directory counts as a file, as in the
+ * original.
+ */
 json_t *se_files_json(const struct file_list *list);
 
 /* Writes text as a file, with its directories. -1: answered, and the work has ended. */

@@ -51,8 +51,9 @@ static bool is_text_name(const char *name)
 }
 
 /*
- * Bytes at the front that are whole characters; 0 when something else than a character cut in two at the end is in the
- * way. So text is read on at a character, and what is not text is told apart from it.
+ * Bytes at the front that are whole characters; 0 when something else than a character cut in two
+ * at the end is in the way. So text is read on at a character, and what is not text is told apart
+ * from it.
  */
 static size_t text_length(const struct buf *b)
 {

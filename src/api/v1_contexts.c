@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handlers of /api/v1 for the contexts of a persistent session: interrupt, reset, list, checkpoint, restore, branch.
+ * Handlers of /api/v1 for the contexts of a persistent session: interrupt, reset, list,
+ * checkpoint, restore, branch.
  *
- * A context is one live interpreter. Which of them exist, and whether they are busy, is the service's to know.
+ * A context is one live interpreter. Which of them exist, and whether they are busy, is the
+ * service's to know.
  */
 #include "api/v1_shape.h"
 #include "base/clock.h"

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handlers of /api/v1 that report an execution while it runs and after it ended: as server-sent events, or as messages of a
- * WebSocket. Which of both is known only to call_event(), so they tell the same.
+ * Handlers of /api/v1 that report an execution while it runs and after it ended: as server-sent
+ * events, or as messages of a WebSocket. Which of both is known only to call_event(), so they tell
+ * the same.
  *
- * The id of an event is the position behind it, OUT.ERR.OUTPUTS.STAGE, so a reader that lost its connection goes on exactly
- * there, whether the execution still runs or not: both kinds of source are put into the same sender below.
+ * The id of an event is the position behind it, OUT.ERR.OUTPUTS.STAGE, so a reader that lost its
+ * connection goes on exactly there, whether the execution still runs or not: both kinds of source
+ * are put into the same sender below.
  *
- * Sending may wait for a slow client, and what the service lends is valid only until then. Therefore everything is
- * copied into the sender before the first event of it leaves.
+ * Sending may wait for a slow client, and what the service lends is valid only until then.
+ * Therefore everything is copied into the sender before the first event of it leaves.
  */
 #include <errno.h>
 #include <openssl/evp.h>
@@ -101,7 +103,10 @@ static size_t unfinished(const char *data, size_t n)
     return 0;
 }
 
-/* Sends what the buffer holds; half a character stays until the rest is there, or nothing more comes. */
+/*
+ * Sends what the buffer holds; half a character stays until the rest is there, or nothing more
+ * comes.
+ */
 static int send_bytes(struct sender *s, const char *name, struct buf *b, uint64_t *at, bool is_all)
 {
     while (b->len > 0) {
@@ -224,7 +229,10 @@ static void follow(struct sender *s)
 
 /* ---- one that is over ---- */
 
-/* The bytes of a stream: a record keeps what is not UTF-8 in base64 as well. Owned by the caller, or NULL. */
+/*
+ * The bytes of a stream: a record keeps what is not UTF-8 in base64 as well. Owned by the caller,
+ * or NULL.
+ */
 static char *stored_bytes(const json_t *result, const char *name, size_t *ret_len)
 {
     char exact_name[32];

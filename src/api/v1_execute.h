@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting an execution, as execute, execute-sync and execute-stream all do it. Private to handlers of /api/v1. */
+/*
+ * Starting an execution, as execute, execute-sync and execute-stream all do it. Private to handlers
+ * of /api/v1.
+ */
 #pragma once
 
 #include "api/call.h"
@@ -18,7 +21,7 @@ void v1_execution_close(struct v1_execution *it);
 #define AUTO_V1_EXECUTION AUTO(v1_execution_close)
 
 /*
- * Starts what the body asks for in the session of the path, or finds what the same request with the same key started.
- * Waits until it is durable. -1: answered already.
+ * Starts what the body asks for in the session of the path, or finds what the same request with
+ * the same key started. Waits until it is durable. -1: answered already.
  */
 int v1_execute_start(struct api_call *call, struct v1_execution *ret);

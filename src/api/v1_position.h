@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A place in the events of an execution: how much of it a reader has. As text it is the id of an event,
- * OUT.ERR.OUTPUTS.STAGE. Pure.
+ * A place in the events of an execution: how much of it a reader has. As text it is the id of an
+ * event, OUT.ERR.OUTPUTS.STAGE. Pure.
  */
 #pragma once
 

@@ -5,8 +5,8 @@
 #include "api/v1_shape.h"
 
 /*
- * The members of a stored result that /api/v1 shows, with what stands there until there is one. Whatever else a record
- * keeps for itself stays inside.
+ * The members of a stored result that /api/v1 shows, with what stands there until there is one.
+ * Whatever else a record keeps for itself stays inside.
  */
 static const struct {
     const char *name;

@@ -64,7 +64,10 @@ static bool hand_over(struct native *n, const struct launcher_rep *rep, struct f
     return false;
 }
 
-/* Takes one message. 1: an event, in *ret; 0: nothing is there; 2: an answer, handed to its waiter; -1. */
+/*
+ * Takes one message. 1: an event, in *ret; 0: nothing is there; 2: an answer, handed to its waiter;
+ * -1.
+ */
 static int receive(struct native *n, struct launcher_rep *ret, struct err *e)
 {
     struct fd_set_msg fds = {.n = 0};
@@ -87,7 +90,10 @@ static int receive(struct native *n, struct launcher_rep *ret, struct err *e)
     return handed ? 2 : 1;
 }
 
-/* The launcher is busy and its socket full: its answers are taken meanwhile, or both would wait for ever. */
+/*
+ * The launcher is busy and its socket full: its answers are taken meanwhile, or both would wait for
+ * ever.
+ */
 static int wait_for_room(struct native *n, struct err *e)
 {
     struct launcher_rep rep;
@@ -120,7 +126,10 @@ int native_send(struct native *n, struct launcher_req *req, const int *fds, size
     }
 }
 
-/* An answer that is not the one waited for. 0: kept for later; -1: the launcher could not even start. */
+/*
+ * An answer that is not the one waited for. 0: kept for later; -1: the launcher could not even
+ * start.
+ */
 static int set_aside(struct native *n, const struct launcher_rep *rep, struct err *e)
 {
     if (rep->event == LAUNCHER_EV_ERROR && rep->seq == 0 && n->facts.cgroup[0] == '\0') {

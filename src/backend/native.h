@@ -2,11 +2,12 @@
 /*
  * The native back end: one husk-launcher process and the connection to it.
  *
- * Requests are answered in any order; events come in between. native_call() waits for one answer and
- * keeps whatever else arrives for native_next(). Never blocks in a send while answers pile up unread.
+ * Requests are answered in any order; events come in between. native_call() waits for one answer
+ * and keeps whatever else arrives for native_next(). Never blocks in a send while answers pile up
+ * unread.
  *
- * In a fiber native_call() leaves the reading to whoever calls native_next() whenever native_fd() is readable: there
- * must be one (core/engine.c has it).
+ * In a fiber native_call() leaves the reading to whoever calls native_next() whenever native_fd()
+ * is readable: there must be one (core/engine.c has it).
  */
 #pragma once
 
@@ -21,12 +22,15 @@ struct native;
 /* Starts the launcher at path and greets it. ERR_ISOLATION when the host offers less than asked. */
 int native_open(const char *path, enum launcher_isolation least, struct native **ret,
                 struct err *e);
-/* The same over a socket whose other end a supervised launcher has. The socket is taken in every case. */
+/*
+ * The same over a socket whose other end a supervised launcher has. The socket is taken in every
+ * case.
+ */
 int native_attach(int socket, enum launcher_isolation least, struct native **ret, struct err *e);
 
 /*
- * What an earlier client left: calls fn for each TEMPLATE, BOX, KEPT and EXIT event; fn takes over what it wants of the descriptors.
- * Blocks, so only before there are fibers.
+ * What an earlier client left: calls fn for each TEMPLATE, BOX, KEPT and EXIT event; fn takes over
+ * what it wants of the descriptors. Blocks, so only before there are fibers.
  */
 int native_adopt(struct native *n,
                  void (*fn)(void *user, const struct launcher_rep *rep, struct fd_set_msg *fds),
@@ -47,8 +51,9 @@ int native_call(struct native *n, struct launcher_req *req, const int *fds, size
                 struct launcher_rep *ret, struct err *e);
 
 /*
- * The same for a box: its descriptors (borrowed) go, those of its counters come back. `born` is called with both before
- * any later event can be seen, such as the end of that box; it takes over what it wants of the descriptors.
+ * The same for a box: its descriptors (borrowed) go, those of its counters come back. `born` is
+ * called with both before any later event can be seen, such as the end of that box; it takes over
+ * what it wants of the descriptors.
  */
 int native_box(struct native *n, struct launcher_req *req, const int ends[LAUNCHER_BOX_FDS],
                void (*born)(void *user, const struct launcher_rep *rep, struct fd_set_msg *fds),

@@ -2,8 +2,9 @@
 /*
  * A byte buffer that grows up to a maximum given at its start.
  *
- * The buffer owns its bytes. data is NUL-terminated whenever it is not NULL (the NUL is not counted),
- * so that text in it can be used as a string. Returns 0 or -errno; -EMSGSIZE at the maximum.
+ * The buffer owns its bytes. data is NUL-terminated whenever it is not NULL (the NUL is not
+ * counted), so that text in it can be used as a string. Returns 0 or -errno; -EMSGSIZE at the
+ * maximum.
  */
 #pragma once
 

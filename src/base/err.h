@@ -24,8 +24,9 @@ struct err {
 };
 
 /*
- * Each of these returns -1, so that a failing function can end in one line. err_sys() is ERR_SYSTEM, or ERR_LIMIT without descriptors;
- * err_disk() is ERR_STORAGE: files of our own could not be read or written.
+ * Each of these returns -1, so that a failing function can end in one line. err_sys() is
+ * ERR_SYSTEM, or ERR_LIMIT without descriptors; err_disk() is ERR_STORAGE: files of our own could
+ * not be read or written.
  */
 int err_set(struct err *e, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 int err_sys(struct err *e, int sys_errno, const char *fmt, ...) PRINTF_LIKE(3, 4);

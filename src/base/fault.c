@@ -16,7 +16,10 @@
 static char armed[64]; /* "": nothing is to happen */
 static uint64_t passes_left = 1;
 
-/* Before there are threads. One that cannot be removed would kill every successor too: it does not count. */
+/*
+ * Before there are threads. One that cannot be removed would kill every successor too: it does not
+ * count.
+ */
 __attribute__((constructor)) static void arm(void)
 {
     const char *path = getenv("HUSK_TEST_FAULT_AT");

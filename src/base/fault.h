@@ -2,9 +2,10 @@
 /*
  * Places where a test can have this process killed: FAULT_POINT("store.commit.before").
  *
- * Nothing at all unless the build was configured with -Dfault_points=true. In such a build HUSK_TEST_FAULT_AT names a
- * file that says `label` or `label:N`. It is read once, before main(), and removed: it is meant for this process
- * and not for its successor. At the first or Nth passing of the label the process is gone, as by kill -9.
+ * Nothing at all unless the build was configured with -Dfault_points=true. In such a build
+ * HUSK_TEST_FAULT_AT names a file that says `label` or `label:N`. It is read once, before main(),
+ * and removed: it is meant for this process and not for its successor. At the first or Nth passing
+ * of the label the process is gone, as by kill -9.
  *
  * Labels are unique; tests/integration/test_server_fault_points.py lists them and passes each one.
  */

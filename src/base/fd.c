@@ -152,7 +152,9 @@ ssize_t fd_send(int sock, const void *buf, size_t n, const int *fds, size_t nfds
     }
 }
 
-/* Collects the descriptors of a message. Also those that the caller does not want: they are open. */
+/*
+ * Collects the descriptors of a message. Also those that the caller does not want: they are open.
+ */
 static void collect_fds(struct msghdr *msg, struct fd_set_msg *set)
 {
     for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {

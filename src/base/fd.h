@@ -32,7 +32,10 @@ static inline int take_fd(int *fd)
 ssize_t fd_read_all(int fd, void *buf, size_t n);
 int fd_write_all(int fd, const void *buf, size_t n);
 
-/* Reads a whole small file into buf and ends it with NUL. Returns its length or -errno; -EFBIG if it does not fit. */
+/*
+ * Reads a whole small file into buf and ends it with NUL. Returns its length or -errno; -EFBIG if
+ * it does not fit.
+ */
 ssize_t fd_read_file(int dirfd, const char *path, char *buf, size_t size);
 int fd_write_file(int dirfd, const char *path, const char *text); /* opens existing, writes once */
 

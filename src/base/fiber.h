@@ -2,13 +2,14 @@
 /*
  * Fibers: functions that wait without holding up their thread.
  *
- * Code that talks to boxes, to the launcher or to the disk is written as one straight line that waits with
- * fiber_poll() or fiber_sleep(). Called outside a fiber these simply block, which is what command-line
- * programs want; called in a fiber they let other fibers run, which is what a server needs
- * (docs/adr/0014-fibers.md). One scheduler per thread; nothing here is shared between threads.
+ * Code that talks to boxes, to the launcher or to the disk is written as one straight line that
+ * waits with fiber_poll() or fiber_sleep(). Called outside a fiber these simply block, which is
+ * what command-line programs want; called in a fiber they let other fibers run, which is what a
+ * server needs (docs/adr/0014-fibers.md). One scheduler per thread; nothing here is shared between
+ * threads.
  *
- * Everything between two waits is atomic as far as other fibers are concerned. Across a wait it is not: whatever
- * another fiber may change or free has to be looked at again.
+ * Everything between two waits is atomic as far as other fibers are concerned. Across a wait it is
+ * not: whatever another fiber may change or free has to be looked at again.
  */
 #pragma once
 
@@ -26,17 +27,23 @@ int fiber_start(void (*fn)(void *user), void *user);
 struct fiber *fiber_self(void);
 
 /*
- * Like poll(): waits until a descriptor is ready, time is up (negative: never) or somebody calls fiber_wake(). Returns
- * how many are ready, 0 when time is up or after a wake, or -errno. At most FIBER_POLL_MAX descriptors;
- * those that are negative are skipped.
+ * Like poll(): waits until a descriptor is ready, time is up (negative: never) or somebody calls
+ * fiber_wake(). Returns how many are ready, 0 when time is up or after a wake, or -errno. At most
+ * FIBER_POLL_MAX descriptors; those that are negative are skipped.
  */
 #define FIBER_POLL_MAX 16
 int fiber_poll(struct pollfd *fds, size_t n, int64_t timeout_ms);
 
-/* The same for what is expected within microseconds: stays awake for a moment first. Others run meanwhile. */
+/*
+ * The same for what is expected within microseconds: stays awake for a moment first. Others run
+ * meanwhile.
+ */
 int fiber_poll_soon(struct pollfd *fds, size_t n, int64_t timeout_ms);
 
-/* Lets the others run, then goes on. True: somebody has called fiber_wake(), and the next wait will end at once. */
+/*
+ * Lets the others run, then goes on. True: somebody has called fiber_wake(), and the next wait will
+ * end at once.
+ */
 bool fiber_yield(void);
 
 void fiber_sleep(int64_t ms);

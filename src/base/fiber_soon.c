@@ -2,9 +2,10 @@
 /*
  * Waiting for something that is about to happen; see fiber.h.
  *
- * A processor that falls asleep and is woken again costs tens of microseconds on a virtual machine, more than a short cell takes.
- * So one fiber at a time may look again and again for a moment before it really waits. Between two looks everybody else
- * runs, so nobody waits for it; what it costs is processor time, and it stops where that is wasted: when there is only one
+ * A processor that falls asleep and is woken again costs tens of microseconds on a virtual
+ * machine, more than a short cell takes. So one fiber at a time may look again and again for a
+ * moment before it really waits. Between two looks everybody else runs, so nobody waits for it;
+ * what it costs is processor time, and it stops where that is wasted: when there is only one
  * processor, or when the last looks were in vain.
  */
 #include <errno.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What descriptors of a box's counters mean: travels beside them from the launcher to whoever holds the box, who can then
- * read the kernel's numbers without asking. Filled and read by box/cgroup_view.c; opaque to everybody else.
+ * What descriptors of a box's counters mean: travels beside them from the launcher to whoever
+ * holds the box, who can then read the kernel's numbers without asking. Filled and read by
+ * box/cgroup_view.c; opaque to everybody else.
  */
 #pragma once
 

@@ -281,8 +281,8 @@ void cgroup_usage(const struct cgroup *cg, struct cgroup_usage *ret)
 }
 
 /*
- * In doubt, populated: an empty cgroup that is thought to be in use costs only its reuse. Where there
- * is a twin it tells for all trees, as it is the first to be joined.
+ * In doubt, populated: an empty cgroup that is thought to be in use costs only its reuse. Where
+ * there is a twin it tells for all trees, as it is the first to be joined.
  */
 bool cgroup_is_empty(const struct cgroup *cg)
 {

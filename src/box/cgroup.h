@@ -3,9 +3,9 @@
  * Control groups for boxes, on v2, v1 and hybrid hosts alike.
  *
  * A cgroup_host is our own parent directory in every hierarchy that we use; a cgroup is one box's
- * directory in each of them. On a hybrid host limits live in the v1 hierarchies and whole-tree kill in
- * a twin directory of the unified tree. Privileged code: every path below is ours and is reached from held
- * directory descriptors. No allocation after cgroup_new(). Single-threaded.
+ * directory in each of them. On a hybrid host limits live in the v1 hierarchies and whole-tree
+ * kill in a twin directory of the unified tree. Privileged code: every path below is ours and is
+ * reached from held directory descriptors. No allocation after cgroup_new(). Single-threaded.
  */
 #pragma once
 
@@ -46,8 +46,9 @@ struct cgroup;
 void cgroup_probe(struct cgroup_facts *ret);
 
 /*
- * Makes husk/<instance> in each hierarchy. ERR_ISOLATION when memory, cpu or pids cannot be had and
- * need_limits is set; without need_limits such a host gives a cgroup_host whose cgroups limit nothing.
+ * Makes husk/<instance> in each hierarchy. ERR_ISOLATION when memory, cpu or pids cannot be had
+ * and need_limits is set; without need_limits such a host gives a cgroup_host whose cgroups limit
+ * nothing.
  */
 int cgroup_host_open(const char *instance, bool need_limits, struct cgroup_host **ret,
                      struct err *e);
@@ -64,9 +65,10 @@ size_t cgroup_sweep(void);
 int cgroup_new(struct cgroup_host *host, const char *name, struct cgroup **ret, struct err *e);
 
 /*
- * The same for a box, without the twin that a hybrid host's unified tree would give it. Joining that one takes the kernel's
- * global lock over all thread groups, which can wait for an RCU grace period of 10 ms and more; the v1 trees are joined
- * through their "tasks" files, which need no lock. A box is killed by the end of its pid namespace, not by its cgroup.
+ * The same for a box, without the twin that a hybrid host's unified tree would give it. Joining
+ * that one takes the kernel's global lock over all thread groups, which can wait for an RCU grace
+ * period of 10 ms and more; the v1 trees are joined through their "tasks" files, which need no
+ * lock. A box is killed by the end of its pid namespace, not by its cgroup.
  */
 int cgroup_new_box(struct cgroup_host *host, const char *name, struct cgroup **ret, struct err *e);
 void cgroup_free(struct cgroup *cg); /* kills, removes the directories; NULL is fine */
@@ -74,15 +76,16 @@ void cgroup_free(struct cgroup *cg); /* kills, removes the directories; NULL is 
 int cgroup_set_limits(struct cgroup *cg, const struct limits *l, struct err *e);
 
 /*
- * Open descriptors of cgroup.procs, one per hierarchy: whoever writes "0" to each joins. In this order: the
- * unified one comes first, and whoever has joined it can be killed. They carry the opener's rights, so
- * they can be handed to a process that has none, and must be closed before user code runs. Borrowed from cg.
+ * Open descriptors of cgroup.procs, one per hierarchy: whoever writes "0" to each joins. In this
+ * order: the unified one comes first, and whoever has joined it can be killed. They carry the
+ * opener's rights, so they can be handed to a process that has none, and must be closed before
+ * user code runs. Borrowed from cg.
  */
 size_t cgroup_procs_fds(const struct cgroup *cg, int fds[CGROUP_PROCS_MAX]);
 
 /*
- * The counters for somebody else to read: descriptors (borrowed, all readable, none that limits) and what they are. The
- * reader checks what it got with cgroup_view_check() before it uses it.
+ * The counters for somebody else to read: descriptors (borrowed, all readable, none that limits)
+ * and what they are. The reader checks what it got with cgroup_view_check() before it uses it.
  */
 size_t cgroup_view_export(const struct cgroup *cg, struct usage_view *ret, int fds[USAGE_VIEW_FDS]);
 bool cgroup_view_check(const struct usage_view *v);
@@ -90,10 +93,11 @@ void cgroup_view_usage(const struct usage_view *v, const int *fds, struct cgroup
 uint64_t cgroup_view_oom_kills(const struct usage_view *v, const int *fds);
 
 /*
- * For a box that lives long: gives back the descriptors that only its beginning and its end need. What they tell reads as 0
- * meanwhile. Those of the view stay, unless nothing runs in the box yet: a file that was read once holds a page of the kernel's
- * memory until it is closed. (In v2 they stay in any case, since a peak may be counted per descriptor.) Unfolding returns
- * 1 if it was folded, 0 if not, or -errno: it stays folded, and can only be freed.
+ * For a box that lives long: gives back the descriptors that only its beginning and its end need.
+ * What they tell reads as 0 meanwhile. Those of the view stay, unless nothing runs in the box yet:
+ * a file that was read once holds a page of the kernel's memory until it is closed. (In v2 they
+ * stay in any case, since a peak may be counted per descriptor.) Unfolding returns 1 if it was
+ * folded, 0 if not, or -errno: it stays folded, and can only be freed.
  */
 void cgroup_fold(struct cgroup *cg, bool is_waiting);
 int cgroup_unfold(struct cgroup *cg);
@@ -102,8 +106,8 @@ int cgroup_unfold(struct cgroup *cg);
 void cgroup_usage(const struct cgroup *cg, struct cgroup_usage *ret);
 
 /*
- * Processes that the kernel killed for the box's memory. v2 ends the whole box then (oom.group); on v1 only one process
- * dies, and whoever cares has to look: cgroup_oom_needs_watch().
+ * Processes that the kernel killed for the box's memory. v2 ends the whole box then (oom.group);
+ * on v1 only one process dies, and whoever cares has to look: cgroup_oom_needs_watch().
  */
 uint64_t cgroup_oom_kills(const struct cgroup *cg);
 bool cgroup_oom_needs_watch(const struct cgroup_host *host);
@@ -112,7 +116,7 @@ int cgroup_kill(struct cgroup *cg);            /* every process in it; 0 or -err
 bool cgroup_is_empty(const struct cgroup *cg); /* no process left */
 
 /*
- * Makes an empty cgroup ready for the next box: counters start again. 0, or -EBUSY while it is populated or too
- * much memory is still charged to it; then free it instead.
+ * Makes an empty cgroup ready for the next box: counters start again. 0, or -EBUSY while it is
+ * populated or too much memory is still charged to it; then free it instead.
  */
 int cgroup_recycle(struct cgroup *cg);

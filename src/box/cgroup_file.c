@@ -159,7 +159,9 @@ int cg_open_file(int dir_fd, const struct cg_file *file, int *ret)
 
 int cg_open_procs(int dir_fd, bool unified, int *ret)
 {
-    /* The thread that writes "0" is moved, alone and without a lock; v2 moves whole processes only. */
+    /*
+     * The thread that writes "0" is moved, alone and without a lock; v2 moves whole processes only.
+     */
     *ret = openat(dir_fd, unified ? "cgroup.procs" : "tasks", O_WRONLY | O_CLOEXEC);
     return *ret < 0 ? -errno : 0;
 }

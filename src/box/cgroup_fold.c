@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Boxes that live long hold few descriptors; see cgroup.h. A thousand sessions at twenty descriptors each would not fit
- * into what a process may open.
+ * Boxes that live long hold few descriptors; see cgroup.h. A thousand sessions at twenty
+ * descriptors each would not fit into what a process may open.
  */
 #include "base/fd.h"
 #include "box/cgroup_impl.h"

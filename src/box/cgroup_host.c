@@ -4,7 +4,8 @@
  *
  * An instance is called <pid>-<start time>[-<pid namespace>][.<anything>]: whoever comes later can
  * tell from the name alone whether its launcher still lives, also after the pid was given away
- * again. Must not touch a directory whose name is not of that form, or whose launcher it cannot see.
+ * again. Must not touch a directory whose name is not of that form, or whose launcher it cannot
+ * see.
  */
 #include <errno.h>
 #include <fcntl.h>

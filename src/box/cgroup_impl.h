@@ -2,10 +2,10 @@
 /*
  * Private to the cgroup*.c files: what a hierarchy, a box's directories and a resource look like.
  *
- * A tree is one mounted hierarchy that we use; the unified one, if any, comes first, because whoever
- * joins it first can be killed as a whole from then on. A resource (memory, cpu, ...) lives in one
- * tree, and how its files are called depends on the tree's version: cg_v1_ops and cg_v2_ops. So a
- * host that has some controllers in v1 and others in v2 needs no code of its own.
+ * A tree is one mounted hierarchy that we use; the unified one, if any, comes first, because
+ * whoever joins it first can be killed as a whole from then on. A resource (memory, cpu, ...)
+ * lives in one tree, and how its files are called depends on the tree's version: cg_v1_ops and
+ * cg_v2_ops. So a host that has some controllers in v1 and others in v2 needs no code of its own.
  */
 #pragma once
 

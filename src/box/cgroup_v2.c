@@ -40,7 +40,9 @@ static unsigned read_controllers(int dir_fd, const char *file)
     return found;
 }
 
-/* Processes of others in the cgroup itself. Only the root of all may have some and controllers too. */
+/*
+ * Processes of others in the cgroup itself. Only the root of all may have some and controllers too.
+ */
 static bool has_strangers(int dir_fd)
 {
     char first[64];

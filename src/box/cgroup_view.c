@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading a box's counters elsewhere: the descriptors are handed over, with a note of what each one is.
+ * Reading a box's counters elsewhere: the descriptors are handed over, with a note of what each
+ * one is.
  *
- * Only files that count are given away, none that limits. Who has the descriptors could at most set a peak back.
+ * Only files that count are given away, none that limits. Who has the descriptors could at most
+ * set a peak back.
  */
 #include <string.h>
 

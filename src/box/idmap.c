@@ -62,7 +62,9 @@ int idmap_write_box(pid_t pid, uint32_t block, uint32_t box_uid, struct err *e)
     return write_maps(pid, map, map, e);
 }
 
-/* The namespace lives as long as the descriptor; the process only has to exist while it is opened. */
+/*
+ * The namespace lives as long as the descriptor; the process only has to exist while it is opened.
+ */
 int idmap_userns(uint32_t uid, uint32_t gid, uint64_t to, struct err *e)
 {
     AUTO_CLOSE int fd = -1;

@@ -2,9 +2,10 @@
 /*
  * Id maps: which host ids a user namespace consists of.
  *
- * The host ids from IDMAP_FIRST on are cut into wards of 64 blocks. A launcher leases a run of wards for each
- * zygote (launcher/lease.h); block 0 of the run is the zygote's own, each box gets one further
- * block of IDMAP_BLOCK ids. No map ever names host id 0 unless husk itself is not root.
+ * The host ids from IDMAP_FIRST on are cut into wards of 64 blocks. A launcher leases a run of
+ * wards for each zygote (launcher/lease.h); block 0 of the run is the zygote's own, each box gets
+ * one further block of IDMAP_BLOCK ids. No map ever names host id 0 unless husk itself is not
+ * root.
  */
 #pragma once
 
@@ -21,14 +22,21 @@
 /* First host id of a ward. */
 uint64_t idmap_ward(uint32_t index);
 
-/* Maps a zygote's namespace: ids 0... onto a whole district, or onto one id. Called by the launcher. */
+/*
+ * Maps a zygote's namespace: ids 0... onto a whole district, or onto one id. Called by the
+ * launcher.
+ */
 int idmap_write_zygote(pid_t pid, uint64_t first, uint64_t count, struct err *e);
 
 /*
- * Maps a box's namespace onto a block of the zygote's. Called by the zygote: the kernel takes a map only
- * from the namespace itself or its parent. block 0: only the box's user, onto the zygote's id 0.
+ * Maps a box's namespace onto a block of the zygote's. Called by the zygote: the kernel takes a
+ * map only from the namespace itself or its parent. block 0: only the box's user, onto the
+ * zygote's id 0.
  */
 int idmap_write_box(pid_t pid, uint32_t block, uint32_t box_uid, struct err *e);
 
-/* A user namespace (owned descriptor) that shows one host owner as another host id, for id-mapped mounts. */
+/*
+ * A user namespace (owned descriptor) that shows one host owner as another host id, for id-mapped
+ * mounts.
+ */
 int idmap_userns(uint32_t uid, uint32_t gid, uint64_t to, struct err *e);

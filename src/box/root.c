@@ -2,9 +2,9 @@
 /*
  * Building a template's root and entering it (child side of the launcher's clone); see root.h.
  *
- * The tree is a fresh tmpfs that no sandboxed code has ever written, so none of the paths used here can be
- * rearranged by anyone. The old root stays visible until the new /proc is mounted: the kernel grants a new
- * proc only where an unmasked one can be seen.
+ * The tree is a fresh tmpfs that no sandboxed code has ever written, so none of the paths used
+ * here can be rearranged by anyone. The old root stays visible until the new /proc is mounted: the
+ * kernel grants a new proc only where an unmasked one can be seen.
  */
 #include "box/root.h"
 
@@ -68,8 +68,9 @@ static int mount_stage(struct err *e)
 }
 
 /*
- * The host's root is still ours while we build, and a template can bring links of its own, in a mount or as such: none of
- * them may lead us anywhere. So every path is walked one directory at a time, beneath the new root and through no link.
+ * The host's root is still ours while we build, and a template can bring links of its own, in a
+ * mount or as such: none of them may lead us anywhere. So every path is walked one directory at a
+ * time, beneath the new root and through no link.
  */
 static int open_part(int dir, const char *name)
 {
@@ -81,7 +82,10 @@ static int open_part(int dir, const char *name)
     return sys_openat2(dir, name, &how);
 }
 
-/* The directory that path's last component is in, made where it is missing. In a mounted directory that fails, as it should. */
+/*
+ * The directory that path's last component is in, made where it is missing. In a mounted directory
+ * that fails, as it should.
+ */
 static int open_parent(const char *path, const char **ret_name, struct err *e)
 {
     AUTO_CLOSE int dir = open_part(AT_FDCWD, ".");

@@ -51,8 +51,8 @@ struct root_owner {
 void root_plan_release(struct root_plan *plan);
 
 /*
- * Adds what fd shows at path. The mount is cloned here (fd is borrowed), recursively nosuid and nodev,
- * read-only unless writable.
+ * Adds what fd shows at path. The mount is cloned here (fd is borrowed), recursively nosuid and
+ * nodev, read-only unless writable.
  */
 int root_plan_mount(struct root_plan *plan, int fd, const char *path, bool writable,
                     const struct root_owner *owner, struct err *e);
@@ -71,5 +71,7 @@ struct root_entry {
     bool single_id;
 };
 
-/* Child side: id maps are written. Builds the root, pivots into it, execs. Returns only on failure. */
+/*
+ * Child side: id maps are written. Builds the root, pivots into it, execs. Returns only on failure.
+ */
 int root_enter(const struct root_entry *entry, struct err *e);

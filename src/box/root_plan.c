@@ -95,9 +95,9 @@ static int set_attributes(int tree, bool writable, int userns, struct err *e)
 }
 
 /*
- * A launcher without root lives in a mount namespace of its own, where a client's descriptor cannot be
- * cloned. Client and launcher are the same user then: the same file is opened again by name and
- * proven to be the same.
+ * A launcher without root lives in a mount namespace of its own, where a client's descriptor
+ * cannot be cloned. Client and launcher are the same user then: the same file is opened again by
+ * name and proven to be the same.
  */
 static int reopen(int fd, struct err *e)
 {

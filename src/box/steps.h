@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The single isolation steps that setup.c puts in order. Each returns 0, or -1 and *e; none fails open. */
+/*
+ * The single isolation steps that setup.c puts in order. Each returns 0, or -1 and *e; none fails
+ * open.
+ */
 #pragma once
 
 #include "box/setup.h"

@@ -51,8 +51,9 @@ int step_id_maps(struct box_setup *s, struct err *e)
 }
 
 /*
- * Never the inner root: a change from one ordinary id to another leaves capabilities alone, so the steps below still
- * have theirs, and what they make belongs to the box at once. step_caps() takes them away.
+ * Never the inner root: a change from one ordinary id to another leaves capabilities alone, so the
+ * steps below still have theirs, and what they make belongs to the box at once. step_caps() takes
+ * them away.
  */
 int step_ids(struct box_setup *s, struct err *e)
 {
@@ -67,11 +68,13 @@ int step_ids(struct box_setup *s, struct err *e)
 }
 
 /*
- * Quotas of the box's own user namespace. Boxes of one zygote share its maker's quota, so one box must not be able to
- * take all of it; and whatever else fails, no namespace can be made below this one.
+ * Quotas of the box's own user namespace. Boxes of one zygote share its maker's quota, so one box
+ * must not be able to take all of it; and whatever else fails, no namespace can be made below this
+ * one.
  *
- * Through the box's own /proc: the kernel keeps an entry of each of these files for every user namespace, all under
- * one name, so in a /proc that many boxes share finding one's own takes longer with every box.
+ * Through the box's own /proc: the kernel keeps an entry of each of these files for every user
+ * namespace, all under one name, so in a /proc that many boxes share finding one's own takes
+ * longer with every box.
  */
 int step_quotas(struct box_setup *s, struct err *e)
 {
@@ -106,7 +109,10 @@ int step_identity(struct box_setup *s, struct err *e)
     return 0;
 }
 
-/* Raising a hard limit takes a right in the initial namespace that nobody here has: it can only sink. */
+/*
+ * Raising a hard limit takes a right in the initial namespace that nobody here has: it can only
+ * sink.
+ */
 static int limit(int resource, rlim_t value, struct err *e)
 {
     struct rlimit want = {.rlim_cur = value, .rlim_max = value};

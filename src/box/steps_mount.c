@@ -23,8 +23,8 @@ static int bind(const char *from, const char *to, struct err *e)
 }
 
 /*
- * One tmpfs for all that can be written, so that one number limits it. Without size= and nr_inodes= a full
- * disk would be an out-of-memory kill instead of ENOSPC.
+ * One tmpfs for all that can be written, so that one number limits it. Without size= and
+ * nr_inodes= a full disk would be an out-of-memory kill instead of ENOSPC.
  */
 int step_disk(struct box_setup *s, struct err *e)
 {
@@ -50,7 +50,10 @@ int step_disk(struct box_setup *s, struct err *e)
     return 0;
 }
 
-/* Empty file or directory over what tells about the host and not about the box. Absent is fine. In /proc. */
+/*
+ * Empty file or directory over what tells about the host and not about the box. Absent is fine. In
+ * /proc.
+ */
 static int mask(const char *name, const char *with, struct err *e)
 {
     if (mount(with, name, NULL, MS_BIND, NULL) < 0 && errno != ENOENT) {
@@ -69,9 +72,10 @@ int step_proc(struct box_setup *s, struct err *e)
 }
 
 /*
- * Read-only as a whole: that covers /proc/sys, sysrq-trigger and all other switches at once, and takes
- * /proc/self/mem and oom_score_adj away with them. Only what anybody may read needs a mask: a box owns no id of the
- * host, so kcore, timer_list, kpagecount and the like refuse it by their mode.
+ * Read-only as a whole: that covers /proc/sys, sysrq-trigger and all other switches at once, and
+ * takes /proc/self/mem and oom_score_adj away with them. Only what anybody may read needs a mask:
+ * a box owns no id of the host, so kcore, timer_list, kpagecount and the like refuse it by their
+ * mode.
  */
 int step_proc_masks(struct box_setup *s, struct err *e)
 {

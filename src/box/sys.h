@@ -18,7 +18,9 @@ int sys_close_range(unsigned first, unsigned last);
 int sys_leave_above(
     unsigned first); /* out of a shared table of descriptors, taking those below first along */
 
-/* Landlock, with the access bits of newer kernels (ABI 3: truncate, 5: device ioctls, 6: scopes). */
+/*
+ * Landlock, with the access bits of newer kernels (ABI 3: truncate, 5: device ioctls, 6: scopes).
+ */
 #define LANDLOCK_FS_TRUNCATE (1ULL << 14)
 #define LANDLOCK_FS_IOCTL_DEV (1ULL << 15)
 #define LANDLOCK_SCOPE_ABSTRACT_UNIX (1ULL << 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding the agents of a project: runs the SDK's discovery with the project's interpreter and shows what came of it.
- * Knows nothing of Python itself; what discovery answers is checked by config/agents_plan.h.
+ * Finding the agents of a project: runs the SDK's discovery with the project's interpreter and
+ * shows what came of it. Knows nothing of Python itself; what discovery answers is checked by
+ * config/agents_plan.h.
  */
 #pragma once
 
@@ -16,12 +17,15 @@ struct agents_query {
     const char *folder;  /* absolute path of the project */
     const char *agents;  /* names between commas; NULL: all */
     const char *servers; /* likewise, of MCP servers */
-    const char
-        *file; /* a script that calls serve() itself, absolute; NULL: the project's folders */
+    /* a script that calls serve() itself, absolute; NULL: the project's folders */
+    const char *file;
     bool only_servers;
 };
 
-/* Fills *ret, which must be zeroed, ready to be written. Files that cannot be imported are shown with their traceback. */
+/*
+ * Fills *ret, which must be zeroed, ready to be written. Files that cannot be imported are shown
+ * with their traceback.
+ */
 int agents_find(const struct agents_query *q, struct agents_plan *ret, struct err *e);
 
 /* One line each: name, framework, URL. */

@@ -7,8 +7,8 @@
  *     NAME='as it is, also over several lines'
  *     NAME="with \n \t \r \" \\ \$"
  *
- * Strict: a line of any other form is an error with its number, and then nothing is set. Values are taken as they
- * are: no variable in them is replaced and nothing is run.
+ * Strict: a line of any other form is an error with its number, and then nothing is set. Values
+ * are taken as they are: no variable in them is replaced and nothing is run.
  */
 #pragma once
 
@@ -16,7 +16,10 @@
 
 #include "base/err.h"
 
-/* Whom to tell of each variable, in order; other than 0 ends the parsing with -1, and *e is then theirs. */
+/*
+ * Whom to tell of each variable, in order; other than 0 ends the parsing with -1, and *e is then
+ * theirs.
+ */
 struct dotenv_listener {
     int (*on_variable)(const char *name, const char *value, void *user, struct err *e);
     void *user;
@@ -26,5 +29,8 @@ struct dotenv_listener {
 int dotenv_parse(const char *text, size_t n, const char *origin,
                  const struct dotenv_listener *listener, struct err *e);
 
-/* Sets what is not set yet: the caller's own environment wins. A file that is not there is an empty one. */
+/*
+ * Sets what is not set yet: the caller's own environment wins. A file that is not there is an empty
+ * one.
+ */
 int dotenv_load(const char *path, struct err *e);

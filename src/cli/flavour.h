@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What differs between husk and rayai. The commands that both have are compiled once for each; rayai with -DRAYAI.
+ * What differs between husk and rayai. The commands that both have are compiled once for each;
+ * rayai with -DRAYAI.
  */
 #pragma once
 

@@ -5,7 +5,9 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-/* Fill *ret (empty before) up to its maximum; larger input is ERR_INVALID. what names it in errors. */
+/*
+ * Fill *ret (empty before) up to its maximum; larger input is ERR_INVALID. what names it in errors.
+ */
 int hostfile_read(const char *path, struct buf *ret, struct err *e);
 int hostfile_read_script(const char *path, struct buf *ret,
                          struct err *e); /* drops a leading BOM */

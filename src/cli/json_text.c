@@ -125,7 +125,9 @@ static const char *skip_space(const char *p, const char *end)
     return p;
 }
 
-/* Writes the bracket, comma or colon at p with the white space around it. Returns what follows it. */
+/*
+ * Writes the bracket, comma or colon at p with the white space around it. Returns what follows it.
+ */
 static const char *add_mark(struct buf *b, const char *p, const char *end, size_t *depth, int *r)
 {
     bool opens = *p == '{' || *p == '[';

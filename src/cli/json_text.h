@@ -2,8 +2,9 @@
 /*
  * JSON as text: written, checked and re-indented without going through a number type.
  *
- * What a handler returns is shown as it said it: 0.1 stays 0.1 and an integer of thirty digits keeps
- * them all, which a tree of doubles and 64-bit integers would not. Checking is jansson's work.
+ * What a handler returns is shown as it said it: 0.1 stays 0.1 and an integer of thirty digits
+ * keeps them all, which a tree of doubles and 64-bit integers would not. Checking is jansson's
+ * work.
  *
  * Functions that write return 0 or -errno, as buf.h does.
  */
@@ -17,8 +18,8 @@
 #include "base/err.h"
 
 /*
- * Parses strictly: no duplicate keys, nothing behind the value. Every number becomes a real, so that
- * integers may have any number of digits. NULL and *e; what names the source.
+ * Parses strictly: no duplicate keys, nothing behind the value. Every number becomes a real, so
+ * that integers may have any number of digits. NULL and *e; what names the source.
  */
 json_t *json_text_load(const char *text, size_t n, const char *what, struct err *e);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What programs made of commands share: finding the command, the overview, help, one line for each mistake.
- * husk.c and rayai.c each have a table of commands. Knows nothing of what the commands do.
+ * What programs made of commands share: finding the command, the overview, help, one line for each
+ * mistake. husk.c and rayai.c each have a table of commands. Knows nothing of what the commands
+ * do.
  */
 #pragma once
 

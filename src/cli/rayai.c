@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rayai: the commands of husk for agents under the names that users of rayai know. What that had for its hosted platform
- * answers that there is none here.
+ * rayai: the commands of husk for agents under the names that users of rayai know. What that had
+ * for its hosted platform answers that there is none here.
  */
 #include "base/str.h"
 #include "cli/program.h"

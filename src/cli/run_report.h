@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `husk run` says after the run: value, traceback, what ended it, receipt, files, exit code. */
+/*
+ * What `husk run` says after the run: value, traceback, what ended it, receipt, files, exit code.
+ */
 #pragma once
 
 #include <husk/husk.h>

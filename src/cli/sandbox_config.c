@@ -2,8 +2,8 @@
 /*
  * .sandboxrc.json; see sandbox_run.h.
  *
- * Every key is a row of one table; what is not in the table is an error, so that a mistyped limit is
- * never silently no limit.
+ * Every key is a row of one table; what is not in the table is an error, so that a mistyped limit
+ * is never silently no limit.
  */
 #include <errno.h>
 #include <limits.h>

@@ -54,8 +54,8 @@ static int event_timeout(const json_t *event, double *ret, struct err *e)
 }
 
 /*
- * Adds the box's memory to the text of a context that does not name one. As text, since numbers of the
- * tree have lost their digits.
+ * Adds the box's memory to the text of a context that does not name one. As text, since numbers of
+ * the tree have lost their digits.
  */
 static int add_memory(struct buf *text, const json_t *context, const struct sandbox_config *c,
                       struct err *e)

@@ -6,7 +6,9 @@
 #include "cli/json_text.h"
 #include "cli/sandbox_run.h"
 
-/* The function of the first frame, '  File "x.py", line 3, in NAME'; NULL when there is no frame. */
+/*
+ * The function of the first frame, '  File "x.py", line 3, in NAME'; NULL when there is no frame.
+ */
 static const char *first_frame(const char *traceback)
 {
     static const char mark[] = "\", line ";
@@ -29,9 +31,9 @@ static const char *first_frame(const char *traceback)
 }
 
 /*
- * A SyntaxError means "the script does not load" only if the handler was not yet running: one that the
- * handler causes, by compile() for example, is an exception like any other. Loading fails without any
- * frame (the script itself) or below "<module>" (what it imports).
+ * A SyntaxError means "the script does not load" only if the handler was not yet running: one that
+ * the handler causes, by compile() for example, is an exception like any other. Loading fails
+ * without any frame (the script itself) or below "<module>" (what it imports).
  */
 static bool is_load_error(const struct husk_result *run)
 {

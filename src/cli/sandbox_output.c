@@ -2,8 +2,8 @@
 /*
  * What sandbox-run shows; see sandbox_run.h.
  *
- * json and yaml are one document, built as JSON text. pretty is what the handler printed and then its
- * answer; errors and metrics go to stderr, so that stdout holds nothing else.
+ * json and yaml are one document, built as JSON text. pretty is what the handler printed and then
+ * its answer; errors and metrics go to stderr, so that stdout holds nothing else.
  */
 #include <errno.h>
 #include <stdio.h>

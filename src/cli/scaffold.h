@@ -2,8 +2,9 @@
 /*
  * New files from the folders of scaffold/, which are installed as lib/husk/scaffold.
  *
- * Each file there ends in ".in", which the copy loses, and holds {{name}}, {{class_name}}, {{package}}, {{program}} and
- * {{up}}, which are replaced, in names of files and folders too. Nothing that exists is ever overwritten.
+ * Each file there ends in ".in", which the copy loses, and holds {{name}}, {{class_name}},
+ * {{package}}, {{program}} and {{up}}, which are replaced, in names of files and folders too.
+ * Nothing that exists is ever overwritten.
  */
 #pragma once
 

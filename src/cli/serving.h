@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running the server from a command: what `husk up` and `husk agents up` share. Settings are loaded, the supervisor runs in
- * this process or detached from the terminal, and the user is told when it serves.
+ * Running the server from a command: what `husk up` and `husk agents up` share. Settings are
+ * loaded, the supervisor runs in this process or detached from the terminal, and the user is told
+ * when it serves.
  */
 #pragma once
 

@@ -2,9 +2,9 @@
 /*
  * What is written to the user: program output made harmless on terminals, colours, error lines.
  *
- * Text from a box can drive a terminal: set its title, fill the clipboard, make it type. On a terminal
- * control characters (C0 but newline and tab, DEL, C1, bytes that are not UTF-8) are therefore shown as
- * \xNN. Elsewhere bytes pass unchanged.
+ * Text from a box can drive a terminal: set its title, fill the clipboard, make it type. On a
+ * terminal control characters (C0 but newline and tab, DEL, C1, bytes that are not UTF-8) are
+ * therefore shown as \xNN. Elsewhere bytes pass unchanged.
  */
 #pragma once
 

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plan of served agents: which there are, what file each is in, what it may use, where it is reached.
+ * The plan of served agents: which there are, what file each is in, what it may use, where it is
+ * reached.
  *
- * `husk agents up` makes it from what discovery found and writes it; the supervisor reads it to know what it may start,
- * huskd to know what it serves. Both know an agent by its index here. Whoever starts programs reads the plan
- * before it starts huskd, and once: huskd may write to the folder that the file is in.
+ * `husk agents up` makes it from what discovery found and writes it; the supervisor reads it to
+ * know what it may start, huskd to know what it serves. Both know an agent by its index here.
+ * Whoever starts programs reads the plan before it starts huskd, and once: huskd may write to the
+ * folder that the file is in.
  *
  *     AUTO(agents_plan_release) struct agents_plan plan = {0};
- *     if (agents_plan_load(path, &plan, &e) < 0) { ... e.msg names the file, the agent and the field ... }
+ *     if (agents_plan_load(path, &plan, &e) < 0) { ... e.msg names the file, the agent and the
+ *     field ... }
  *     for (size_t i = 0; i < plan.n_agents; i++) { use(plan.agents[i].name); }
  *
- * A plain value. Anything unknown in the file, missing, doubled or out of range is refused: nothing is guessed.
+ * A plain value. Anything unknown in the file, missing, doubled or out of range is refused:
+ * nothing is guessed.
  */
 #pragma once
 
@@ -72,11 +76,17 @@ int agents_plan_load(const char *path, struct agents_plan *ret, struct err *e);
 int agents_plan_parse(const char *text, size_t n, const char *origin, struct agents_plan *ret,
                       struct err *e);
 
-/* The same for what discovery writes: without python, folder and sdk, which stay NULL for the caller to set (strdup()). */
+/*
+ * The same for what discovery writes: without python, folder and sdk, which stay NULL for the
+ * caller to set (strdup()).
+ */
 int agents_plan_parse_found(const char *text, size_t n, const char *origin, struct agents_plan *ret,
                             struct err *e);
 
-/* Writes what agents_plan_load() reads: beside the path, then renamed over it; mode 0644. Refuses what could not be read again. */
+/*
+ * Writes what agents_plan_load() reads: beside the path, then renamed over it; mode 0644. Refuses
+ * what could not be read again.
+ */
 int agents_plan_write(const struct agents_plan *plan, const char *path, struct err *e);
 
 void agents_plan_release(struct agents_plan *plan);

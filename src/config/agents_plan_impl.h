@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the plan of agents share with each other: agents_plan.c reads, agents_plan_write.c checks and writes. */
+/*
+ * What the parts of the plan of agents share with each other: agents_plan.c reads,
+ * agents_plan_write.c checks and writes.
+ */
 #pragma once
 
 #include "config/agents_plan.h"

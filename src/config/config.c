@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loading: walks the sources from the weakest to the strongest and collects everything that is wrong;
- * see config.h. Must not stop at the first error, nor hand out a configuration that has one.
+ * Loading: walks the sources from the weakest to the strongest and collects everything that is
+ * wrong; see config.h. Must not stop at the first error, nor hand out a configuration that has
+ * one.
  */
 #include "config/config.h"
 

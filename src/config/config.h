@@ -2,9 +2,10 @@
 /*
  * The configuration of huskd from one table, config.def.
  *
- * Sources in rising precedence: default, variable of the original Sandbox Runtime (only /workspace/se
- * settings have one), file, HUSK_* variable, flag. Whatever source sets a list replaces the list of
- * the sources below it. The struct remembers for every setting where its value came from.
+ * Sources in rising precedence: default, variable of the original Sandbox Runtime (only
+ * /workspace/se settings have one), file, HUSK_* variable, flag. Whatever source sets a list
+ * replaces the list of the sources below it. The struct remembers for every setting where its
+ * value came from.
  *
  *     struct config_input in = config_input_here();
  *     AUTO(config_release) struct config c = {0};
@@ -90,7 +91,10 @@ struct config {
     char *file; /* owned; the file that was read, or NULL */
 };
 
-/* Choices in the order of config.def; log_level follows enum log_level, min_isolation enum husk_isolation. */
+/*
+ * Choices in the order of config.def; log_level follows enum log_level, min_isolation enum
+ * husk_isolation.
+ */
 enum config_log_format { CONFIG_LOG_TEXT, CONFIG_LOG_JSON };
 
 /* ---- loading ---- */
@@ -120,8 +124,8 @@ struct config_report {
 struct config_input config_input_here(void); /* this process: its environment and rights */
 
 /*
- * Fills *c, which must be zeroed. On -1 *e sums up, *report has every error with its place, and *c is
- * empty again. Warnings may be there on success too.
+ * Fills *c, which must be zeroed. On -1 *e sums up, *report has every error with its place, and *c
+ * is empty again. Warnings may be there on success too.
  */
 int config_load(const struct config_input *in, struct config *c, struct config_report *report,
                 struct err *e);
@@ -129,8 +133,9 @@ void config_release(struct config *c);
 void config_report_release(struct config_report *report);
 
 /*
- * "--key value" and "--key=value" for programs whose arguments are only these, "--config PATH" and what
- * stands in *in already. *ret_flags is owned and borrows from argv; in->flags and in->file are set.
+ * "--key value" and "--key=value" for programs whose arguments are only these, "--config PATH" and
+ * what stands in *in already. *ret_flags is owned and borrows from argv; in->flags and in->file
+ * are set.
  */
 int config_args(int argc, char **argv, struct config_input *in, struct config_flag **ret_flags,
                 struct err *e);

@@ -4,8 +4,8 @@
  *
  * inih counts no lines for its callback, reports only the first line it cannot read, and joins
  * indented lines to the ones above. So it gets its lines from next_line(), which knows the number,
- * removes the indentation and names every line that led to nothing. Must not accept a key that is not
- * in the table.
+ * removes the indentation and names every line that led to nothing. Must not accept a key that is
+ * not in the table.
  */
 #include <ctype.h>
 #include <errno.h>

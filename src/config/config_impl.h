@@ -37,8 +37,8 @@ void config_check(const struct config *c, struct config_report *report);
 /* ---- values ---- */
 
 /*
- * Parses into the row's field. A list grows if the same source gave it entries before. *e is the end
- * of a sentence that starts with the place: "'x' is not a size such as 64M or 1G".
+ * Parses into the row's field. A list grows if the same source gave it entries before. *e is the
+ * end of a sentence that starts with the place: "'x' is not a size such as 64M or 1G".
  */
 int config_value_set(struct config *c, enum config_key key, const char *value,
                      enum config_source source, struct err *e);

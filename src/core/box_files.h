@@ -2,16 +2,18 @@
 /*
  * The files of a live session's /workspace.
  *
- * The work is done by a worker of ours inside the box (runner/fileagent.c), so that no process outside ever walks a
- * path that the box can rearrange. What the worker says is parsed as hostile. Every wait goes through
- * fiber_poll() and ends after a time without progress, so a worker that user code stopped or killed holds nobody up.
+ * The work is done by a worker of ours inside the box (runner/fileagent.c), so that no process
+ * outside ever walks a path that the box can rearrange. What the worker says is parsed as hostile.
+ * Every wait goes through fiber_poll() and ends after a time without progress, so a worker that
+ * user code stopped or killed holds nobody up.
  *
- * One struct box_files serves one request at a time, by one fiber. Callbacks may wait; what they do not take is
- * not read from the box. Paths are relative to /workspace: NUL-terminated bytes without empty, "." or ".."
- * components; "" is /workspace itself. Names in answers are bytes too: nothing says that they are UTF-8.
+ * One struct box_files serves one request at a time, by one fiber. Callbacks may wait; what they
+ * do not take is not read from the box. Paths are relative to /workspace: NUL-terminated bytes
+ * without empty, "." or ".." components; "" is /workspace itself. Names in answers are bytes too:
+ * nothing says that they are UTF-8.
  *
- * After FILES_LOST, FILES_TIMEOUT, FILES_PROTOCOL or a callback that gave up a download, the connection is of no more
- * use: close it and open another.
+ * After FILES_LOST, FILES_TIMEOUT, FILES_PROTOCOL or a callback that gave up a download, the
+ * connection is of no more use: close it and open another.
  */
 #pragma once
 
@@ -40,17 +42,26 @@ void box_files_close(struct box_files *f); /* ends the worker, whatever it does;
 /* How long a wait may go without progress; BOX_FILES_PATIENCE_MS at first. */
 void box_files_set_patience(struct box_files *f, int64_t ms);
 
-/* What the last failure was; files_msg_status_name() has its name. FILES_OK if the last request succeeded. */
+/*
+ * What the last failure was; files_msg_status_name() has its name. FILES_OK if the last request
+ * succeeded.
+ */
 enum files_status box_files_status(const struct box_files *f);
 bool box_files_is_usable(const struct box_files *f); /* false: close it */
 
-/* Where data goes. Returns 0 to go on, anything else to give up; the request then fails with FILES_ABORTED. */
+/*
+ * Where data goes. Returns 0 to go on, anything else to give up; the request then fails with
+ * FILES_ABORTED.
+ */
 struct box_files_sink {
     int (*on_data)(void *user, const void *data, size_t n);
     void *user;
 };
 
-/* Where data comes from: up to size bytes into buf. Returns how many, 0 at the end, negative to give up. */
+/*
+ * Where data comes from: up to size bytes into buf. Returns how many, 0 at the end, negative to
+ * give up.
+ */
 struct box_files_source {
     ssize_t (*next)(void *user, void *buf, size_t size);
     void *user;
@@ -66,8 +77,8 @@ struct box_files_list {
     bool more; /* set: something was left out (limit, depth, directories that cannot be read) */
 };
 /*
- * In the order of the directory, which is none. name and target, where a link leads, are borrowed for the call and not NUL-terminated:
- * the entry says how long they are.
+ * In the order of the directory, which is none. name and target, where a link leads, are borrowed
+ * for the call and not NUL-terminated: the entry says how long they are.
  */
 int box_files_list(struct box_files *f, const char *path, struct box_files_list *list,
                    struct err *e);
@@ -85,8 +96,8 @@ struct box_files_read {
     uint64_t sent; /* set: bytes given to the sink */
 };
 /*
- * Regular files only. Success means that exactly the bytes that on_info's size, offset and length promise were
- * delivered; a file that shrinks meanwhile is FILES_CHANGED.
+ * Regular files only. Success means that exactly the bytes that on_info's size, offset and length
+ * promise were delivered; a file that shrinks meanwhile is FILES_CHANGED.
  */
 int box_files_read(struct box_files *f, const char *path, struct box_files_read *read,
                    struct err *e);
@@ -98,7 +109,10 @@ struct box_files_write {
     uint64_t written; /* set */
     bool created;     /* set: there was no such file */
 };
-/* Replaces the file as a whole, or, when anything fails, not at all. A link of that name is replaced, not followed. */
+/*
+ * Replaces the file as a whole, or, when anything fails, not at all. A link of that name is
+ * replaced, not followed.
+ */
 int box_files_write(struct box_files *f, const char *path, struct box_files_write *write,
                     struct err *e);
 
@@ -110,13 +124,16 @@ int box_files_delete(struct box_files *f, const char *path, bool recursive, stru
 int box_files_mkdir(struct box_files *f, const char *path, uint32_t mode, bool parents,
                     struct err *e);
 
-/* The directory's contents as a pax tar stream: files, directories, links as links; nothing else. */
+/*
+ * The directory's contents as a pax tar stream: files, directories, links as links; nothing else.
+ */
 int box_files_pack(struct box_files *f, const char *path, const struct box_files_sink *sink,
                    struct err *e);
 
 /*
- * The whole workspace, to be unpacked in another box: also what its owner may not read. No larger than the box's limits explain.
- * *ret_more: something could not be had, because it is too deep, too long or has holes.
+ * The whole workspace, to be unpacked in another box: also what its owner may not read. No larger
+ * than the box's limits explain. *ret_more: something could not be had, because it is too deep,
+ * too long or has holes.
  */
 int box_files_copy(struct box_files *f, const struct limits *of, const struct box_files_sink *sink,
                    bool *ret_more, struct err *e);
@@ -129,8 +146,9 @@ struct box_files_unpack {
     bool more;                      /* set, of a copy: something could not be made */
 };
 /*
- * Unpacks into the directory, made if it is missing. What is not allowed (devices, names and links that lead out)
- * ends it with FILES_INVALID_ARCHIVE and the entry's name in *e; entries before it stay.
+ * Unpacks into the directory, made if it is missing. What is not allowed (devices, names and links
+ * that lead out) ends it with FILES_INVALID_ARCHIVE and the entry's name in *e; entries before it
+ * stay.
  */
 int box_files_unpack(struct box_files *f, const char *path, struct box_files_unpack *unpack,
                      struct err *e);

@@ -27,8 +27,9 @@ int box_files_fail(struct box_files *f, enum files_status status, int sys_errno,
 int box_files_send(struct box_files *f, struct err *e);
 
 /*
- * The next message but ticks: 1 with head and body (borrowed until the next call); 0 if none has come and wait
- * is false; -1. DONE is taken apart into f->done, and ends the request with -1 when it says so.
+ * The next message but ticks: 1 with head and body (borrowed until the next call); 0 if none has
+ * come and wait is false; -1. DONE is taken apart into f->done, and ends the request with -1 when
+ * it says so.
  */
 int box_files_next(struct box_files *f, bool wait, const char *path, struct files_head *head,
                    const char **body, struct err *e);

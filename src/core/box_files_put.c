@@ -36,7 +36,10 @@ static int send_mark(struct box_files *f, enum files_type type, struct err *e)
     return box_files_send(f, e);
 }
 
-/* Sends everything, then waits for DONE. Ends early when the worker has failed or the source gave up. */
+/*
+ * Sends everything, then waits for DONE. Ends early when the worker has failed or the source gave
+ * up.
+ */
 static int upload(struct box_files *f, const char *path, const struct box_files_source *source,
                   uint64_t *sent, struct err *e)
 {

@@ -62,7 +62,10 @@ static int add_text(struct husk_engine *engine, uint32_t id, enum launcher_op op
     return call(engine, &req, NULL, e);
 }
 
-/* Puts a host path into the box as what it is: a link as a link, a file or directory as a read-only mount. */
+/*
+ * Puts a host path into the box as what it is: a link as a link, a file or directory as a read-only
+ * mount.
+ */
 static int add_host(struct husk_engine *engine, uint32_t id, int dirfd, const char *host,
                     const char *box, struct err *e)
 {
@@ -93,7 +96,9 @@ static int add_host(struct husk_engine *engine, uint32_t id, int dirfd, const ch
     return add_mount(engine, id, fd, box, LAUNCHER_READ_ONLY, e);
 }
 
-/* This host's programs and libraries, and the part of /etc that they need. Nothing about its users. */
+/*
+ * This host's programs and libraries, and the part of /etc that they need. Nothing about its users.
+ */
 static int add_host_root(struct husk_engine *engine, uint32_t id, struct err *e)
 {
     static const char *const needed[] = {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where husk's own files are: found from the running program, so that a build tree and an install both work. */
+/*
+ * Where husk's own files are: found from the running program, so that a build tree and an install
+ * both work.
+ */
 #pragma once
 
 #include <stddef.h>

@@ -2,12 +2,12 @@
 /*
  * The pool: boxes of a template that are isolated and waiting, each for one use.
  *
- * Some are warm: the warm-up has run in them, and they have their own copy of the memory that a run needs. They are taken
- * first, and replaced at once. What a large pool has beyond them is cool: a reserve for bursts, a third smaller,
- * that takes twice as long to answer.
+ * Some are warm: the warm-up has run in them, and they have their own copy of the memory that a
+ * run needs. They are taken first, and replaced at once. What a large pool has beyond them is
+ * cool: a reserve for bursts, a third smaller, that takes twice as long to answer.
  *
- * A parked box is owned by its template's list. A box that died while parked leaves it by its EXIT event, or is found out
- * when it is taken.
+ * A parked box is owned by its template's list. A box that died while parked leaves it by its EXIT
+ * event, or is found out when it is taken.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -45,7 +45,10 @@ bool pool_same_limits(const struct limits *a, const struct limits *b)
            a->open_files == b->open_files;
 }
 
-/* The launcher's word that a box ended may still be on its way; the end of its control socket is there at once. */
+/*
+ * The launcher's word that a box ended may still be on its way; the end of its control socket is
+ * there at once.
+ */
 static bool is_alive(const struct guest *g)
 {
     char byte;

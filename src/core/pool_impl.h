@@ -4,7 +4,10 @@
 
 #include "core/engine.h"
 
-/* The pool of a mode whose boxes have those limits, or that was set by pool_set(). NULL: there is none. */
+/*
+ * The pool of a mode whose boxes have those limits, or that was set by husk_pool_set(). NULL: there
+ * is none.
+ */
 struct pool *pool_find(const struct live_template *live, enum launcher_mode mode,
                        const struct limits *limits);
 struct pool *pool_find_fixed(const struct live_template *live, enum launcher_mode mode);

@@ -2,8 +2,9 @@
 /*
  * The end of single-use boxes in a server; see engine.h.
  *
- * Telling the launcher wakes it, closing the box's ends wakes the box, and both compete with the answer for the
- * processors. So whoever ran a box only puts it here, and a fiber of its own does the rest when that one waits again.
+ * Telling the launcher wakes it, closing the box's ends wakes the box, and both compete with the
+ * answer for the processors. So whoever ran a box only puts it here, and a fiber of its own does
+ * the rest when that one waits again.
  */
 #include <sched.h>
 

@@ -13,7 +13,10 @@
 #define VARIABLES_MAX 256
 #define VARIABLE_NAME_MAX 255
 
-/* gcc 12's analyzer loses sight of what a result owns once it is stored there; husk_result_free() frees it. */
+/*
+ * gcc 12's analyzer loses sight of what a result owns once it is stored there; husk_result_free()
+ * frees it.
+ */
 #if defined(__GNUC__) && !defined(__clang__)
 #    pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
 #endif
@@ -181,8 +184,8 @@ static void take_value(struct husk_result *r, struct frame_field f)
 }
 
 /*
- * Whoever asked will look into it, so it has to be an object. That Python can say what jansson cannot take (a NUL in a
- * name) is no offence: then there is nothing to report.
+ * Whoever asked will look into it, so it has to be an object. That Python can say what jansson
+ * cannot take (a NUL in a name) is no offence: then there is nothing to report.
  */
 static bool take_variables(struct run *run, const struct frame_field *f)
 {
@@ -275,7 +278,9 @@ static bool take_done(struct run *run, const char *body, size_t len)
     return run->done;
 }
 
-/* Asked for more often than it came: names decide where a caller writes, and content what it holds. */
+/*
+ * Asked for more often than it came: names decide where a caller writes, and content what it holds.
+ */
 static bool is_awaited(const struct run *run, const char *name)
 {
     const char *const *asked = run->spec->outputs;
@@ -326,7 +331,9 @@ bool run_take_frame(struct run *run, const struct frame_head *head, const char *
 {
     struct frame_field f;
 
-    /* Once the box is ready its own code may be speaking, and that has nothing to say about set-up. */
+    /*
+     * Once the box is ready its own code may be speaking, and that has nothing to say about set-up.
+     */
     if (head->type == FRAME_FAILED && !run->ready) {
         (void)str_copy(run->failure, sizeof(run->failure), "the box could not start the program");
         for (size_t at = 0; frame_next(body, head->len, &at, &f) > 0;) {

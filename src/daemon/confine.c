@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon gives up what it does not need, before it reads the first byte from outside: writing anywhere but in its data folder, and
- * every system call that a boxed program may not make either. Someone who takes it over can ask the launcher for boxes,
- * and little else.
+ * The daemon gives up what it does not need, before it reads the first byte from outside: writing
+ * anywhere but in its data folder, and every system call that a boxed program may not make either.
+ * Someone who takes it over can ask the launcher for boxes, and little else.
  */
 #include "daemon/confine.h"
 

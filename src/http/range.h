@@ -29,8 +29,8 @@ struct http_selection {
 };
 
 /*
- * Strong: changes whenever the file does, as far as the kernel tells. Quotes included. changed: of its content, or better of
- * anything about it.
+ * Strong: changes whenever the file does, as far as the kernel tells. Quotes included. changed: of
+ * its content, or better of anything about it.
  */
 void http_etag(uint64_t size, struct timespec changed, uint64_t inode, char dst[HTTP_ETAG_SIZE]);
 

@@ -73,8 +73,8 @@ static void check_stream(struct http_conn *c, uint64_t now)
 }
 
 /*
- * The kernel takes more only when a good part of its own buffer, of megabytes, is free again. A client that reads slowly is
- * seen earlier by what is left in there.
+ * The kernel takes more only when a good part of its own buffer, of megabytes, is free again. A
+ * client that reads slowly is seen earlier by what is left in there.
  */
 static void look_at_reader(struct http_conn *c, uint64_t now)
 {

@@ -2,9 +2,10 @@
 /*
  * Boxes, as the launcher sees them; see launcher.h.
  *
- * Life of an entry: SPAWNING (the zygote was asked) -> LIVE (its pidfd is here) -> ENDING (killed, not
- * yet reaped) -> FREE (the zygote reaped it, its cgroup and id block went back). One that takes long to die is LINGERING
- * before that; one whose descriptors are kept is DEAD, until the client says that it knows.
+ * Life of an entry: SPAWNING (the zygote was asked) -> LIVE (its pidfd is here) -> ENDING (killed,
+ * not yet reaped) -> FREE (the zygote reaped it, its cgroup and id block went back). One that
+ * takes long to die is LINGERING before that; one whose descriptors are kept is DEAD, until the
+ * client says that it knows.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -152,8 +153,8 @@ static int send_spawn(const struct launcher *l, const struct template *t,
 }
 
 /*
- * A box gets a socket and three pipes and nothing else: a directory or a device among them would be a way out, by
- * mistake or by a client that was taken over.
+ * A box gets a socket and three pipes and nothing else: a directory or a device among them would
+ * be a way out, by mistake or by a client that was taken over.
  */
 static int check_ends(const struct fd_set_msg *fds, struct err *e)
 {

@@ -2,8 +2,8 @@
 /*
  * The guard: a forked bystander that outlives a killed launcher by the moment it takes to clean up.
  *
- * Boxes need no guard: their zygotes die with the launcher and take them along. Cgroup directories do: the
- * kernel keeps them, and with them nothing may be left behind.
+ * Boxes need no guard: their zygotes die with the launcher and take them along. Cgroup directories
+ * do: the kernel keeps them, and with them nothing may be left behind.
  */
 #include <errno.h>
 #include <fcntl.h>

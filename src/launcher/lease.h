@@ -2,8 +2,8 @@
 /*
  * Leases on host id ranges, so that two launchers on one host never give the same ids to two boxes.
  *
- * One byte of a lock file stands for one ward of ids (box/idmap.h). The lock ends with its holder, however
- * that dies.
+ * One byte of a lock file stands for one ward of ids (box/idmap.h). The lock ends with its holder,
+ * however that dies.
  */
 #pragma once
 

@@ -2,8 +2,8 @@
 /*
  * The permit table: every request that exists, what must be true for it, and who handles it.
  *
- * What is not in the table does not exist. A request at the wrong time or with the wrong shape closes the
- * connection; a request that merely cannot be done gets an error.
+ * What is not in the table does not exist. A request at the wrong time or with the wrong shape
+ * closes the connection; a request that merely cannot be done gets an error.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -201,8 +201,8 @@ static int handle_keep(struct launcher *l, struct launcher_req *req, struct fd_s
     if (box != NULL && req->op == LAUNCHER_DROP) {
         keep_drop(box, req->keep.slot);
     } else if (box != NULL) {
-        struct err
-            lost; /* no answer: without memory the successor will miss this box, and says so */
+        /* no answer: without memory the successor will miss this box, and says so */
+        struct err lost;
         (void)keep_put(box, req, fds, &lost);
     }
     return 0;

@@ -23,9 +23,9 @@ static pid_t pid_of(int pidfd)
 }
 
 /*
- * How full the box's file system is. Its root is read-only and was built by us, and nothing inside may mount, so
- * the path cannot be rearranged; links are refused all the same. The box is alive while we look: we are
- * the ones who end it.
+ * How full the box's file system is. Its root is read-only and was built by us, and nothing inside
+ * may mount, so the path cannot be rearranged; links are refused all the same. The box is alive
+ * while we look: we are the ones who end it.
  */
 static void fill_disk(const struct box_entry *box, struct launcher_usage *ret)
 {

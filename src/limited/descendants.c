@@ -2,8 +2,9 @@
 /*
  * Ending everything that descends from us; see limited_impl.h.
  *
- * A subreaper inherits the children of whoever dies below it, so killing its own children again and again reaches all,
- * however they were made or renamed. What forks faster than it is killed needs a cgroup.
+ * A subreaper inherits the children of whoever dies below it, so killing its own children again
+ * and again reaches all, however they were made or renamed. What forks faster than it is killed
+ * needs a cgroup.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,8 @@
 /*
  * The front: what the caller's process does while the program runs; see limited.h.
  *
- * The end of the parent is seen by a pidfd and not by PR_SET_PDEATHSIG, which fires when the *thread* ends that started us.
+ * The end of the parent is seen by a pidfd and not by PR_SET_PDEATHSIG, which fires when the
+ * *thread* ends that started us.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a program that is trusted but must not take the machine: real limits, and nothing of it left afterwards.
+ * Runs a program that is trusted but must not take the machine: real limits, and nothing of it
+ * left afterwards.
  *
- *   front     the process that calls limited_run(): makes the cgroup, passes signals on, watches its parent
- *   keeper    its child: starts the program, watches the memory limit, at the end kills what is left
+ *   front     the process that calls limited_run(): makes the cgroup, passes signals on, watches
+ *   its parent
+ *   keeper    its child: starts the program, watches the memory limit, at the end kills what is
+ *   left
  *   program   and all that it starts, inside the cgroup
  *
- * Front and keeper each clean up when the other is killed, so a kill -9 leaves nothing running. If both are killed, the program
- * dies with the keeper, and the next run or launcher sweeps the cgroup with what is in it.
+ * Front and keeper each clean up when the other is killed, so a kill -9 leaves nothing running. If
+ * both are killed, the program dies with the keeper, and the next run or launcher sweeps the
+ * cgroup with what is in it.
  *
  * This is no sandbox: the program has all rights of its user.
  */
@@ -40,9 +44,9 @@ struct limited_end {
 };
 
 /*
- * Takes the whole process over: blocks signals, closes descriptors that were inherited from the parent (the program has
- * them), and returns when nothing of the program is left. The program's end is a result; -1 says why it did not run or
- * cannot be told how it ended.
+ * Takes the whole process over: blocks signals, closes descriptors that were inherited from the
+ * parent (the program has them), and returns when nothing of the program is left. The program's
+ * end is a result; -1 says why it did not run or cannot be told how it ended.
  */
 int limited_run(const struct limited_options *o, struct limited_end *ret, struct err *e);
 

@@ -31,14 +31,17 @@ struct keeper_msg {
 /* keeper.c */
 NORETURN void keeper_run(const struct limited_options *o, struct limited_place *place);
 
-/* Closes what the caller's parent left us, and lets go of standard input and output. What is ours is close-on-exec. */
+/*
+ * Closes what the caller's parent left us, and lets go of standard input and output. What is ours
+ * is close-on-exec.
+ */
 void limited_let_go(void);
 
 /* weak.c: limits of this process and its children, without cgroups. 0 or -errno. */
 int weak_limit(const struct limited_options *o);
 
 /*
- * descendants.c, for a subreaper: kills its children, and theirs as they become its own, until none is left or time is up. If
- * *pid is among them, *status is set and *pid is 0.
+ * descendants.c, for a subreaper: kills its children, and theirs as they become its own, until
+ * none is left or time is up. If *pid is among them, *status is set and *pid is 0.
  */
 void descendants_end(pid_t *pid, int *status);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lines of `husk limited --report-fd`: written by it, read by whoever started it; see limited.h. */
+/*
+ * The lines of `husk limited --report-fd`: written by it, read by whoever started it; see
+ * limited.h.
+ */
 #include <inttypes.h>
 #include <string.h>
 

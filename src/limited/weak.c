@@ -2,8 +2,9 @@
 /*
  * Limits for a user who may not make cgroups; see limited_impl.h.
  *
- * Weak: the address space is limited per process, not for all together, and processors are whole ones that others may use
- * too. The number of processes is not limited, since the kernel would count all of the user's.
+ * Weak: the address space is limited per process, not for all together, and processors are whole
+ * ones that others may use too. The number of processes is not limited, since the kernel would
+ * count all of the user's.
  */
 #include <errno.h>
 #include <sched.h>
@@ -24,7 +25,10 @@ static int limit_memory(uint64_t bytes)
     return setrlimit(RLIMIT_AS, &l) < 0 ? -errno : 0;
 }
 
-/* So many of the processors that we may use, from a random one on: several programs are spread over the machine. */
+/*
+ * So many of the processors that we may use, from a random one on: several programs are spread over
+ * the machine.
+ */
 static int limit_cpus(uint32_t milli)
 {
     uint32_t wanted = (milli + 999) / 1000;

@@ -32,7 +32,9 @@ static void on_abort(int sig)
         (void)fd_send(BOX_CONTROL_FD, &done, sizeof(done), NULL, 0, 0);
         _exit(128 + sig);
     }
-    /* A child of the interpreter: the default action works there, and SA_RESETHAND has restored it. */
+    /*
+     * A child of the interpreter: the default action works there, and SA_RESETHAND has restored it.
+     */
     (void)raise(sig);
 }
 

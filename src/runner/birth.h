@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a zygote and the child that it has just cloned tell each other, through one word of shared memory per box:
- * far cheaper than a pipe. The child lets go of that memory before anything of the user's runs, or boxes could
- * talk to each other and to the zygote.
+ * What a zygote and the child that it has just cloned tell each other, through one word of shared
+ * memory per box: far cheaper than a pipe. The child lets go of that memory before anything of the
+ * user's runs, or boxes could talk to each other and to the zygote.
  */
 #pragma once
 

@@ -10,14 +10,15 @@
 int control_send(int fd, const struct buf *frame);
 
 /*
- * Waits for a frame. 1 with head, body and descriptors (owned by *fds); 0 at end of file; -errno, among
- * them -EINTR only before the first byte.
+ * Waits for a frame. 1 with head, body and descriptors (owned by *fds); 0 at end of file; -errno,
+ * among them -EINTR only before the first byte.
  */
 int control_recv(int fd, struct frame_head *head, struct buf *body, struct fd_set_msg *fds);
 
 /*
- * The same for cells, which often follow each other at once. Before it, control_look() stays awake for a moment if the next one is to be
- * expected, and is then true: a signal that came meanwhile has interrupted nothing.
+ * The same for cells, which often follow each other at once. Before it, control_look() stays awake
+ * for a moment if the next one is to be expected, and is then true: a signal that came meanwhile
+ * has interrupted nothing.
  */
 bool control_look(int fd);
 int control_recv_cell(int fd, struct frame_head *head, struct buf *body, struct fd_set_msg *fds);

@@ -185,7 +185,10 @@ static int serve(struct agent *a, uint32_t type)
     return table[type](a);
 }
 
-/* One request. Anything but 0 ends the worker: nobody listens, or it is not our own code that speaks. */
+/*
+ * One request. Anything but 0 ends the worker: nobody listens, or it is not our own code that
+ * speaks.
+ */
 static int serve_request(struct agent *a)
 {
     struct files_head head;
@@ -218,7 +221,10 @@ static int serve_request(struct agent *a)
     return r;
 }
 
-/* User code runs with the same ids: it must find nothing to read here, and we nothing of the session's to hold. */
+/*
+ * User code runs with the same ids: it must find nothing to read here, and we nothing of the
+ * session's to hold.
+ */
 static int seclude(int sock)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};

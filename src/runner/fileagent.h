@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file worker: reads, writes, lists and packs files of /workspace for whoever holds the other end of its socket
- * (core/box_files.c). Runs inside the box with the rights of its user code and no more, so a path that hostile code
- * rearranges leads nowhere that this code could not have gone itself.
+ * The file worker: reads, writes, lists and packs files of /workspace for whoever holds the other
+ * end of its socket (core/box_files.c). Runs inside the box with the rights of its user code and
+ * no more, so a path that hostile code rearranges leads nowhere that this code could not have gone
+ * itself.
  *
- * Every path is resolved beneath one directory descriptor with openat2(); nothing falls back to anything weaker.
+ * Every path is resolved beneath one directory descriptor with openat2(); nothing falls back to
+ * anything weaker.
  */
 #pragma once
 

@@ -49,7 +49,10 @@ int agent_flush(struct agent *a);
 int agent_room(struct agent *a, char **ret, size_t *ret_room);
 void agent_wrote(struct agent *a, size_t n);
 
-/* The next bytes in: how many are in a->body, 0 at the end, -ECANCELED when it was given up, -errno. */
+/*
+ * The next bytes in: how many are in a->body, 0 at the end, -ECANCELED when it was given up,
+ * -errno.
+ */
 ssize_t agent_read(struct agent *a);
 
 /* ---- fileagent_path.c: everything beneath a directory ---- */
@@ -57,14 +60,17 @@ ssize_t agent_read(struct agent *a);
 /* follow: links on the way that stay beneath. Otherwise there may be none. */
 int agent_open(int dir, const char *path, int flags, bool follow);
 /*
- * An entry of dir that its owner may have closed to itself: need is added to its mode if it lacks that. *ret_mode: what it was; the
- * caller puts it back by agent_close_again().
+ * An entry of dir that its owner may have closed to itself: need is added to its mode if it lacks
+ * that. *ret_mode: what it was; the caller puts it back by agent_close_again().
  */
 int agent_open_forced(int dir, const char *name, int flags, mode_t need, mode_t *ret_mode);
 void agent_close_again(int fd, mode_t was, mode_t need);
 /* The directory that path's last component is in, for use with *at() calls. */
 int agent_open_parent(int root, const char *path, bool make, const char **ret_name);
-/* Where a link leads, by its directory and name or by itself and "". "" when it is none, or none any more. */
+/*
+ * Where a link leads, by its directory and name or by itself and "". "" when it is none, or none
+ * any more.
+ */
 void agent_target(int dir, const char *name, const struct stat *st, char ret[FILES_PATH_MAX + 1]);
 /* Makes what is missing. *ret_made: the last component is new. */
 int agent_make_dirs(int root, const char *path, mode_t mode, bool *ret_made);
@@ -108,13 +114,17 @@ struct agent_walk {
     uint64_t left;                 /* entries that may still be visited */
     bool more;                     /* there is something that was not visited */
     char path[FILES_PATH_MAX + 1]; /* of the entry, below where the walk began */
-    /* dir and name: the entry and where it is. st: of the entry itself, never of a link's target. */
+    /*
+     * dir and name: the entry and where it is. st: of the entry itself, never of a link's target.
+     */
     int (*visit)(struct agent_walk *w, int dir, const char *name, const struct stat *st);
 };
 int agent_walk(struct agent_walk *w, int dir); /* takes dir */
 /* Something that cannot be visited: an error (r), or a gap that the caller is told of. */
 int agent_walk_gap(struct agent_walk *w, int r);
-/* Not the entry's fault, and over when it is tried again: nothing may be left out of a copy for it. */
+/*
+ * Not the entry's fault, and over when it is tried again: nothing may be left out of a copy for it.
+ */
 bool agent_is_shortage(int r);
 
 /* ---- requests ---- */

@@ -2,8 +2,9 @@
 /*
  * Files that have several names, while a copy of the workspace is made; see fileagent_impl.h.
  *
- * A table of what was packed already, by inode. The time of its last change is part of the key: a file that was changed meanwhile, or another
- * that got the number of one that was deleted, is packed as a file of its own.
+ * A table of what was packed already, by inode. The time of its last change is part of the key: a
+ * file that was changed meanwhile, or another that got the number of one that was deleted, is
+ * packed as a file of its own.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -38,7 +38,10 @@ static int put_zeros(struct agent *a, uint64_t n)
     return 0;
 }
 
-/* Exactly as many bytes as the header promised: a file that shrinks meanwhile is filled up with zeros. */
+/*
+ * Exactly as many bytes as the header promised: a file that shrinks meanwhile is filled up with
+ * zeros.
+ */
 static int put_content(struct agent *a, int fd, uint64_t size)
 {
     uint64_t left = size;
@@ -155,7 +158,10 @@ static int pack_entry(struct agent_walk *w, int dir, const char *name, const str
     }
 }
 
-/* A copy is bounded by the box's disk, which it has to fit into again. Holes count: a box cannot fill ours by what costs it nothing. */
+/*
+ * A copy is bounded by the box's disk, which it has to fit into again. Holes count: a box cannot
+ * fill ours by what costs it nothing.
+ */
 static uint64_t room_for(const struct agent *a)
 {
     struct statfs fs;

@@ -2,8 +2,8 @@
 /*
  * Opening and making files beneath a directory; see fileagent_impl.h.
  *
- * Hostile code renames and links as it likes while this runs. What has been opened stays what it was, and what is
- * opened next is looked up from there: no path is ever used twice.
+ * Hostile code renames and links as it likes while this runs. What has been opened stays what it
+ * was, and what is opened next is looked up from there: no path is ever used twice.
  */
 #include <errno.h>
 #include <fcntl.h>

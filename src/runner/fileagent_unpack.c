@@ -24,8 +24,8 @@ struct unpacking {
     char name[FILES_PATH_MAX + 1]; /* its own, */
     uint32_t mode;
     int64_t mtime;
-    struct buf
-        closed; /* folders of a copy that their owner may not write: "0555path", a NUL after each */
+    /* folders of a copy that their owner may not write: "0555path", a NUL after each */
+    struct buf closed;
 };
 
 /* A link takes the place of whatever had its name, except directories. */
@@ -87,8 +87,8 @@ static void close_folders(struct unpacking *u)
 }
 
 /*
- * A copy is better than none without the one file that does not fit. A shortage is no reason: what is left out now would be
- * missing in the next copy, too.
+ * A copy is better than none without the one file that does not fit. A shortage is no reason: what
+ * is left out now would be missing in the next copy, too.
  */
 static int miss(struct unpacking *u, int r)
 {
@@ -166,8 +166,8 @@ static size_t alike(const char *data, size_t n, bool *ret_zero)
 }
 
 /*
- * Zeros of a copy become holes, as most of them were: what took no room in the workspace takes none when it comes back. end_file() sees
- * to a hole at the end.
+ * Zeros of a copy become holes, as most of them were: what took no room in the workspace takes
+ * none when it comes back. end_file() sees to a hole at the end.
  */
 static int write_copy(int fd, const char *data, size_t n)
 {

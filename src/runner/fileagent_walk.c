@@ -2,7 +2,8 @@
 /*
  * Directories of the file worker: walked, listed, deleted; see fileagent_impl.h.
  *
- * Nothing here recurses, and few descriptors are open at a time: hostile code makes trees as deep as it likes.
+ * Nothing here recurses, and few descriptors are open at a time: hostile code makes trees as deep
+ * as it likes.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +17,9 @@
 #include "base/str.h"
 #include "runner/fileagent_impl.h"
 
-/* gcc 12's analyzer loses sight of which levels are open; both walks close theirs at their one end. */
+/*
+ * gcc 12's analyzer loses sight of which levels are open; both walks close theirs at their one end.
+ */
 #ifndef __clang__
 #    pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
 #    pragma GCC diagnostic ignored "-Wanalyzer-double-free"
@@ -69,8 +72,8 @@ static void leave(struct level *l)
 }
 
 /*
- * What is not there any more, or no directory any more, was renamed while we looked. EXDEV: it was moved between the
- * kernel's finding it and its asking itself whether it is still beneath.
+ * What is not there any more, or no directory any more, was renamed while we looked. EXDEV: it was
+ * moved between the kernel's finding it and its asking itself whether it is still beneath.
  */
 static bool is_race(int r)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file workers of a session, as its PID 1 keeps them: forked on request, killed when the other end of their socket
- * is closed. That is the only way to be rid of one that user code has stopped.
+ * The file workers of a session, as its PID 1 keeps them: forked on request, killed when the other
+ * end of their socket is closed. That is the only way to be rid of one that user code has stopped.
  *
- * PID 1 holds each worker's socket too, to see that it closes. Contexts must not: fileworkers_forget().
+ * PID 1 holds each worker's socket too, to see that it closes. Contexts must not:
+ * fileworkers_forget().
  */
 #pragma once
 
@@ -14,7 +15,10 @@
 
 #define FILEWORKERS_MAX 8
 
-/* Forks a worker that serves this socket. The socket is taken, also on failure, which its other end sees as its close. */
+/*
+ * Forks a worker that serves this socket. The socket is taken, also on failure, which its other end
+ * sees as its close.
+ */
 void fileworkers_start(int sock);
 
 /* Fills p for poll(). */

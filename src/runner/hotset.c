@@ -119,8 +119,8 @@ static void touch(volatile char *at)
 }
 
 /*
- * A fork copies the page table of a private mapping only if something in it has been written. Writes what is there
- * already; text becomes writable for a moment.
+ * A fork copies the page table of a private mapping only if something in it has been written.
+ * Writes what is there already; text becomes writable for a moment.
  */
 static void make_inherited(const struct mapping *m, volatile char *at)
 {
@@ -161,8 +161,8 @@ static void map_read_pages(const struct maps *m)
 }
 
 /*
- * Only pages that the zygote has too, and may use like that: the rehearsal can have got memory of its own, and in a box
- * there is nothing at that place.
+ * Only pages that the zygote has too, and may use like that: the rehearsal can have got memory of
+ * its own, and in a box there is nothing at that place.
  */
 static void keep_pages(struct pages *to, const struct pages *from, const struct maps *m, int prot)
 {

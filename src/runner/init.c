@@ -3,7 +3,8 @@
  * husk-init: zygote and PID 1 for languages other than Python. Static, so that it runs in any root.
  *
  *   husk-init start INTERPRETER [ARG]...      the interpreter is started with the code
- *   husk-init prestart INTERPRETER [ARG]...   it is started ahead and reads its code from descriptor 4
+ *   husk-init prestart INTERPRETER [ARG]...   it is started ahead and reads its code from
+ *   descriptor 4
  */
 #include <stdio.h>
 #include <string.h>

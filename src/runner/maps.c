@@ -84,7 +84,10 @@ struct maps *maps_read(void)
     return m;
 }
 
-/* One line of /proc/self/smaps: the same list, each followed by lines that begin with a capital letter. */
+/*
+ * One line of /proc/self/smaps: the same list, each followed by lines that begin with a capital
+ * letter.
+ */
 static void read_flags_line(struct maps *m, size_t *seen, const char *line, size_t n)
 {
     if (line[0] < 'A' || line[0] > 'Z') {

@@ -24,8 +24,8 @@ struct mapping {
 };
 
 struct maps {
-    struct mapping
-        list[MAPS_MAX]; /* by address; a process with more of them keeps the rest as they are */
+    /* by address; a process with more of them keeps the rest as they are */
+    struct mapping list[MAPS_MAX];
     size_t n;
     char text[MAPS_TEXT_MAX];
 };
@@ -34,7 +34,10 @@ struct maps {
 struct maps *maps_read(void);
 void maps_free(struct maps *m);
 
-/* What the kernel knows of the mappings and the list does not say. Nothing may have been mapped since. 0 or -errno. */
+/*
+ * What the kernel knows of the mappings and the list does not say. Nothing may have been mapped
+ * since. 0 or -errno.
+ */
 int maps_read_flags(struct maps *m);
 
 /* True if mapping i begins where the one before it ends. */

@@ -2,8 +2,8 @@
 /*
  * _husk: which run may speak, and what it displays; see module.h.
  *
- * All of this runs under the interpreter's lock and without calling back into Python, so numbers and limits hold
- * whatever threads and interrupts do in between.
+ * All of this runs under the interpreter's lock and without calling back into Python, so numbers
+ * and limits hold whatever threads and interrupts do in between.
  */
 #define PY_SSIZE_T_CLEAN
 #include "runner/module.h"

@@ -2,9 +2,10 @@
 /*
  * _husk: what the end of an interpreter does with what a program leaves behind; see module.h.
  *
- * The interpreter itself does not end: nobody would wait for that. Nor can it find the program's globals to be garbage, for
- * their namespace is part of the frozen memory. So they are taken out of it, and files are flushed and __del__ is called.
- * Modules stay, and so does what threads still use: of that, files are flushed.
+ * The interpreter itself does not end: nobody would wait for that. Nor can it find the program's
+ * globals to be garbage, for their namespace is part of the frozen memory. So they are taken out
+ * of it, and files are flushed and __del__ is called. Modules stay, and so does what threads still
+ * use: of that, files are flushed.
  */
 #define PY_SSIZE_T_CLEAN
 #include "runner/module.h"
@@ -16,7 +17,10 @@ static PyObject *file_type;    /* what all kinds of file have in common */
 /* The order in which values go: what is called when one goes may need those that follow. */
 enum turn { TURN_FINALISER, TURN_OTHER, TURN_CALLABLE, TURN_NEVER };
 
-/* Nothing else goes when it goes. Modules are held by the list of all modules. Runs no code of the program's. */
+/*
+ * Nothing else goes when it goes. Modules are held by the list of all modules. Runs no code of the
+ * program's.
+ */
 static bool is_plain(PyObject *value)
 {
     PyTypeObject *type = Py_TYPE(value);

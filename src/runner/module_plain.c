@@ -2,9 +2,10 @@
 /*
  * _husk: code that can be run with as little Python of ours as possible; see module.h.
  *
- * Every Python function that runs touches pages: in a new box they have to be copied first, in a session that slept they are in
- * no cache any more. So what is asked for without anything special (no arguments, no variables, no rich output, nothing that a
- * rule could object to) is read, compiled and run here.
+ * Every Python function that runs touches pages: in a new box they have to be copied first, in a
+ * session that slept they are in no cache any more. So what is asked for without anything special
+ * (no arguments, no variables, no rich output, nothing that a rule could object to) is read,
+ * compiled and run here.
  */
 #define PY_SSIZE_T_CLEAN
 #include "runner/module.h"

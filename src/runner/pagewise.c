@@ -2,8 +2,9 @@
 /*
  * Page by page; see pagewise.h.
  *
- * The kernel maps nothing around a fault in memory whose write faults a userfaultfd wants to see, since it could hide one.
- * We register the memory and then never protect a page, so there is nothing to see and nobody has to listen.
+ * The kernel maps nothing around a fault in memory whose write faults a userfaultfd wants to see,
+ * since it could hide one. We register the memory and then never protect a page, so there is
+ * nothing to see and nobody has to listen.
  */
 #include "runner/pagewise.h"
 

@@ -2,13 +2,15 @@
 /*
  * Makes the kernel bring in memory one page at a time.
  *
- * When a page of a file is read for the first time, Linux maps the fifteen around it as well. For frozen memory
- * (remap.h) that is a guess that mostly fails, and each page that nobody needed is mapped and unmapped in every box.
+ * When a page of a file is read for the first time, Linux maps the fifteen around it as well. For
+ * frozen memory (remap.h) that is a guess that mostly fails, and each page that nobody needed is
+ * mapped and unmapped in every box.
  */
 #pragma once
 
 /*
- * For all memory that this process has mapped privately, until the descriptor that is returned is closed; a fork does
- * not inherit it. -1 where the kernel has no userfaultfd with write protection: everything works, more slowly.
+ * For all memory that this process has mapped privately, until the descriptor that is returned is
+ * closed; a fork does not inherit it. -1 where the kernel has no userfaultfd with write
+ * protection: everything works, more slowly.
  */
 int pagewise_begin(void);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PID 1 of a box whose language cannot be forked warm: starts the interpreter as a child, reaps, and says how
- * it ended. The child may be started ahead of its code (node) or with it (bash).
+ * PID 1 of a box whose language cannot be forked warm: starts the interpreter as a child, reaps,
+ * and says how it ended. The child may be started ahead of its code (node) or with it (bash).
  *
- * PID 1 is not dumpable and keeps the control socket to itself, so what it says about its child is what
- * the kernel told it.
+ * PID 1 is not dumpable and keeps the control socket to itself, so what it says about its child is
+ * what the kernel told it.
  */
 #pragma once
 

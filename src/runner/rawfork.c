@@ -14,9 +14,10 @@
 #define LIBC_THREAD_WORDS 256 /* ints at the start of libc's thread descriptor that are searched */
 
 /*
- * Where libc keeps the thread's id. libc's own fork() has the kernel update it in the child; so must we, or raise() and
- * some locks would act on the parent's id. The kernel knows the address where it was built with
- * CONFIG_CHECKPOINT_RESTORE; otherwise the id is looked for in libc's thread descriptor.
+ * Where libc keeps the thread's id. libc's own fork() has the kernel update it in the child; so
+ * must we, or raise() and some locks would act on the parent's id. The kernel knows the address
+ * where it was built with CONFIG_CHECKPOINT_RESTORE; otherwise the id is looked for in libc's
+ * thread descriptor.
  */
 static int *libc_tid(void)
 {

@@ -2,8 +2,8 @@
 /*
  * fork() with namespaces and a pidfd, past libc and past the language's at-fork hooks.
  *
- * Only sound in a process with a single thread that holds no lock. What the hooks would have done and boxes need
- * (new seeds) is done by the runtime; see runtimes/python/reseed.py.
+ * Only sound in a process with a single thread that holds no lock. What the hooks would have done
+ * and boxes need (new seeds) is done by the runtime; see runtimes/python/reseed.py.
  */
 #pragma once
 

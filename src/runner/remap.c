@@ -2,14 +2,15 @@
 /*
  * Freezing memory; see remap.h.
  *
- * Every private mapping is copied into one memfd and mapped again from there at the same address. Between the copy and the new
- * mapping nothing may write to the region, so the loop touches only its own stack (which is left out) and makes
- * raw system calls: errno and every other libc variable live in regions that are being replaced.
+ * Every private mapping is copied into one memfd and mapped again from there at the same address.
+ * Between the copy and the new mapping nothing may write to the region, so the loop touches only
+ * its own stack (which is left out) and makes raw system calls: errno and every other libc
+ * variable live in regions that are being replaced.
  *
- * Regions that lie side by side with the same protection get neighbouring places in the file, so the kernel
- * merges them into one mapping: fewer to copy on every fork. Text comes along for the same reason, and for another: in
- * the page cache of the host it is small pages, of which every box would map some hundred anew; here a program's
- * text becomes huge pages, one fault each.
+ * Regions that lie side by side with the same protection get neighbouring places in the file, so
+ * the kernel merges them into one mapping: fewer to copy on every fork. Text comes along for the
+ * same reason, and for another: in the page cache of the host it is small pages, of which every
+ * box would map some hundred anew; here a program's text becomes huge pages, one fault each.
  */
 #include "runner/remap.h"
 
@@ -23,7 +24,9 @@
 #include "runner/maps.h"
 
 #define HUGE ((uintptr_t)2 * 1024 * 1024)
-/* Of one program or library, and of all: larger text stays in the page cache, which has it already. */
+/*
+ * Of one program or library, and of all: larger text stays in the page cache, which has it already.
+ */
 #define TEXT_RUN_MAX ((uintptr_t)8 * 1024 * 1024)
 #define TEXT_MAX ((uintptr_t)24 * 1024 * 1024)
 
@@ -91,9 +94,10 @@ static bool map_region(int fd, const struct mapping *r)
 }
 
 /*
- * The stack is in use right now; what is shared, or written and run at once, is somebody else's business. What a child must not
- * get stays as it is: the C library keeps the state of getrandom() in memory that is wiped at a fork, and a copy of it
- * would give every box the same random numbers.
+ * The stack is in use right now; what is shared, or written and run at once, is somebody else's
+ * business. What a child must not get stays as it is: the C library keeps the state of getrandom()
+ * in memory that is wiped at a fork, and a copy of it would give every box the same random
+ * numbers.
  */
 static bool is_ours(const struct mapping *r)
 {
@@ -115,7 +119,10 @@ static void keep_ours(struct maps *m)
     m->n = n;
 }
 
-/* One past the last region that lies side by side with the first, like it in whether it may be written. */
+/*
+ * One past the last region that lies side by side with the first, like it in whether it may be
+ * written.
+ */
 static size_t run_end(const struct maps *m, size_t first)
 {
     int writable = m->list[first].prot & PROT_WRITE;
@@ -151,8 +158,9 @@ static uintptr_t text_in_all(const struct maps *m)
 }
 
 /*
- * Text beyond the bounds stays mapped from its own file; only the constants beside it, which were relocated, do not. The program
- * is lowest and comes along whatever the libraries take; of these, those at low addresses were loaded last, and are left first.
+ * Text beyond the bounds stays mapped from its own file; only the constants beside it, which were
+ * relocated, do not. The program is lowest and comes along whatever the libraries take; of these,
+ * those at low addresses were loaded last, and are left first.
  */
 static void leave_large_text(struct maps *m)
 {
@@ -174,7 +182,10 @@ static void leave_large_text(struct maps *m)
     keep_ours(m);
 }
 
-/* Constants beside text become executable: the whole is one mapping then. Code in a box may run what it likes anyway. */
+/*
+ * Constants beside text become executable: the whole is one mapping then. Code in a box may run
+ * what it likes anyway.
+ */
 static void join_text(struct maps *m)
 {
     for (size_t i = 0; i < m->n;) {
@@ -189,7 +200,9 @@ static void join_text(struct maps *m)
     }
 }
 
-/* Places in the file: neighbours stay neighbours, and what is aligned in memory is aligned there. */
+/*
+ * Places in the file: neighbours stay neighbours, and what is aligned in memory is aligned there.
+ */
 static void place(struct maps *m)
 {
     uint64_t offset = 0;

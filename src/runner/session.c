@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PID 1 of a session; see session.h. Like the zygote it must not disturb the memory that it forks. */
+/*
+ * PID 1 of a session; see session.h. Like the zygote it must not disturb the memory that it forks.
+ */
 #include "runner/session.h"
 
 #include <errno.h>
@@ -89,7 +91,10 @@ static void pass_signal(const struct buf *body)
     if (pid > 1 && sig == 0 && !session_has((pid_t)pid)) {
         note_context(0, (pid_t)pid); /* a branch of another: not forked by us, but ours to bury */
     } else if (pid > 1 && sig > 0 && sig < 32) {
-        /* A context leads a group: what it started is meant as well, as by Ctrl-C. Gone already is fine. */
+        /*
+         * A context leads a group: what it started is meant as well, as by Ctrl-C. Gone already is
+         * fine.
+         */
         if (kill(-(pid_t)pid, (int)sig) < 0) {
             (void)kill((pid_t)pid, (int)sig);
         }
@@ -110,7 +115,10 @@ static void serve_sweep(const struct buf *body)
     }
 }
 
-/* To who waits for the context. Without a word it learns of the failure by the closed socket, but not why. */
+/*
+ * To who waits for the context. Without a word it learns of the failure by the closed socket, but
+ * not why.
+ */
 static void refuse_context(int control, int error)
 {
     AUTO_BUF struct buf b = BUF_INIT(256);

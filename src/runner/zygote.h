@@ -16,7 +16,10 @@ struct zygote_child {
     uint32_t warmth; /* enum launcher_warmth */
 };
 
-/* Ends the process when the launcher goes away. Returns in the child, fully isolated, control socket at BOX_CONTROL_FD. */
+/*
+ * Ends the process when the launcher goes away. Returns in the child, fully isolated, control
+ * socket at BOX_CONTROL_FD.
+ */
 void zygote_serve(struct zygote_child *ret);
 
 /* Tells the launcher that this template cannot work, and ends the process. */

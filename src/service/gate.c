@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Admission: so many at a time, so many in line, first come first served, and nobody waits for ever.
+ * Admission: so many at a time, so many in line, first come first served, and nobody waits for
+ * ever.
  *
  * Unlike a fiber_queue, a wait here also ends when its fiber is woken and *cancel has become true.
  */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Output of executions that somebody may ask about later, on disk as it comes: DATA/spool/ID.out, ID.err, and displays in ID.rich.
+ * Output of executions that somebody may ask about later, on disk as it comes: DATA/spool/ID.out,
+ * ID.err, and displays in ID.rich.
  *
- * Should this process be killed, its successor begins where this one stopped. The files go when the result is recorded.
+ * Should this process be killed, its successor begins where this one stopped. The files go when
+ * the result is recorded.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -26,7 +28,9 @@ static int path_of(const struct service *svc, const char *id, size_t which, char
     return str_format(ret, size, "%s/spool/%s%s", svc->config->data, id, suffixes[which]);
 }
 
-/* -1 when it cannot be made; the next output tries again. Descriptor 0 is taken, so 0 means none. */
+/*
+ * -1 when it cannot be made; the next output tries again. Descriptor 0 is taken, so 0 means none.
+ */
 static int open_file(struct execution *x, size_t which)
 {
     char path[4400];
@@ -49,7 +53,10 @@ static void note_failure(struct execution *x)
     x->spool_failed = true;
 }
 
-/* Writes what the file lacks. What a full disk did not take is in memory still, and comes when there is room. */
+/*
+ * Writes what the file lacks. What a full disk did not take is in memory still, and comes when
+ * there is room.
+ */
 static bool catch_up(struct execution *x, size_t which, const struct buf *text)
 {
     int fd = x->spool_at[which] < text->len ? open_file(x, which) : -1;
@@ -75,8 +82,9 @@ static bool is_empty(int pipe)
 }
 
 /*
- * From the pipe into the file without a stop in our memory: what is in neither would be lost with us. Where that cannot be done
- * (nothing keeps this output, more of it than is kept, the disk does not take it) it is read, and comes later if it can.
+ * From the pipe into the file without a stop in our memory: what is in neither would be lost with
+ * us. Where that cannot be done (nothing keeps this output, more of it than is kept, the disk does
+ * not take it) it is read, and comes later if it can.
  */
 ssize_t spool_take(struct execution *x, enum husk_stream stream, int pipe, char *buf, size_t size)
 {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables of live sessions and executions, by id. Only here, since the macros of uthash are large.
+ * The tables of live sessions and executions, by id. Only here, since the macros of uthash are
+ * large.
  *
- * Clients may choose ids of sessions, so the hash begins with a secret: nobody can choose them to collide.
+ * Clients may choose ids of sessions, so the hash begins with a secret: nobody can choose them to
+ * collide.
  */
 #include <stdint.h>
 #include <string.h>

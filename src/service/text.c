@@ -9,7 +9,10 @@
 #include "base/str.h"
 #include "service/impl.h"
 
-/* gcc 12's analyzer loses sight of what a record owns once it is stored there; text_list_free() frees it. */
+/*
+ * gcc 12's analyzer loses sight of what a record owns once it is stored there; text_list_free()
+ * frees it.
+ */
 #if defined(__GNUC__) && !defined(__clang__)
 #    pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
 #endif

@@ -2,8 +2,9 @@
 /*
  * Durable copies of workspaces: one tar per persistent session in DATA/workspaces.
  *
- * A workspace lives in its box, in memory, with a size limit. Its copy is written by our worker inside the box (core/box_files.h): nobody out
- * here walks what the box can rearrange. Written to a temporary name, synced, renamed, so that there is always one whole copy.
+ * A workspace lives in its box, in memory, with a size limit. Its copy is written by our worker
+ * inside the box (core/box_files.h): nobody out here walks what the box can rearrange. Written to
+ * a temporary name, synced, renamed, so that there is always one whole copy.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -170,7 +171,10 @@ int workspace_restore(struct session *s, struct err *e)
     return r;
 }
 
-/* Half-written, or of a session that was removed: the daemon was killed between the record and the file. */
+/*
+ * Half-written, or of a session that was removed: the daemon was killed between the record and the
+ * file.
+ */
 static bool is_stray(struct service *svc, const char *file)
 {
     AUTO_FREE struct store_session *row = NULL;

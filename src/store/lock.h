@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One daemon per data directory: an exclusive lock on DIR/lock, which holds the owner's pid as text.
- * The kernel drops the lock when its holder dies, however it dies.
+ * One daemon per data directory: an exclusive lock on DIR/lock, which holds the owner's pid as
+ * text. The kernel drops the lock when its holder dies, however it dies.
  */
 #pragma once
 

@@ -13,7 +13,9 @@
 int query_count(struct store *st, enum record_type type, const struct store_filter *f, int64_t *ret,
                 struct err *e);
 
-/* Calls fn for each row, newest first; fn owns the row, and ends the walk by returning -1 and *e. */
+/*
+ * Calls fn for each row, newest first; fn owns the row, and ends the walk by returning -1 and *e.
+ */
 int query_walk(struct store *st, enum record_type type, const struct store_filter *f,
                int (*fn)(void *user, void *row, struct err *e), void *user, struct err *e);
 

@@ -23,7 +23,9 @@ static const char meta_sql[] =
     " epoch INTEGER NOT NULL, reopened INTEGER NOT NULL) STRICT;"
     "INSERT INTO meta VALUES (1, lower(hex(randomblob(16))), 0, 0);";
 
-/* "ok", or what is wrong in SQLite's words: their last line, above it is only the database's name. */
+/*
+ * "ok", or what is wrong in SQLite's words: their last line, above it is only the database's name.
+ */
 static int check_pages(struct conn *c, const char *path, struct err *e)
 {
     sqlite3_stmt *stmt = NULL;

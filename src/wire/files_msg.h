@@ -4,14 +4,18 @@
  *
  * A message is a head and a body of known shape. One request is served at a time:
  *
- *     outside -> box   request (FILES_LIST to FILES_UNPACK); after FILES_WRITE and FILES_UNPACK then DATA ... END
- *     box -> outside   INFO, ENTRIES and DATA as the request asks for, TICK while it takes long, then DONE
+ *     outside -> box   request (FILES_LIST to FILES_UNPACK); after FILES_WRITE and FILES_UNPACK
+ *     then DATA ... END
+ *     box -> outside   INFO, ENTRIES and DATA as the request asks for, TICK while it takes long,
+ *     then DONE
  *
- * ABORT instead of END gives a write up. DONE may come before END was sent: the rest is then thrown away
- * up to END or ABORT. Descriptors are never sent. User code in the box cannot reach the socket, but it may have
- * found a way to the worker, so what comes out is parsed as hostile; the worker parses what comes in with the same care.
+ * ABORT instead of END gives a write up. DONE may come before END was sent: the rest is then
+ * thrown away up to END or ABORT. Descriptors are never sent. User code in the box cannot reach
+ * the socket, but it may have found a way to the worker, so what comes out is parsed as hostile;
+ * the worker parses what comes in with the same care.
  *
- * Names are bytes: anything but NUL and '/'. Little-endian hosts only; both ends are always on one machine.
+ * Names are bytes: anything but NUL and '/'. Little-endian hosts only; both ends are always on one
+ * machine.
  */
 #pragma once
 
@@ -57,8 +61,8 @@ enum files_flag {
     FILES_REPLACE = 4, /* MOVE: an existing target goes */
     FILES_FOLLOW = 8,  /* STAT, READ, LIST, PACK: links may be followed if they stay beneath */
     /*
-     * PACK, UNPACK: husk's own copy of a workspace. Modes keep nothing out of it and come back, links lead where they led, and what
-     * cannot be had at all is left out.
+     * PACK, UNPACK: husk's own copy of a workspace. Modes keep nothing out of it and come back,
+     * links lead where they led, and what cannot be had at all is left out.
      */
     FILES_COPY = 16,
     FILES_FLAGS = 31, /* all of them */
@@ -114,8 +118,9 @@ struct files_info {
 };
 
 /*
- * In ENTRIES: each followed by its name, a path below the directory that was listed, and by where a link leads: any bytes but NUL, which
- * nobody follows. INFO is a files_info followed by where a link leads.
+ * In ENTRIES: each followed by its name, a path below the directory that was listed, and by where
+ * a link leads: any bytes but NUL, which nobody follows. INFO is a files_info followed by where a
+ * link leads.
  */
 struct files_entry {
     struct files_info info;
@@ -123,7 +128,10 @@ struct files_entry {
     uint32_t target_len; /* 0: no link, or not known */
 };
 
-/* The body of DONE, followed by text: the name that the status is about, if it is not the path asked for. */
+/*
+ * The body of DONE, followed by text: the name that the status is about, if it is not the path
+ * asked for.
+ */
 struct files_done {
     uint32_t status; /* enum files_status */
     int32_t sys_errno;
@@ -132,7 +140,10 @@ struct files_done {
     uint32_t text_len;
 };
 
-/* True for a path that may be used: relative, no empty, "." or ".." component. The empty path is the workspace itself. */
+/*
+ * True for a path that may be used: relative, no empty, "." or ".." component. The empty path is
+ * the workspace itself.
+ */
 bool files_msg_path_ok(const char *path, size_t len, bool empty_is_fine);
 
 /* Building a message in an empty buf: 0 or -errno. */
@@ -141,7 +152,10 @@ int files_msg_put_req(struct buf *b, enum files_type type, const struct files_re
                       const char *path, const char *to);
 int files_msg_put_done(struct buf *b, const struct files_done *done, const char *text);
 
-/* A batch of entries: start with files_msg_put(b, FILES_ENTRIES, NULL, 0), then add; -EMSGSIZE: send it first. */
+/*
+ * A batch of entries: start with files_msg_put(b, FILES_ENTRIES, NULL, 0), then add; -EMSGSIZE:
+ * send it first.
+ */
 int files_msg_put_entry(struct buf *b, const struct files_info *info, const char *name,
                         const char *target);
 int files_msg_put_info(struct buf *b, const struct files_info *info, const char *target);

@@ -106,10 +106,16 @@ int frame_add_u32(struct buf *b, enum frame_key key, uint32_t v);
 int frame_add_u64(struct buf *b, enum frame_key key, uint64_t v);
 int frame_end(struct buf *b);
 
-/* Reads a head from untrusted bytes: 1 and *ret, 0 when more bytes are needed, -EBADMSG, -EMSGSIZE above max. */
+/*
+ * Reads a head from untrusted bytes: 1 and *ret, 0 when more bytes are needed, -EBADMSG, -EMSGSIZE
+ * above max.
+ */
 int frame_parse_head(const void *data, size_t n, size_t max, struct frame_head *ret);
 
-/* Walks the fields: 1 with *ret, 0 at the end, -EBADMSG. *at starts at 0 and is an offset into body. */
+/*
+ * Walks the fields: 1 with *ret, 0 at the end, -EBADMSG. *at starts at 0 and is an offset into
+ * body.
+ */
 int frame_next(const char *body, size_t len, size_t *at, struct frame_field *ret);
 
 int frame_field_u32(const struct frame_field *f,

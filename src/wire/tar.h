@@ -2,9 +2,9 @@
 /*
  * Tar streams: headers are written, and streams are read, byte by byte and without touching a file.
  *
- * Written is POSIX pax: plain ustar headers, with extended ones before them where a name, link or size does not fit.
- * Read are ustar, pax and GNU's long names. The reader is strict: what it does not know, it refuses,
- * and no name that it hands on is absolute or has "." or ".." in it.
+ * Written is POSIX pax: plain ustar headers, with extended ones before them where a name, link or
+ * size does not fit. Read are ustar, pax and GNU's long names. The reader is strict: what it does
+ * not know, it refuses, and no name that it hands on is absolute or has "." or ".." in it.
  */
 #pragma once
 
@@ -32,7 +32,10 @@ struct tar_entry {
 
 /* ---- writing ---- */
 
-/* Appends an entry's header. Its data follow, then zeros up to a multiple of TAR_BLOCK. 0 or -errno. */
+/*
+ * Appends an entry's header. Its data follow, then zeros up to a multiple of TAR_BLOCK. 0 or
+ * -errno.
+ */
 int tar_put_header(struct buf *b, const struct tar_entry *entry);
 /* Appends what an archive ends with. */
 int tar_put_end(struct buf *b);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Extended headers of tar streams: pax records and GNU's long names; see tar_impl.h. Reads hostile bytes. */
+/*
+ * Extended headers of tar streams: pax records and GNU's long names; see tar_impl.h. Reads hostile
+ * bytes.
+ */
 #include <errno.h>
 #include <string.h>
 

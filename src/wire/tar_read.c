@@ -2,8 +2,8 @@
 /*
  * A strict reader of tar streams; see tar.h. Reads hostile bytes; does nothing but parse.
  *
- * The stream is a row of blocks. A header block says how many bytes of data follow; those of an extended header
- * are collected and change how the next header is understood.
+ * The stream is a row of blocks. A header block says how many bytes of data follow; those of an
+ * extended header are collected and change how the next header is understood.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tests of core/box_files.h share: a connection to a session's files, and short ways to use it. */
+/*
+ * What tests of core/box_files.h share: a connection to a session's files, and short ways to use
+ * it.
+ */
 #pragma once
 
 #include "base/buf.h"

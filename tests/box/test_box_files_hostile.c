@@ -169,8 +169,8 @@ TEST(a_box_that_ends_ends_the_file_work)
 /* ---- races ---- */
 
 /*
- * Exchanges, as fast as it can, directories and files with links that lead out of the workspace: to a canary in /tmp,
- * to /etc, through /proc.
+ * Exchanges, as fast as it can, directories and files with links that lead out of the workspace:
+ * to a canary in /tmp, to /etc, through /proc.
  */
 #define SWAP                                                                                       \
     "import ctypes, os\n"                                                                          \

@@ -117,7 +117,10 @@ TEST(fork_bomb_is_killed)
     cgroup_host_close(host);
 }
 
-/* Few descriptors while it is folded, every one of them again afterwards, and nothing is counted anew. */
+/*
+ * Few descriptors while it is folded, every one of them again afterwards, and nothing is counted
+ * anew.
+ */
 TEST(folded_cgroup_counts_on_and_can_be_used_again)
 {
     struct cgroup_host *host = open_host();

@@ -206,8 +206,8 @@ TEST(a_program_finds_no_other_descriptor)
 }
 
 /*
- * Looks through all readable memory for 32 bytes of which it knows only the first half (in disguise)
- * and a digest of the whole, so that it cannot find what it brought along itself.
+ * Looks through all readable memory for 32 bytes of which it knows only the first half (in
+ * disguise) and a digest of the whole, so that it cannot find what it brought along itself.
  */
 static const char scan_code[] =
     "import ctypes, hashlib, os, sys\n"

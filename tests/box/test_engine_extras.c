@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a Python run does on request: auto_print, variables, and all extras together on every interpreter. */
+/*
+ * What a Python run does on request: auto_print, variables, and all extras together on every
+ * interpreter.
+ */
 #include <glob.h>
 #include <limits.h>
 #include <stdio.h>

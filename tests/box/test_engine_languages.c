@@ -111,7 +111,9 @@ TEST(javascript_programs_end_in_every_way)
     check_rows("node", &limits, rows, ARRAY_LEN(rows));
 }
 
-/* Node near its memory limit reads its own text again and again: on a busy machine that takes long. */
+/*
+ * Node near its memory limit reads its own text again and again: on a busy machine that takes long.
+ */
 TEST_TIMEOUT(javascript_programs_meet_their_limits, 120)
 {
     static const struct row rows[] = {
@@ -418,7 +420,10 @@ TEST(a_javascript_handlers_context_is_that_of_a_python_handler)
     }
 }
 
-/* What it has left behind keeps nobody waiting, and what happens to that is not its answer's business. */
+/*
+ * What it has left behind keeps nobody waiting, and what happens to that is not its answer's
+ * business.
+ */
 TEST(a_javascript_handler_that_leaves_work_has_answered)
 {
     static const char *const codes[] = {

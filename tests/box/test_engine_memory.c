@@ -50,7 +50,10 @@ static void check_boxes(const char *warm, const char *code, const char *want)
     }
 }
 
-/* The hot set is what a rehearsal touched. What it touched and no box has must not be touched in a box. */
+/*
+ * The hot set is what a rehearsal touched. What it touched and no box has must not be touched in a
+ * box.
+ */
 TEST(memory_that_only_the_rehearsal_had_is_not_asked_for)
 {
     static const struct {
@@ -82,7 +85,10 @@ TEST(memory_that_only_the_rehearsal_had_is_not_asked_for)
     end();
 }
 
-/* As the C library wants it for the state of its random generator. 18 is MADV_WIPEONFORK, 10 MADV_DONTFORK. */
+/*
+ * As the C library wants it for the state of its random generator. 18 is MADV_WIPEONFORK, 10
+ * MADV_DONTFORK.
+ */
 TEST(memory_that_is_to_be_wiped_at_a_fork_is_empty_in_every_box)
 {
     begin();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The policy of /run: which code is refused, in which words, and that nothing of it has run. The rules
- * are in runtimes/python/policy.py.
+ * The policy of /run: which code is refused, in which words, and that nothing of it has run. The
+ * rules are in runtimes/python/policy.py.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -141,7 +141,10 @@ TEST_TIMEOUT(five_hundred_boxes_leave_nothing_behind, 120)
     check_same(&before, &after);
 }
 
-/* Boxes that were still starting are given back when they are ready, as the engine goes about its work. */
+/*
+ * Boxes that were still starting are given back when they are ready, as the engine goes about its
+ * work.
+ */
 static void settle(struct husk_engine *engine)
 {
     struct husk_pool_stats stats;

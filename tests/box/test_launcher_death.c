@@ -20,8 +20,9 @@ static const char sleeper[] = "import subprocess, time\n"
                               "print('on')\ntime.sleep(100)\n";
 
 /*
- * The launcher is dead: so is all that was below it. Its guard goes last, and when it is gone, nothing is
- * left in any hierarchy, not even for a moment: somebody else's launcher might tidy up a little later.
+ * The launcher is dead: so is all that was below it. Its guard goes last, and when it is gone,
+ * nothing is left in any hierarchy, not even for a moment: somebody else's launcher might tidy up
+ * a little later.
  */
 static void check_nothing_left(const struct proc_list *tree)
 {

@@ -112,7 +112,9 @@ TEST(a_box_that_is_not_warm_answers_as_well)
     }
 }
 
-/* Its counters were closed while it waited: what it used, and what ended it, is known all the same. */
+/*
+ * Its counters were closed while it waited: what it used, and what ended it, is known all the same.
+ */
 TEST(what_a_box_that_is_not_warm_has_used_is_known)
 {
     static const struct {

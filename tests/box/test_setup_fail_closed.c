@@ -175,7 +175,10 @@ TEST_TIMEOUT(a_call_that_is_not_permitted_is_never_passed_over, 120)
     }
 }
 
-/* Capabilities one by one, then the secure bits, no_new_privs, and the look at it before the filter. */
+/*
+ * Capabilities one by one, then the secure bits, no_new_privs, and the look at it before the
+ * filter.
+ */
 TEST_TIMEOUT(a_right_that_cannot_be_dropped_is_never_passed_over, 120)
 {
     static const struct row row = {"prctl", 48, "bounding set, capabilities, seccomp"};

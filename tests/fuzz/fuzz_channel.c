@@ -2,8 +2,8 @@
 /*
  * Fuzz target of core/channel.h: bytes of a hostile box through a real socket, in two portions.
  *
- * The first two bytes say where they are divided. However they are divided, the same frames must come
- * out as when they are read in one piece.
+ * The first two bytes say where they are divided. However they are divided, the same frames must
+ * come out as when they are read in one piece.
  */
 #include "core/channel.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzz target of file work: wire/files_msg.h in both directions, wire/tar.h, and core/box_files.h against a worker that
- * says anything. The first byte chooses, the second is for the one that is chosen.
+ * Fuzz target of file work: wire/files_msg.h in both directions, wire/tar.h, and core/box_files.h
+ * against a worker that says anything. The first byte chooses, the second is for the one that is
+ * chosen.
  */
 #include <errno.h>
 #include <string.h>

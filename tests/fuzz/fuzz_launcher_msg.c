@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzz target of wire/launcher_msg.h: requests as a client could send them, answers as a launcher could.
- * The first byte says which and with how many descriptors; the rest is the frame.
+ * Fuzz target of wire/launcher_msg.h: requests as a client could send them, answers as a launcher
+ * could. The first byte says which and with how many descriptors; the rest is the frame.
  */
 #include "wire/launcher_msg.h"
 
@@ -91,7 +91,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0) {
         return 0;
     }
-    /* The receiver's buffer is as large as the frame; what was not sent is what was there before. */
+    /*
+     * The receiver's buffer is as large as the frame; what was not sent is what was there before.
+     */
     memset(&req, 0xff, sizeof(req));
     memset(&rep, 0xff, sizeof(rep));
     size_t n = size - 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzz target of core/run_frames.h: all that a hostile box can send during a run, from the frames to
- * the JSON that the result is told in.
+ * Fuzz target of core/run_frames.h: all that a hostile box can send during a run, from the frames
+ * to the JSON that the result is told in.
  */
 #include "core/run_frames.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The layer of calls in a child process, and a client for it. Whoever includes this defines api_handlers[] first: these are
- * the handlers behind the real routes.
+ * The layer of calls in a child process, and a client for it. Whoever includes this defines
+ * api_handlers[] first: these are the handlers behind the real routes.
  */
 #pragma once
 

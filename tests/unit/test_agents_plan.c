@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plan of served agents: what is written can be read, and what is wrong is refused with its place. */
+/*
+ * The plan of served agents: what is written can be read, and what is wrong is refused with its
+ * place.
+ */
 #include "config/agents_plan.h"
 
 #include <fcntl.h>

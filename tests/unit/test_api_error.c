@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errors as clients see them: every status and every kind of error in each dialect, and nothing of the host. */
+/*
+ * Errors as clients see them: every status and every kind of error in each dialect, and nothing of
+ * the host.
+ */
 #include "api/error.h"
 
 #include <errno.h>
@@ -121,7 +124,9 @@ TEST(errors_from_below_get_status_and_code)
     }
 }
 
-/* All kinds of error with a message that holds a path of the host and the text of a system error. */
+/*
+ * All kinds of error with a message that holds a path of the host and the text of a system error.
+ */
 TEST(nothing_of_the_host_is_told)
 {
     for (int code = ERR_NONE + 1; code < ERR_CODES; code++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests of api_json_parse(): what is JSON for huskd. The first list must be taken, the second refused; where RFC 8259
- * leaves the choice to the parser, the third says which one ours is.
+ * Tests of api_json_parse(): what is JSON for huskd. The first list must be taken, the second
+ * refused; where RFC 8259 leaves the choice to the parser, the third says which one ours is.
  */
 #include <stdlib.h>
 

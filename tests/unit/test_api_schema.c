@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of api/schema.h with the real contract: bodies that pass, bodies that do not, and what is said about them. */
+/*
+ * Tests of api/schema.h with the real contract: bodies that pass, bodies that do not, and what is
+ * said about them.
+ */
 #include "api/schema.h"
 
 #include <stdio.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of config/config_file.c: sections, everything that can be wrong in a file, and with a file. */
+/*
+ * Tests of config/config_file.c: sections, everything that can be wrong in a file, and with a file.
+ */
 #include "config_fixture.h"
 
 TEST(all_errors_of_a_file_are_found_with_their_lines)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shape of launcher requests and answers: what is refused before anybody looks at its meaning. */
+/*
+ * The shape of launcher requests and answers: what is refused before anybody looks at its meaning.
+ */
 #include "wire/launcher_msg.h"
 
 #include <stddef.h>
