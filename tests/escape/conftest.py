@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from escape_canary import Canary  # noqa: E402
 from escape_run import HUSK  # noqa: E402
-from escape_world import World, become_subreaper  # noqa: E402
+from escape_world import World, become_subreaper, enter_own_mounts  # noqa: E402
 
 
 OTHERS = "/etc/passwd /usr/bin/python3 /usr/bin/node /bin/sh /proc/sys/kernel/core_pattern".split()
@@ -37,6 +37,7 @@ def canary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Canary]:
     if not os.access(HUSK, os.X_OK):
         pytest.fail(f"{HUSK} is missing: build first, or set HUSK_BIN")
     become_subreaper()
+    enter_own_mounts()
     os.environ["HUSK_TEST_TMPDIR"] = str(tmp_path_factory.mktemp("tmpdir"))
     before = {path: _hash(path) for path in _guarded_files()}
     planted = Canary()

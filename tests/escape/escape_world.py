@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
+CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000
 SETTLE_S = 5.0
 SHARED_PLACES = ("/dev/shm/*husk*", "/run/*husk*/**", "/run/netns/*")
 # The lease file of id ranges stays: only its locks come and go.
@@ -27,6 +28,15 @@ def become_subreaper() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def enter_own_mounts() -> None:
+    """From now on a new mount is one that husk left to us: others on this host do not show."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS) != 0:
+        raise OSError(ctypes.get_errno(), "unshare(CLONE_NEWNS)")
+    if libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) != 0:
+        raise OSError(ctypes.get_errno(), "mount(MS_PRIVATE)")
 
 
 def parents() -> dict[int, int]:
