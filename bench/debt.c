@@ -11,14 +11,17 @@
 #include "subject.h"
 
 #define RUNS 20000
-#define CROWD                                                                                      \
-    300 /* more than launcher and zygote keep for later: fills what they keep, so that it cannot grow */
+/* more than launcher and zygote keep for later: fills what they keep, so that it cannot grow */
+#define CROWD 300
 #define WARM_UP 1000
 #define SLICE 100
 #define PEER_SLICE 10
 #define PARKED 8
 
-/* How many runs fit into the time of one exec of `true`, measured beside each other: other load hits both. */
+/*
+ * How many runs fit into the time of one exec of `true`, measured beside each other: other load
+ * hits both.
+ */
 static int run_many(struct subject *s, int n, struct samples *rates, struct err *e)
 {
     static struct peer exec_true;

@@ -79,11 +79,11 @@ def types_of(schema: Json) -> list[str]:
 
 def size_bytes(text: str) -> int | None:
     """As parse_size() in src/base/parse.c."""
-    match = re.fullmatch(r"([0-9]+)(?:([KMGkmg])|([KMG])(?:B|iB?)|B)?", text)
+    match = re.fullmatch(r"([0-9]+)(?:([KMGTkmgt])|([KMGT])(?:B|iB?)|B)?", text)
     if match is None:
         return None
     unit = (match.group(2) or match.group(3) or "").upper()
-    return int(match.group(1)) << {"": 0, "K": 10, "M": 20, "G": 30}[unit]
+    return int(match.group(1)) << {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[unit]
 
 
 # ---- schemas of requests ----

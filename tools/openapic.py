@@ -213,33 +213,18 @@ def body_kind(op: Operation) -> str:
     return "API_BODY_MULTIPART" if kinds == ["multipart/form-data"] else "API_BODY_RAW"
 
 
-def usual_answer(contract: Contract, op: Operation) -> tuple[int, str]:
-    """Status and kind of the first success that is written down."""
-    codes = [str(c) for c in op.raw["responses"]]
-    code = next((c for c in codes if c[0] == "2"), codes[0])
-    kinds = list(contract.get(op.raw["responses"][code]).get("content", {JSON_TYPE: {}}))
-    by_kind = {JSON_TYPE: "JSON", "text/event-stream": "EVENTS"}
-    if kinds[0] in by_kind:
-        return int(code), "API_ANSWER_" + by_kind[kinds[0]]
-    return int(code), "API_ANSWER_TEXT" if kinds[0].startswith("text/") else "API_ANSWER_BYTES"
-
-
 def op_row(tables: Tables, op: Operation) -> str:
     body = op.raw.get("requestBody", {})
     kind = body_kind(op)
-    status, answer = usual_answer(tables.contract, op)
     schema = "NULL"
     if kind == "API_BODY_JSON":
         schema = "&" + tables.schema(body["content"][JSON_TYPE]["schema"])
     members = {
         "id": c_string(op.id),
-        "summary": c_string(op.raw["summary"]),
         "dialect": f"API_{op.dialect.upper()}",
         "body": kind,
-        "answer": answer,
         "body_required": str(bool(body.get("required"))).lower(),
         "open_query": str(op.open_query).lower(),
-        "status": str(status),
         "body_max": f"UINT64_C({body.get('x-max-bytes', 0)})",
         "body_schema": schema,
         "path": tables.parameters(op, "path"),

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the test suites one after the other and ends with "N passed, N failed, N skipped".
+"""Runs the test suites, two at a time, and ends with "N passed, N failed, N skipped".
 
     test_summary.py BUILD                    all suites
     test_summary.py BUILD unit box           these
@@ -16,19 +16,25 @@ that rule itself; here it is applied to shell scripts and pytest.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-SUITES = ["unit", "corpus", "box", "integration", "escape", "sdk"]
+# The suites of a lane run one after the other, the lanes beside each other: tests wait more than they compute.
+LANES = [["unit", "corpus", "box", "escape", "sdk"], ["integration"]]
+SUITES = [suite for lane in LANES for suite in lane]
 PROGRAM_SECONDS = 600
 PYTEST_SECONDS = 1800
 DETAIL_LINES = 60  # of one failure
@@ -103,6 +109,41 @@ def is_expected_skip(name: str) -> bool:
     return name in listed or name.split("[")[0] in listed
 
 
+class Interrupted(Exception):
+    """Somebody pressed Ctrl-C."""
+
+
+class Programs:
+    """Those that run now, so that Ctrl-C reaches them in their sessions and they can clean up."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.running: set[int] = set()
+        self.interrupted = False
+
+    def start(self, command: list[str], **options: Any) -> subprocess.Popen[str]:
+        with self.lock:
+            if self.interrupted:
+                raise Interrupted
+            process = subprocess.Popen(command, start_new_session=True, text=True, **options)
+            self.running.add(process.pid)
+            return process
+
+    def ended(self, process: subprocess.Popen[str]) -> None:
+        with self.lock:
+            self.running.discard(process.pid)
+
+    def interrupt(self) -> None:
+        with self.lock:
+            self.interrupted = True
+            for session in self.running:
+                with contextlib.suppress(ProcessLookupError):  # it has just ended
+                    os.killpg(session, signal.SIGINT)
+
+
+PROGRAMS = Programs()
+
+
 def run(
     command: list[str],
     build: Path,
@@ -113,16 +154,14 @@ def run(
     """Runs a program in a session of its own, so that all of it can be ended."""
     env = dict(os.environ, HUSK_BUILD=str(build), HUSK_BIN=str(build / "bin" / "husk"))
     env.update(more_env or {})
-    process = subprocess.Popen(
+    process = PROGRAMS.start(
         command,
         cwd=folder,
         env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
         errors="replace",
-        start_new_session=True,
     )
     timed_out = False
     try:
@@ -131,6 +170,7 @@ def run(
         timed_out = True
         os.killpg(process.pid, signal.SIGKILL)
         output, errors = process.communicate()
+    PROGRAMS.ended(process)
     return Ended(output, errors, process.returncode, timed_out)
 
 
@@ -256,6 +296,16 @@ def run_suite(suite: str, build: Path, c_only: bool) -> Tally:
     return tally
 
 
+def run_lane(suites: list[str], build: Path, c_only: bool) -> Tally:
+    total = Tally()
+    for suite in suites:
+        start = time.monotonic()
+        tally = run_suite(suite, build, c_only)
+        print(f"==> {suite:12s} {tally}  ({time.monotonic() - start:.1f} s)", flush=True)
+        total.add(tally)
+    return total
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Runs the test suites and counts.")
     parser.add_argument("build", type=Path, help="the build folder")
@@ -272,12 +322,16 @@ def main() -> int:
     total = Tally()
     check_registration(registered_programs(build), total)
     start = time.monotonic()
-    for suite in args.suites:
-        suite_start = time.monotonic()
-        print(f"==> {suite:12s}", end=" ", flush=True)
-        tally = run_suite(suite, build, args.c_only)
-        print(f"{tally}  ({time.monotonic() - suite_start:.1f} s)", flush=True)
-        total.add(tally)
+    lanes = [[suite for suite in lane if suite in args.suites] for lane in LANES]
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        running = [pool.submit(run_lane, lane, build, args.c_only) for lane in lanes]
+        try:
+            for lane in running:
+                total.add(lane.result())
+        except KeyboardInterrupt:
+            PROGRAMS.interrupt()
+            print("\ninterrupted: the tests that were running end", flush=True)
+            return 130
 
     for detail in total.details[:DETAILS_SHOWN]:
         print(f"\n{detail}")

@@ -2,7 +2,7 @@
 """Runs user code inside a box: one program, or the cells of a session.
 
 Everything that this file sends is a claim about code that shares its process; the far end treats it so. The path from
-`recv` to `send` for a short cell is what users wait for: it imports nothing and touches little memory.
+`_husk.cell` to `_husk.done` is what users wait for: it imports nothing and touches little memory.
 """
 
 import _thread
@@ -22,12 +22,13 @@ import reseed
 import sources
 from ending import at_exit, finalise
 from evaluate import evaluate, value_fields, variables
+from failure import failure, flush
 from policy import PolicyViolation, may_break_a_rule
 from wire import ARG, ARTIFACTS, BRANCH, CELL, CODE, ENV, ERROR_MESSAGE, ERROR_TYPE, EXIT, GET
-from wire import KIND, MESSAGE_MAX, NAME, POLICY, PRINT, PYRUNNER, SCRIPT, TRACEBACK
-from wire import VALUE_MAX, VARIABLE, Fields, text, u32
+from wire import KIND, MESSAGE_MAX, NAME, POLICY, PRINT, PYRUNNER, SCRIPT, VARIABLE
+from wire import Fields, text, u32
 
-_getpid, _excepthook = os.getpid, sys.__excepthook__  # user code may replace them
+_getpid = os.getpid  # user code may replace it
 
 REST_ALL, REST_VALUE, REST_ERROR, REST_SESSION = 0, 1, 2, 3  # src/runner/module.h
 
@@ -51,88 +52,6 @@ def _open_stdio() -> None:
     sys.__stdin__ = sys.stdin
 
 
-def _flush() -> None:
-    for name in ("stdout", "stderr"):
-        try:
-            getattr(sys, name).flush()
-        except Exception:
-            pass  # user code may have closed or replaced it; the pipe itself is not affected
-
-
-def _user_traceback(error: BaseException, name: str) -> Optional[types.TracebackType]:
-    """The traceback from the user's first line on; None when the code never started (SyntaxError)."""
-    tb = error.__traceback__
-    while tb is not None and tb.tb_frame.f_code.co_filename != name:
-        tb = tb.tb_next
-    return tb
-
-
-def _describe(error: BaseException, name: str) -> Fields:
-    try:
-        # For a hook of the user's, too, which may look at the exception alone.
-        BaseException.with_traceback(error, _user_traceback(error, name))
-        shown = sources.format_exception(error, name)
-        message = str(error)
-    except BaseException as second:  # a hostile __str__
-        shown = f"{type(error).__name__}: <its message cannot be shown: {type(second).__name__}>\n"
-        message = ""
-    return [
-        (ERROR_TYPE, text(type(error).__name__, 256)),
-        (ERROR_MESSAGE, text(message, MESSAGE_MAX)),
-        (TRACEBACK, text(shown, VALUE_MAX)),
-    ]
-
-
-def _exit_code(stop: SystemExit) -> int:
-    """What the interpreter makes of sys.exit(): None is 0, an int itself, anything else is printed and 1."""
-    try:
-        code: Any = stop.code
-        if code is None:
-            return 0
-        if issubclass(type(code), int):
-            number = int.__index__(code)  # it may have operators of its own
-            return number & 0xFF if -(1 << 63) <= number < 1 << 63 else 0xFF
-        sys.stderr.write(str(code) + "\n")
-    except BaseException:  # a hostile __str__, a closed stream
-        pass
-    return 1
-
-
-def _show(error: BaseException, shown: bytes, name: str) -> None:
-    """What the interpreter does with a script's exception. Raises SystemExit if the user's hook does."""
-    hook = getattr(sys, "excepthook", _excepthook)
-    if hook is not _excepthook:
-        try:
-            hook(type(error), error, error.__traceback__)
-            return
-        except SystemExit:
-            raise
-        except BaseException as second:
-            why = _describe(second, name)[-1][1]
-            shown = b"Error in sys.excepthook:\n%b\nOriginal exception was:\n%b" % (why, shown)
-    # The built-in hook would look for the source on disk.
-    _flush()
-    try:
-        os.write(2, shown)
-    except OSError:
-        pass  # closed
-
-
-def _failure(error: BaseException, kind: int, name: str) -> tuple[Fields, int]:
-    """What is said about code that raised."""
-    if isinstance(error, SystemExit):
-        return [], _exit_code(error)
-    if isinstance(error, PolicyViolation):
-        return [(ERROR_TYPE, b"PolicyViolation"), (ERROR_MESSAGE, text(str(error), MESSAGE_MAX))], 1
-    answer, code = _describe(error, name), 130 if isinstance(error, KeyboardInterrupt) else 1
-    if kind == SCRIPT:
-        try:
-            _show(error, answer[-1][1], name)
-        except SystemExit as stop:
-            code = _exit_code(stop)
-    return answer, code
-
-
 def _kind(fields: dict[int, bytes]) -> int:
     return fields[KIND][0] if KIND in fields else SCRIPT
 
@@ -151,14 +70,14 @@ def _finish(
     """What follows a piece of code that has run. Returns the fields of its DONE frame."""
     code = 0
     if error is not None:
-        answer, code = _failure(error, _kind(fields), _name(fields))
+        answer, code = failure(error, _kind(fields), _name(fields))
     if ends:
         at_exit(_kind(fields))
     if VARIABLE in fields and not isinstance(error, PolicyViolation):
         answer += variables(space, fields)
     if ends:
         finalise(space, error)
-    _flush()
+    flush()
     answer.append((EXIT, u32(code)))
     return answer
 
@@ -323,8 +242,7 @@ def _end_once(rest: int, what: Any, fields: Fields) -> None:
     try:
         _send_files(fields)
         _husk.done(answer)
-        # Stay until the end comes from outside: a sleeping process's CPU time is fully counted.
-        _husk.recv()
+        _husk.wait_for_end()  # a sleeping process's CPU time is fully counted
     except OSError:
         pass  # user code closed the socket: the exit code alone must do
     os._exit(code)
@@ -352,7 +270,7 @@ def _serve_context() -> None:
             request = _husk.cell(not _replaced)
             if request is None:
                 os._exit(0)
-            rest, what, kind, fd, fields = request
+            (rest, what, fields), kind, fd = request
             if kind == BRANCH and fd >= 0:
                 _branch(fd)
                 continue

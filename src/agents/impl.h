@@ -30,8 +30,8 @@
 #define NO_WORKER_MS 10000 /* a request waits this long for a first worker */
 #define STALL_MS 5000 /* a client that takes nothing holds its worker up for this long at most */
 #define BACKLOG_HIGH ((size_t)4 << 20) /* bytes of one answer that its client has not taken */
-#define AGENT_BACKLOG_HIGH                                                                         \
-    ((size_t)64 << 20)                 /* of all answers of an agent; beyond, each may have ... */
+/* of all answers of an agent; beyond, each may have ... */
+#define AGENT_BACKLOG_HIGH ((size_t)64 << 20)
 #define BACKLOG_LOW ((size_t)64 << 10) /* ... this much */
 #define OUT_HIGH ((size_t)4 << 20)     /* bytes that wait for the worker: it gets no new request */
 #define OUT_MAX ((size_t)64 << 20)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An agent's answer as server-sent events. It is an answer like any other and not a feed: when the server stops it may still
- * finish, so it is not one of those that http_sse_begin() opens.
+ * An agent's answer as server-sent events. It is an answer like any other and not a feed: when the
+ * server stops it may still finish, so it is not one of those that http_sse_begin() opens.
  */
 #include <string.h>
 
 #include "api/agents_impl.h"
 
-#define FIRST_MS                                                                                   \
-    2000 /* without a word for so long the head is sent, so that nobody in between gives up */
+/* without a word for so long the head is sent, so that nobody in between gives up */
+#define FIRST_MS 2000
 #define HEARTBEAT_MS 15000 /* as on other streams of events */
 #define EVENT_MAX (4 * AGENT_PAYLOAD_MAX)
 
@@ -59,7 +59,10 @@ static void say_error(struct stream *s, const struct agent_error *e)
     }
 }
 
-/* The agent's own exceptions are events, as in the original; what never got to the agent is a status. */
+/*
+ * The agent's own exceptions are events, as in the original; what never got to the agent is a
+ * status.
+ */
 static void fail(struct stream *s, const struct agent_error *e)
 {
     if (s->has_begun || e->status == 500) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a request to its handler and back: finds the operation, checks what came, runs the handler in a fiber, and sees to it
- * that one answer leaves. See call.h.
+ * From a request to its handler and back: finds the operation, checks what came, runs the handler
+ * in a fiber, and sees to it that one answer leaves. See call.h.
  */
 #include "api/call.h"
 
@@ -40,21 +40,13 @@ struct api *api_open(const struct api_options *options)
     };
     json_object_seed(0); /* now, and not by two threads at once later */
     if (api->sha256 == NULL || api->digest == NULL || api->text == NULL) {
-        api_close(api);
+        EVP_MD_free(api->sha256);
+        EVP_MD_CTX_free(api->digest);
+        free(api->text);
+        free(api);
         return NULL;
     }
     return api;
-}
-
-void api_close(struct api *api)
-{
-    if (api == NULL) {
-        return;
-    }
-    EVP_MD_free(api->sha256);
-    EVP_MD_CTX_free(api->digest);
-    free(api->text);
-    free(api);
 }
 
 void api_set_server(struct api *api, const struct http_server *server)
@@ -149,7 +141,10 @@ static void on_done(void *user, enum http_end how)
 
     call->req = NULL;
     call->data = NULL;
-    /* An answer that is still open has ended without its handler: a WebSocket whose client broke the rules. */
+    /*
+     * An answer that is still open has ended without its handler: a WebSocket whose client broke
+     * the rules.
+     */
     call->is_gone = call->is_gone || call->is_open || how == HTTP_GONE;
     if (call->is_gone) {
         tell_gone(call);
@@ -191,7 +186,6 @@ static struct api_call *call_new(struct api *api, struct http_request *req)
     call->req = req;
     call->refs = 1;
     call->start_ns = clock_ns();
-    call->peer = *http_peer(req);
     call->op = API_OPS;
     call->gone_fd = -1;
     make_request_id(api, call->request_id);
@@ -248,7 +242,10 @@ static int call_check(struct api_call *call)
     return 0;
 }
 
-/* Apart from its caller, so that the violations do not stay on the stack of a handler that waits for long. */
+/*
+ * Apart from its caller, so that the violations do not stay on the stack of a handler that waits
+ * for long.
+ */
 static __attribute__((noinline)) bool is_request_valid(struct api_call *call)
 {
     return call_check(call) == 0;

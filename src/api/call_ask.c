@@ -12,29 +12,14 @@ const struct api_op_info *call_op(const struct api_call *call)
     return call->info;
 }
 
-const struct http_peer *call_peer(const struct api_call *call)
-{
-    return &call->peer;
-}
-
 bool call_is_head(const struct api_call *call)
 {
     return call->match.is_head;
 }
 
-const char *call_request_id(const struct api_call *call)
-{
-    return call->request_id;
-}
-
 const char *call_header(const struct api_call *call, const char *name)
 {
     return call->req != NULL ? http_header(call->req, name) : NULL;
-}
-
-json_t *call_params(const struct api_call *call)
-{
-    return call->params;
 }
 
 json_t *call_body(const struct api_call *call)

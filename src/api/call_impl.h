@@ -2,7 +2,8 @@
 /*
  * Insides of a call, shared by call*.c and by the handlers that tell about the server itself.
  *
- * A call has two owners: its request (until on_done) and its fiber (until the handler has returned). Whoever is last frees it.
+ * A call has two owners: its request (until on_done) and its fiber (until the handler has
+ * returned). Whoever is last frees it.
  */
 #pragma once
 
@@ -29,7 +30,10 @@ struct api {
     struct uv_loop_s *loop;
     const struct http_server *server;
     struct agents *agents; /* NULL: none are served */
-    /* Asked when the contract has no route for a request; which operation does it is in *ret. NULL: the contract is all. */
+    /*
+     * Asked when the contract has no route for a request; which operation does it is in *ret. NULL:
+     * the contract is all.
+     */
     enum api_found (*more_routes)(struct agents *agents, const char *method, const char *path,
                                   struct api_match *ret);
     EVP_MD *sha256;
@@ -57,7 +61,6 @@ struct api_call {
     struct fiber *waiting; /* the handler's, while it waits for the client */
     uint64_t start_ns;
     struct api_match match; /* its texts are the request's: used before the first wait only */
-    struct http_peer peer;
     char request_id[API_REQUEST_ID_SIZE];
 
     bool is_gone;     /* the request ended without (all of) an answer */
@@ -65,8 +68,8 @@ struct api_call {
     bool is_answered; /* begun at least */
     bool is_open;     /* call_begin() without call_end() */
     bool is_websocket;
-    bool
-        is_answered_here; /* by this layer, behind the handler's back: what the handler says is dropped */
+    /* by this layer, behind the handler's back: what the handler says is dropped */
+    bool is_answered_here;
     int status;
     int gone_fd; /* -1: nobody asked */
 

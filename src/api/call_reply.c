@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/units.h"
 #include "http/websocket.h"
 
 #define JSON_TYPE "application/json"
@@ -28,8 +29,8 @@ static void add_usual_headers(struct api_call *call, int status, uint64_t ns)
 {
     char time[32];
 
-    (void)str_format(time, sizeof(time), "%llu.%06u", (unsigned long long)(ns / 1000000000),
-                     (unsigned)(ns % 1000000000 / 1000));
+    (void)str_format(time, sizeof(time), "%llu.%06u", (unsigned long long)(ns / NS_PER_SEC),
+                     (unsigned)(ns % NS_PER_SEC / 1000));
     http_add_header(call->req, "X-Request-ID", call->request_id);
     http_add_header(call->req, "X-Process-Time", time);
     if (status == 429 || status == 503) {

@@ -5,8 +5,7 @@
 
 #include "api/file_work.h"
 #include "base/str.h"
-
-#define NS_PER_MS 1000000
+#include "base/units.h"
 
 const char *file_kind_word(uint32_t kind)
 {
@@ -47,8 +46,9 @@ void file_time_text(int64_t ms, char dst[FILE_TIME_SIZE])
 }
 
 /*
- * By the time of the last change of anything, because code can set that of the content as it likes, and by the inode, because what
- * replaces a file within one tick of the kernel's clock has the same time, but never the same inode.
+ * By the time of the last change of anything, because code can set that of the content as it
+ * likes, and by the inode, because what replaces a file within one tick of the kernel's clock has
+ * the same time, but never the same inode.
  */
 void file_etag(const struct files_info *info, char dst[HTTP_ETAG_SIZE])
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Figures of the server in Prometheus' text format 0.0.4. Reads counters that exist anyway; never waits, and costs no box.
+ * Figures of the server in Prometheus' text format 0.0.4. Reads counters that exist anyway; never
+ * waits, and costs no box.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,6 +16,7 @@
 #include "base/fd.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "base/units.h"
 #include "service/state.h"
 
 #define TEXT_MAX ((size_t)4 << 20)
@@ -215,7 +217,8 @@ static void put_answers(struct page *p, const struct api *api)
     for (unsigned op = 0; op <= API_OPS; op++) {
         if (api->tally[op].total_ns > 0) {
             PUT(p, "husk_api_seconds_total{operation=\"%s\"} %.6f\n",
-                op < API_OPS ? api_op_infos[op].id : "none", (double)api->tally[op].total_ns / 1e9);
+                op < API_OPS ? api_op_infos[op].id : "none",
+                (double)api->tally[op].total_ns / NS_PER_SEC);
         }
     }
 }
@@ -258,7 +261,7 @@ void api_metrics(struct api_call *call)
 
     service_figures(service, &figures);
     gauge(&p, "husk_ready", service_is_ready(service) ? 1 : 0, "1 if new work is accepted.");
-    gauge(&p, "husk_uptime_seconds", (double)(clock_ns() - call->api->start_ns) / 1e9,
+    gauge(&p, "husk_uptime_seconds", (double)(clock_ns() - call->api->start_ns) / NS_PER_SEC,
           "Since the start.");
     put_process(&p, &figures);
     put_work(&p, &figures);

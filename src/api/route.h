@@ -2,11 +2,13 @@
 /*
  * From method and path to an operation of the contract in api/.
  *
- * The tables behind it are made by tools/openapic.py: an operation that is not in the contract has no
- * number here, and one without a handler does not link (api_handlers in the generated api_ops.h).
+ * The tables behind it are made by tools/openapic.py: an operation that is not in the contract has
+ * no number here, and one without a handler does not link (api_handlers in the generated
+ * api_ops.h).
  *
- * No allocation, no state, any thread. Knows nothing of HTTP messages: the caller decodes the path once
- * and passes bytes. Ids and file paths found in it are *not* checked here but by api_params_check().
+ * No allocation, no state, any thread. Knows nothing of HTTP messages: the caller decodes the path
+ * once and passes bytes. Ids and file paths found in it are *not* checked here but by
+ * api_params_check().
  */
 #pragma once
 
@@ -36,14 +38,14 @@ struct api_match {
     enum api_op op;
     bool is_head;     /* asked by HEAD, answered as GET without a body */
     uint8_t n_params; /* as many as api_op_get(op)->n_path */
-    struct api_slice
-        params[API_PATH_PARAMS_MAX]; /* in the order of the path; names: api_op_get() */
-    uint8_t allow;                   /* bit per enum api_method; set on 405 */
+    /* in the order of the path; names: api_op_get() */
+    struct api_slice params[API_PATH_PARAMS_MAX];
+    uint8_t allow; /* bit per enum api_method; set on 405 */
 };
 
 /*
- * A literal segment wins over a parameter. A parameter takes one segment that is not empty; the last one
- * of some routes ("{path}") takes the rest with its slashes.
+ * A literal segment wins over a parameter. A parameter takes one segment that is not empty; the
+ * last one of some routes ("{path}") takes the rest with its slashes.
  */
 enum api_found api_route_match(const char *method, const char *path, size_t len,
                                struct api_match *ret);
@@ -62,25 +64,20 @@ enum api_dialect { API_COMMON, API_V1, API_RUN, API_WORKSPACE_SE, API_AGENTS };
 
 enum api_body { API_BODY_NONE, API_BODY_JSON, API_BODY_MULTIPART, API_BODY_RAW };
 
-enum api_answer { API_ANSWER_JSON, API_ANSWER_EVENTS, API_ANSWER_BYTES, API_ANSWER_TEXT };
-
 struct api_op_info {
     const char *id; /* operationId; the handler is api_<id> */
-    const char *summary;
     enum api_dialect dialect;
     enum api_body body;
-    enum api_answer answer;
     bool body_required;
-    bool open_query;   /* unknown query parameters are ignored instead of refused */
-    uint16_t status;   /* of the usual success */
-    uint64_t body_max; /* bytes; more is 413. 0: there is no body */
+    bool open_query; /* unknown query parameters are ignored instead of refused */
+    uint8_t n_path;
+    uint8_t n_query;
+    uint8_t n_headers;
+    uint64_t body_max;                    /* bytes; more is 413. 0: there is no body */
     const struct api_schema *body_schema; /* of a JSON body; NULL: none */
     const struct api_field *path;         /* in the order of the path */
     const struct api_field *query;
     const struct api_field *headers; /* names in lower case */
-    uint8_t n_path;
-    uint8_t n_query;
-    uint8_t n_headers;
 };
 
 const struct api_op_info *api_op_get(enum api_op op);

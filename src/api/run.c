@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PyRunner's dialect: one request, one fresh box, and 200 whenever the body was valid. The words are the original's.
+ * PyRunner's dialect: one request, one fresh box, and 200 whenever the body was valid. The words
+ * are the original's.
  */
 #include <math.h>
 #include <string.h>
@@ -8,9 +9,8 @@
 #include "api/call_impl.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/units.h"
 #include "config/config.h"
-
-#define MIB ((uint64_t)1 << 20)
 
 /* ---- about the service ---- */
 
@@ -34,8 +34,9 @@ void api_run_health(struct api_call *call)
 /* ---- which template ---- */
 
 /*
- * Both templates are the same interpreter; one has the scientific stack imported already, which makes its boxes larger and
- * slower to start. So it is used for code that names a part of the stack.
+ * Both templates are the same interpreter; one has the scientific stack imported already, which
+ * makes its boxes larger and slower to start. So it is used for code that names a part of the
+ * stack.
  */
 static bool names_stack(const char *code)
 {
@@ -50,7 +51,10 @@ static bool names_stack(const char *code)
     return false;
 }
 
-/* Runs it; on a host where the template with the stack does not start, by the plain one from then on. */
+/*
+ * Runs it; on a host where the template with the stack does not start, by the plain one from then
+ * on.
+ */
 static int run_somewhere(struct api_call *call, struct husk_spec *spec, struct husk_result **ret,
                          struct err *e)
 {

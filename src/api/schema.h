@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks what clients send against the contract in api/, whose schemas tools/openapic.py turns into
- * tables of struct api_schema. Handlers see only values that passed; absent fields hold their defaults.
+ * Checks what clients send against the contract in api/, whose schemas tools/openapic.py turns
+ * into tables of struct api_schema. Handlers see only values that passed; absent fields hold their
+ * defaults.
  *
- * Every violation is listed (up to API_VIOLATIONS_MAX), so that a client can repair its request at once.
- * Nothing is clamped or converted. No state, any thread.
+ * Every violation is listed (up to API_VIOLATIONS_MAX), so that a client can repair its request at
+ * once. Nothing is clamped or converted. No state, any thread.
  */
 #pragma once
 
@@ -19,14 +20,14 @@
 /* ---- JSON text ---- */
 
 #define API_JSON_DEPTH_MAX 64
-#define API_JSON_VALUES_MAX                                                                        \
-    200000 /* as str_json_extent() counts; an event of 65536 fields is below */
+/* as str_json_extent() counts; an event of 65536 fields is below */
+#define API_JSON_VALUES_MAX 200000
 
 /*
- * Strict RFC 8259: UTF-8 without byte order mark, one value, no doubled names, no NUL (written or escaped), no
- * lone surrogates, integers within 64 bits, at most API_JSON_DEPTH_MAX levels. Owned by the caller. NULL
- * and ERR_INVALID with line and column otherwise, ERR_LIMIT for more than API_JSON_VALUES_MAX values. The caller
- * bounds len.
+ * Strict RFC 8259: UTF-8 without byte order mark, one value, no doubled names, no NUL (written or
+ * escaped), no lone surrogates, integers within 64 bits, at most API_JSON_DEPTH_MAX levels. Owned
+ * by the caller. NULL and ERR_INVALID with line and column otherwise, ERR_LIMIT for more than
+ * API_JSON_VALUES_MAX values. The caller bounds len.
  */
 json_t *api_json_parse(const char *data, size_t len, struct err *e);
 
@@ -135,8 +136,8 @@ struct api_violations {
 /* All of these append to *v and return 0 when they added nothing, else -1. */
 
 /*
- * Checks a JSON body and writes defaults into it. *value may be NULL: no body was sent. Where that is allowed it
- * becomes a new object with the defaults, owned by the caller like any other body.
+ * Checks a JSON body and writes defaults into it. *value may be NULL: no body was sent. Where that
+ * is allowed it becomes a new object with the defaults, owned by the caller like any other body.
  */
 int api_body_check(enum api_op op, json_t **value, struct api_violations *v);
 
@@ -155,9 +156,10 @@ struct api_request_text {
 };
 
 /*
- * Parses path, query and header parameters by their schemas into one object: {"limit": 50, ...}; defaults
- * included, header names in lower case. Query names that the contract does not know (unless the dialect ignores
- * them) and repetitions are violations. *ret is written on success only and owned by the caller.
+ * Parses path, query and header parameters by their schemas into one object: {"limit": 50, ...};
+ * defaults included, header names in lower case. Query names that the contract does not know
+ * (unless the dialect ignores them) and repetitions are violations. *ret is written on success
+ * only and owned by the caller.
  */
 int api_params_check(const struct api_request_text *text, json_t **ret, struct api_violations *v);
 
@@ -172,7 +174,10 @@ int api_violation_add(struct api_violations *v, const char *in, const char *name
 /* "timeout must be ...; code is required": for error_detail of /api/v1. Cut to fit. */
 void api_violations_text(const struct api_violations *v, char *ret, size_t size);
 
-/* {"detail":[{"loc":["body","timeout"],"msg":...,"type":...}]}: the 422 body of PyRunner and /workspace/se. */
+/*
+ * {"detail":[{"loc":["body","timeout"],"msg":...,"type":...}]}: the 422 body of PyRunner and
+ * /workspace/se.
+ */
 json_t *api_violations_json(const struct api_violations *v);
 
 /* True if the string has that form. */

@@ -8,6 +8,7 @@
 #include "api/se_files.h"
 #include "base/buf.h"
 #include "base/str.h"
+#include "core/result_parts.h"
 
 #define COMMAND_MAX ((size_t)1 << 20)
 #define STDERR_MAX ((size_t)64 << 20)
@@ -40,7 +41,10 @@ static int add_text(struct buf *b, const json_t *text)
     return json_is_string(text) ? buf_add(b, json_string_value(text), json_string_length(text)) : 0;
 }
 
-/* As a program would have left it: what it wrote, the traceback of its exception, and which limit ended it. */
+/*
+ * As a program would have left it: what it wrote, the traceback of its exception, and which limit
+ * ended it.
+ */
 static json_t *stderr_json(const struct husk_result *result)
 {
     AUTO_BUF struct buf b = BUF_INIT(STDERR_MAX);
@@ -78,16 +82,13 @@ static void reply_failure(struct api_call *call, const struct store_execution *r
     json_decref(kept);
 }
 
-/* Variables are passed on as they were written: printing them again would change numbers. */
-static void reply_variables(struct api_call *call, const json_t *answer,
-                            const struct husk_result *result)
+void se_reply_with(struct api_call *call, json_t *answer, const char *name, const char *json)
 {
     AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
     AUTO_FREE char *head = answer != NULL ? json_dumps(answer, JSON_COMPACT) : NULL;
-    const char *variables = result->variables_json != NULL ? result->variables_json : "{}";
 
-    if (head == NULL || buf_add(&text, head, strlen(head) - 1) < 0 ||
-        buf_printf(&text, ",\"output_variables\":%s}", variables) < 0) {
+    json_decref(answer);
+    if (head == NULL || buf_add_str(&text, head) < 0 || result_add_member(&text, name, json) < 0) {
         struct err e;
         (void)err_sys(&e, ENOMEM, "answer");
         call_reply_err(call, &e);
@@ -108,8 +109,8 @@ static void reply_result(struct api_call *call, const struct execution *x, bool 
         json_pack("{s:o, s:o, s:i}", "stdout", api_text_json(result->out, result->out_len),
                   "stderr", stderr_json(result), "returncode", result->exit_code);
     if (wants_variables) {
-        reply_variables(call, answer, result);
-        json_decref(answer);
+        se_reply_with(call, answer, "output_variables",
+                      result->variables_json != NULL ? result->variables_json : "{}");
     } else {
         call_reply_json(call, 200, answer);
     }
@@ -210,7 +211,9 @@ void api_se_execute_code(struct api_call *call)
 
 /* ---- commands ---- */
 
-/* Command and arguments as one line for a shell: what the original does, quoting is the client's. */
+/*
+ * Command and arguments as one line for a shell: what the original does, quoting is the client's.
+ */
 static int command_line(const json_t *body, struct buf *line)
 {
     const json_t *args = json_object_get(body, "args");

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /workspace/se: sessions that come into being when they are used; see se.h and api/workspace_se.yaml. */
+/*
+ * /workspace/se: sessions that come into being when they are used; see se.h and
+ * api/workspace_se.yaml.
+ */
 #include <string.h>
 #include <unistd.h>
 
@@ -48,17 +51,18 @@ static int create(struct api_call *call, const char *id, uint64_t disk, struct s
     return r;
 }
 
-/* One that has ended does not exist for this dialect: it goes, with its files, so that its id is free again. */
+/*
+ * One that has ended does not exist for this dialect: it goes, with its files, so that its id is
+ * free again.
+ */
 static int remove_ended(struct service *svc, const char *id, struct err *e)
 {
-    struct store_session *row = NULL;
+    AUTO_FREE struct store_session *row = NULL;
 
     if (store_get_session(service_store(svc), id, &row, e) < 0) {
         return e->code == ERR_NOT_FOUND ? 0 : -1;
     }
-    bool is_ours = str_eq(row->dialect, SE_DIALECT);
-    store_session_free(row);
-    if (!is_ours) {
+    if (!str_eq(row->dialect, SE_DIALECT)) {
         return err_set(e, ERR_CONFLICT, "session \"%s\" belongs to /api/v1", id);
     }
     return session_purge(svc, id, e);

@@ -40,7 +40,9 @@ static const char *failure_code(const struct husk_result *r)
     return is_own_end ? NULL : "Sandbox.ExecException";
 }
 
-/* What was written, then why there is no result: the exception, or an exit() of the handler's own. */
+/*
+ * What was written, then why there is no result: the exception, or an exit() of the handler's own.
+ */
 static json_t *stderr_json(const struct husk_result *r)
 {
     AUTO_BUF struct buf b = BUF_INIT(ANSWER_MAX);
@@ -63,7 +65,10 @@ static json_t *stderr_json(const struct husk_result *r)
     return n == 0 ? call_bytes_json(b.data != NULL ? b.data : "", b.len) : NULL;
 }
 
-/* A claim of the box, passed on as it was written if it is JSON: printing it again would change numbers. */
+/*
+ * A claim of the box, passed on as it was written if it is JSON: printing it again would change
+ * numbers.
+ */
 static const char *result_text(const struct husk_result *r)
 {
     const size_t flags = JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL;
@@ -84,23 +89,6 @@ static json_t *output_json(const struct husk_result *r, uint64_t limit_ms)
                      call_bytes_json(r->out, r->out_len), "stderr", stderr_json(r), "metrics",
                      "duration_ms", m->duration_ms, "memory_peak_mb", m->peak_memory_mb,
                      "cpu_time_ms", m->cpu_time_ms, "timeout_seconds", (double)limit_ms / 1000.0);
-}
-
-static void reply_result(struct api_call *call, const struct husk_result *r, uint64_t limit_ms)
-{
-    AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
-    json_t *answer = output_json(r, limit_ms);
-    AUTO_FREE char *head = answer != NULL ? json_dumps(answer, JSON_COMPACT) : NULL;
-
-    json_decref(answer);
-    if (head == NULL || buf_add(&text, head, strlen(head) - 1) < 0 ||
-        buf_printf(&text, ",\"result\":%s}", result_text(r)) < 0) {
-        struct err e;
-        (void)err_sys(&e, ENOMEM, "answer");
-        call_reply_err(call, &e);
-        return;
-    }
-    call_reply_text(call, 200, "application/json", text.data, text.len);
 }
 
 /* The error in the original's words, and beside it what was written until then. */
@@ -150,7 +138,7 @@ static void run(struct api_call *call, uint64_t limit_ms, const char *event, con
         return;
     }
     if (failure_code(result) == NULL) {
-        reply_result(call, result, limit_ms);
+        se_reply_with(call, output_json(result, limit_ms), "result", result_text(result));
     } else {
         reply_failure(call, result, limit_ms);
     }

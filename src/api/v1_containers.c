@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handlers of /api/v1 for live boxes (called containers there) and pools: list, inspect, output, sizes.
+ * Handlers of /api/v1 for live boxes (called containers there) and pools: list, inspect, output,
+ * sizes.
  *
  * Reads only. A box has no log of its own: its output is that of the executions of its session.
  */
@@ -12,11 +13,12 @@
 #include "api/v1_shape.h"
 #include "base/buf.h"
 #include "base/str.h"
+#include "base/units.h"
 #include "core/engine.h"
+#include "core/result_parts.h"
 
 #define POOLS_MAX 256
 #define LOG_BYTES_MAX ((size_t)4 << 20)
-#define MIB 1048576.0
 
 /* ---- boxes ---- */
 
@@ -28,7 +30,10 @@ static int by_id(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* All boxes, sorted, so that pages do not overlap. Owned by the caller; NULL and *e when memory is gone. */
+/*
+ * All boxes, sorted, so that pages do not overlap. Owned by the caller; NULL and *e when memory is
+ * gone.
+ */
 static struct service_box *boxes_get(struct service *svc, size_t *ret_n, struct err *e)
 {
     struct service_box *boxes = calloc(ENGINE_BOXES_MAX, sizeof(*boxes));
@@ -60,9 +65,8 @@ static json_t *container_json(const struct service_box *box)
                         box->session_id[0] != '\0' ? json_string(box->session_id) : json_null());
     json_object_set_new(to, "cpu_cores", json_real(box->limits.cpu_milli / 1000.0));
     json_object_set_new(to, "memory_mb",
-                        json_integer((json_int_t)((double)box->limits.memory_bytes / MIB)));
-    json_object_set_new(to, "disk_mb",
-                        json_integer((json_int_t)((double)box->limits.disk_bytes / MIB)));
+                        json_integer((json_int_t)(box->limits.memory_bytes / MIB)));
+    json_object_set_new(to, "disk_mb", json_integer((json_int_t)(box->limits.disk_bytes / MIB)));
     json_object_set_new(to, "created_at", v1_time(box->created_ms));
     json_object_set_new(to, "started_at",
                         str_eq(box->state, "running") ? v1_time(box->created_ms) : json_null());
@@ -141,7 +145,7 @@ void api_v1_container_get(struct api_call *call)
     AUTO_SESSION struct session *s =
         box.session_id[0] != '\0' ? session_hold(call_service(call), box.session_id, &e) : NULL;
     if (s != NULL && session_receipt(s, &receipt, &e) == 0) {
-        json_object_set_new(body, "receipt", receipt_json(&receipt));
+        json_object_set_new(body, "receipt", result_receipt(&receipt));
     }
     call_reply_json(call, 200, body);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handlers of /api/v1 that start an execution: execute and execute-sync; execute-stream is in v1_events.c. See v1_execute.h.
+ * Handlers of /api/v1 that start an execution: execute and execute-sync; execute-stream is in
+ * v1_events.c. See v1_execute.h.
  *
- * What runs is decided by which field is there (see the head of api/v1.yaml). What the code did is in the result, never
- * in the HTTP status.
+ * What runs is decided by which field is there (see the head of api/v1.yaml). What the code did is
+ * in the result, never in the HTTP status.
  */
 #include "api/v1_execute.h"
 
@@ -97,7 +98,10 @@ static void borrowed_release(struct borrowed *b)
     json_decref(b->request);
 }
 
-/* A context that is not there is the caller's mistake; once started, it would be a failed execution. */
+/*
+ * A context that is not there is the caller's mistake; once started, it would be a failed
+ * execution.
+ */
 static int check_context(struct session *s, uint32_t context, struct err *e)
 {
     struct session_context list[SESSION_CONTEXTS_MAX];
@@ -117,7 +121,7 @@ static int check_context(struct session *s, uint32_t context, struct err *e)
 static int fill_ask(struct api_call *call, struct session *s, struct borrowed *b,
                     struct execution_ask *ask, struct err *e)
 {
-    const char *language = v1_language(call_service(call), session_record(s)->template);
+    const char *language = session_language(s);
     const json_t *body = call_body(call);
     const json_t *event = json_object_get(body, "event");
     const json_t *context = json_object_get(body, "context");
@@ -226,11 +230,14 @@ void api_v1_execute_sync(struct api_call *call)
             v1_reply_err(call, &e, V1_OTHER);
             return;
         }
-        (void)str_format(detail, sizeof(detail), "%s is still %s after %lld s", r->id,
-                         execution_state_word(r->status), (long long)patience);
-        call_reply_error(call, 408, "Sandbox.RequestTimeout", "The result did not come in time.",
-                         detail, "Follow it with GET /api/v1/executions/{execution_id}/events.");
-        return;
+        if (!execution_state_is_final(r->status)) {
+            (void)str_format(detail, sizeof(detail), "%s is still %s after %lld s", r->id,
+                             execution_state_word(r->status), (long long)patience);
+            call_reply_error(call, 408, "Sandbox.RequestTimeout",
+                             "The result did not come in time.", detail,
+                             "Follow it with GET /api/v1/executions/{execution_id}/events.");
+            return;
+        }
     }
     if (it.x != NULL && !execution_is_durable(it.x)) {
         struct err e;

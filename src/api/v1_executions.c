@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handlers of /api/v1 for executions that exist: look up, list, cancel. Starting one is v1_execute.c, following one live
- * v1_events.c.
+ * Handlers of /api/v1 for executions that exist: look up, list, cancel. Starting one is
+ * v1_execute.c, following one live v1_events.c.
  */
 #include <errno.h>
 
@@ -33,7 +33,7 @@ void v1_execution_close(struct v1_execution *it)
     if (it->x != NULL) {
         execution_release(it->x);
     }
-    store_execution_free(it->row);
+    free(it->row);
 }
 
 static void reply_execution(struct api_call *call, const char *id, bool with_output)
@@ -140,8 +140,8 @@ static int list_one(void *user, const struct store_execution *row, struct err *e
 }
 
 /*
- * Row by row, for a page of records with all their output would be large. How many there are altogether is asked for
- * by a page behind the last one.
+ * Row by row, for a page of records with all their output would be large. How many there are
+ * altogether is asked for by a page behind the last one.
  */
 static int list_executions(struct api_call *call, struct listing *l, int64_t *ret_total,
                            struct err *e)
@@ -171,18 +171,16 @@ static int list_executions(struct api_call *call, struct listing *l, int64_t *re
 void api_v1_execution_list(struct api_call *call)
 {
     struct listing l = {.svc = call_service(call), .items = json_array()};
-    struct store_session *session = NULL;
+    AUTO_FREE struct store_session *session = NULL;
     int64_t total = 0;
     struct err e = {0};
 
     if (store_get_session(service_store(l.svc), call_text(call, "session_id"), &session, &e) < 0 ||
         list_executions(call, &l, &total, &e) < 0) {
         json_decref(l.items);
-        store_session_free(session);
         v1_reply_err(call, &e, V1_SESSION);
         return;
     }
-    store_session_free(session);
     call_reply_json(call, 200, v1_page(call, l.items, total));
 }
 

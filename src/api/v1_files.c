@@ -23,7 +23,9 @@ const char *v1_directory(const struct api_call *call)
 
 /* ---- entries ---- */
 
-/* As the contract's FileEntry. Where a link leads is only said: nothing outside the box follows it. */
+/*
+ * As the contract's FileEntry. Where a link leads is only said: nothing outside the box follows it.
+ */
 static json_t *entry_json(const char *path, const struct files_info *info, const char *target)
 {
     char etag[HTTP_ETAG_SIZE];
@@ -109,7 +111,10 @@ void api_v1_file_list(struct api_call *call)
 
 /* ---- uploads ---- */
 
-/* Ends the work. The ETag is left out when the box has removed or replaced the file in the meantime. */
+/*
+ * Ends the work. The ETag is left out when the box has removed or replaced the file in the
+ * meantime.
+ */
 static void reply_written(struct file_work *w, int status, const char *path, uint64_t size)
 {
     struct files_info info;
@@ -138,17 +143,6 @@ void api_v1_file_put(struct api_call *call)
     }
 }
 
-static bool is_utf8(const char *s)
-{
-    size_t n = strlen(s);
-    size_t len = 1;
-
-    for (size_t i = 0; i < n && len > 0; i += len) {
-        len = str_utf8_len(s + i, n - i);
-    }
-    return len > 0;
-}
-
 /* The path asked for, or the part's own file name. NULL: answered. */
 static const char *upload_path(const struct file_form *form)
 {
@@ -161,8 +155,9 @@ static const char *upload_path(const struct file_form *form)
         file_form_refuse(form->call, "missing", "file needs a file name, or the query a path");
         return NULL;
     }
-    if (strchr(form->filename, '/') != NULL || !is_utf8(form->filename) ||
-        !api_format_check(API_FORMAT_RELATIVE_PATH, form->filename, strlen(form->filename))) {
+    size_t n = strlen(form->filename);
+    if (strchr(form->filename, '/') != NULL || !str_is_utf8(form->filename, n) ||
+        !api_format_check(API_FORMAT_RELATIVE_PATH, form->filename, n)) {
         file_form_refuse(form->call, "string_pattern_mismatch",
                          "the file name of file must be one name, not a path");
         return NULL;

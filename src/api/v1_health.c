@@ -9,6 +9,7 @@
 #include "api/call_impl.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/units.h"
 #include "config/config.h"
 
 /* Last: its MIN and MAX clash with those of base/attr.h unless they come after. */
@@ -22,12 +23,14 @@
 
 static double uptime(const struct api_call *call)
 {
-    uint64_t ms = (clock_ns() - call->api->start_ns) / 1000000;
+    uint64_t ms = (clock_ns() - call->api->start_ns) / NS_PER_MS;
 
     return (double)ms / 1000.0;
 }
 
-/* A server that never was ready is starting; one that was and is not any more has lost something. */
+/*
+ * A server that never was ready is starting; one that was and is not any more has lost something.
+ */
 static const char *status_word(struct api_call *call, const char **ret_reason)
 {
     if (service_is_ready(call_service(call))) {

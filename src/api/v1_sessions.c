@@ -12,13 +12,17 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "core/result_parts.h"
 
 #define CREATE_SCOPE "v1.session_create" /* of idempotency keys */
 #define ENDED_BY_CLIENT "terminated by a client"
 
 /* ---- create ---- */
 
-/* A size or a number of cores may be written as a number or as text; the contract allows nothing else here. */
+/*
+ * A size or a number of cores may be written as a number or as text; the contract allows nothing
+ * else here.
+ */
 static uint64_t size_of(const json_t *value)
 {
     uint64_t bytes = 0;
@@ -81,7 +85,7 @@ static json_t *resources_of(const struct husk_limits *l)
 static int64_t timeout_of(struct service *svc, const json_t *body, const char *template_name)
 {
     const json_t *asked = json_object_get(body, "timeout");
-    struct store_template *row = NULL;
+    AUTO_FREE struct store_template *row = NULL;
     int64_t seconds = (int64_t)(service_config(svc)->session_timeout_ms / 1000);
     struct err e;
 
@@ -90,7 +94,6 @@ static int64_t timeout_of(struct service *svc, const json_t *body, const char *t
     }
     if (store_get_template(service_store(svc), template_name, &row, &e) == 0) {
         (void)v1_member_int(row->definition, "default_timeout", &seconds);
-        store_template_free(row);
     }
     return seconds > 0 ? seconds : 1;
 }
@@ -262,16 +265,14 @@ static json_t *stats_json(const struct store_session *r, const struct session_us
 static void reply_ended_stats(struct api_call *call, const char *id)
 {
     static const struct session_usage nothing = {.disk_used_bytes = UINT64_MAX};
-    struct store_session *row = NULL;
+    AUTO_FREE struct store_session *row = NULL;
     struct err e = {0};
 
     if (store_get_session(service_store(call_service(call)), id, &row, &e) < 0) {
         v1_reply_err(call, &e, V1_SESSION);
         return;
     }
-    json_t *body = stats_json(row, &nothing);
-    store_session_free(row);
-    call_reply_json(call, 200, body);
+    call_reply_json(call, 200, stats_json(row, &nothing));
 }
 
 void api_v1_session_stats(struct api_call *call)
@@ -305,5 +306,5 @@ void api_v1_session_receipt(struct api_call *call)
         v1_reply_err(call, &e, V1_SESSION);
         return;
     }
-    call_reply_json(call, 200, receipt_json(&receipt));
+    call_reply_json(call, 200, result_receipt(&receipt));
 }

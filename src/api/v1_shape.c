@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "core/engine.h"
-#include "core/template.h"
 
 #define WORKSPACE "/workspace"
 
@@ -100,32 +99,6 @@ bool v1_member_int(const char *object, const char *name, int64_t *ret)
     return false;
 }
 
-/* ---- templates ---- */
-
-const char *v1_language_name(enum husk_language language)
-{
-    static const char *const names[] = {"python", "shell", "javascript"};
-
-    return names[language];
-}
-
-const char *v1_language(struct service *svc, const char *template_name)
-{
-    const struct husk_engine *engine = service_engine(svc);
-    struct err e;
-
-    for (const struct live_template *t = engine->templates; t != NULL; t = t->next) {
-        if (str_eq(t->name, template_name)) {
-            return v1_language_name(t->def.info.language);
-        }
-    }
-    AUTO_FREE struct template_def *def = malloc(sizeof(*def)); /* too large for a fiber's stack */
-    if (def == NULL || template_find(engine->template_dir, template_name, def, &e) < 0) {
-        return NULL;
-    }
-    return v1_language_name(def->info.language);
-}
-
 /* ---- sessions ---- */
 
 static json_t *container_id(const struct session *live)
@@ -140,11 +113,14 @@ static json_t *container_id(const struct session *live)
     return json_string(name);
 }
 
-static json_t *language(struct v1_sessions *view, const char *template_name)
+static json_t *language(struct v1_sessions *view, const struct store_session *r)
 {
-    if (!str_eq(view->template_name, template_name)) {
-        view->language = v1_language(view->svc, template_name);
-        (void)str_copy(view->template_name, sizeof(view->template_name), template_name);
+    if (str_eq(r->mode, "persistent")) {
+        return json_string("python"); /* as session_language() */
+    }
+    if (!str_eq(view->template_name, r->template)) {
+        view->language = live_language(service_engine(view->svc), r->template);
+        (void)str_copy(view->template_name, sizeof(view->template_name), r->template);
     }
     return view->language != NULL ? json_string(view->language) : NULL;
 }
@@ -226,7 +202,7 @@ json_t *v1_session_json(struct v1_sessions *view, const struct store_session *re
     json_object_set_new(to, "min_isolation",
                         json_string(r->min_isolation[0] != '\0' ? r->min_isolation : "full"));
     json_object_set_new(to, "isolation", has_box ? json_string(receipt.isolation) : json_null());
-    json_t *words = language(view, r->template);
+    json_t *words = language(view, r);
     if (words != NULL) {
         json_object_set_new(to, "language_runtime", words);
     }
@@ -241,18 +217,16 @@ void v1_reply_session(struct api_call *call, int status, const char *id)
 {
     struct service *svc = call_service(call);
     struct v1_sessions view = {.svc = svc};
-    struct store_session *row = NULL;
+    AUTO_FREE struct store_session *row = NULL;
     struct err e = {0};
-    json_t *body = NULL;
 
     AUTO_SESSION struct session *live = session_hold(svc, id, &e);
     if (live == NULL && store_get_session(service_store(svc), id, &row, &e) < 0) {
         v1_reply_err(call, &e, V1_SESSION);
         return;
     }
-    body = v1_session_json(&view, live != NULL ? session_record(live) : row);
-    store_session_free(row);
-    call_reply_json(call, status, body);
+    call_reply_json(call, status,
+                    v1_session_json(&view, live != NULL ? session_record(live) : row));
 }
 
 struct session *v1_hold_session(struct api_call *call)
@@ -314,17 +288,15 @@ void v1_reply_field(struct api_call *call, const char *in, const char *name, con
 bool v1_key_used(struct api_call *call, const char *scope, char ret[static STORE_ID_MAX + 1])
 {
     const char *key = call_text(call, "idempotency-key");
-    struct store_key *used = NULL;
+    AUTO_FREE struct store_key *used = NULL;
     struct err e;
 
     if (key == NULL || store_find_key(service_store(call_service(call)), scope, key,
                                       clock_wall_ms(), &used, &e) < 0) {
         return false;
     }
-    bool is_same = used != NULL && memcmp(used->hash, call_body_hash(call), STORE_HASH_SIZE) == 0 &&
-                   str_copy(ret, STORE_ID_MAX + 1, used->id) == 0;
-    store_key_free(used);
-    return is_same;
+    return used != NULL && memcmp(used->hash, call_body_hash(call), STORE_HASH_SIZE) == 0 &&
+           str_copy(ret, STORE_ID_MAX + 1, used->id) == 0;
 }
 
 char **v1_env(const json_t *vars, struct err *e)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the handlers of /api/v1 share: sessions and executions as JSON, pages, and errors in the words of this API.
+ * What the handlers of /api/v1 share: sessions and executions as JSON, pages, and errors in the
+ * words of this API.
  *
- * One place for each shape of api/v1_schemas.yaml. Reads records and the service, changes nothing, never waits.
+ * One place for each shape of api/v1_schemas.yaml. Reads records and the service, changes nothing,
+ * never waits.
  */
 #pragma once
 
@@ -28,8 +30,8 @@ bool v1_box_id(const char *name, uint32_t *ret);
 json_t *v1_size(uint64_t bytes);
 
 /*
- * A whole number that is a member of the object itself (not of one inside it). Looks at no more of the text than it
- * must, for results are long. The text is our own JSON. False: there is none.
+ * A whole number that is a member of the object itself (not of one inside it). Looks at no more of
+ * the text than it must, for results are long. The text is our own JSON. False: there is none.
  */
 bool v1_member_int(const char *object, const char *name, int64_t *ret);
 
@@ -44,10 +46,6 @@ json_t *v1_session_json(struct v1_sessions *view, const struct store_session *re
 
 /* Answers with the session of that id as it is now. */
 void v1_reply_session(struct api_call *call, int status, const char *id);
-
-/* "python", "javascript", "shell"; NULL when the template is not there any more. */
-const char *v1_language(struct service *svc, const char *template_name);
-const char *v1_language_name(enum husk_language language);
 
 /* x is NULL when the execution is over. The first has everything, the second no output. */
 json_t *v1_execution_json(const struct store_execution *record, struct execution *x);
@@ -68,12 +66,14 @@ void v1_reply_err(struct api_call *call, const struct err *e, enum v1_thing thin
 void v1_reply_field(struct api_call *call, const char *in, const char *name, const char *message);
 
 /*
- * True if the request's Idempotency-Key was used for the same request before; ret is then the id of what it made, which may be
- * over by now.
+ * True if the request's Idempotency-Key was used for the same request before; ret is then the id
+ * of what it made, which may be over by now.
  */
 bool v1_key_used(struct api_call *call, const char *scope, char ret[static STORE_ID_MAX + 1]);
 
-/* {"A": "1"} as NULL-terminated "A=1" strings in one block, owned. NULL and *e when memory is gone. */
+/*
+ * {"A": "1"} as NULL-terminated "A=1" strings in one block, owned. NULL and *e when memory is gone.
+ */
 char **v1_env(const json_t *vars, struct err *e);
 
 /* The session that the path names; answered and NULL when it is not there or has ended. */

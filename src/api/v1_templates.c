@@ -2,8 +2,9 @@
 /*
  * Handlers of /api/v1 for templates: create, list, get, update, delete.
  *
- * Three origins: built-in ones and files of the operator can only be read; those that clients made are records of the
- * store, whose definition is the JSON that was sent. What can run on this host is the engine's to know.
+ * Three origins: built-in ones and files of the operator can only be read; those that clients made
+ * are records of the store, whose definition is the JSON that was sent. What can run on this host
+ * is the engine's to know.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,10 +14,9 @@
 #include "api/v1_shape.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "base/units.h"
 #include "core/engine.h"
 #include "core/template.h"
-
-#define MIB 1048576
 
 /* ---- what there is ---- */
 
@@ -89,7 +89,10 @@ static void set_defaults(json_t *to, const struct config *c, const struct husk_t
     json_object_set_new(to, "default_env_vars", json_object());
 }
 
-/* What sessions get, which may be less than a definition says; without one of its own it follows the memory. */
+/*
+ * What sessions get, which may be less than a definition says; without one of its own it follows
+ * the memory.
+ */
 static json_t *disk_json(const struct config *c, const struct husk_limits *l)
 {
     bool is_plain = l->memory_bytes == 0 && l->disk_bytes == 0;
@@ -119,7 +122,10 @@ static void set_definition(json_t *to, const struct store_template *row)
     json_object_set_new(to, "updated_at", v1_time(row->updated_ms));
 }
 
-/* Why it cannot run. The interpreter's path is the same inside; folders of the host are nobody's business. */
+/*
+ * Why it cannot run. The interpreter's path is the same inside; folders of the host are nobody's
+ * business.
+ */
 static json_t *missing_json(const struct husk_template_info *info)
 {
     char text[sizeof(info->missing)];
@@ -137,10 +143,11 @@ static json_t *missing_json(const struct husk_template_info *info)
 static json_t *template_json(struct service *svc, const struct husk_template_info *info,
                              const struct store_template *row)
 {
-    json_t *to = json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:b}", "id", info->name, "name", info->name, "description",
-        info->about, "language", v1_language_name(info->language), "runtime_type", info->runtime,
-        "origin", origin_of(info, row), "is_active", (int)(info->missing[0] == '\0'));
+    json_t *to =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b}", "id", info->name, "name", info->name,
+                  "description", info->about, "language", template_language_name(info->language),
+                  "runtime_type", info->runtime, "origin", origin_of(info, row), "is_active",
+                  (int)(info->missing[0] == '\0'));
     if (to == NULL) {
         return NULL;
     }
@@ -175,10 +182,8 @@ static void reply_template(struct api_call *call, int status, const char *name)
         v1_reply_err(call, &e, V1_TEMPLATE);
         return;
     }
-    struct store_template *row = record_of(svc, name);
-    json_t *body = template_json(svc, info, row);
-    store_template_free(row);
-    call_reply_json(call, status, body);
+    AUTO_FREE struct store_template *row = record_of(svc, name);
+    call_reply_json(call, status, template_json(svc, info, row));
 }
 
 /* ---- read ---- */
@@ -202,9 +207,8 @@ void api_v1_template_list(struct api_call *call)
     }
     json_t *items = json_array();
     for (size_t i = offset; i < all.n && i - offset < limit; i++) {
-        struct store_template *row = record_of(svc, all.rows[i].name);
+        AUTO_FREE struct store_template *row = record_of(svc, all.rows[i].name);
         json_array_append_new(items, template_json(svc, &all.rows[i], row));
-        store_template_free(row);
     }
     call_reply_json(call, 200, v1_page(call, items, (int64_t)all.n));
 }
@@ -328,12 +332,11 @@ void api_v1_template_update(struct api_call *call)
     const char *name = call_text(call, "template_id");
     struct err e = {0};
 
-    struct store_template *row = own_template(call);
+    AUTO_FREE struct store_template *row = own_template(call);
     if (row == NULL) {
         return;
     }
     json_t *definition = json_loads(row->definition, 0, NULL);
-    store_template_free(row);
     int r = json_object_update(definition, call_body(call)) < 0
                 ? err_sys(&e, ENOMEM, "update a template")
                 : 0;
@@ -356,11 +359,10 @@ void api_v1_template_delete(struct api_call *call)
 {
     struct err e = {0};
 
-    struct store_template *row = own_template(call);
+    AUTO_FREE struct store_template *row = own_template(call);
     if (row == NULL) {
         return;
     }
-    store_template_free(row);
     if (service_template_delete(call_service(call), call_text(call, "template_id"), &e) < 0) {
         v1_reply_err(call, &e, V1_TEMPLATE);
         return;

@@ -11,6 +11,7 @@
 
 #include "backend/native_impl.h"
 #include "base/fd.h"
+#include "base/units.h"
 
 #define LAUNCHER_FD 3
 #define CLOSE_PATIENCE_MS 5000 /* a launcher that does not clean up by then is killed */
@@ -140,10 +141,13 @@ int native_adopt(struct native *n,
     }
 }
 
-/* The launcher ends by itself when its socket closes; a stuck one is killed, and its guard cleans up. */
+/*
+ * The launcher ends by itself when its socket closes; a stuck one is killed, and its guard cleans
+ * up.
+ */
 static void wait_for_launcher(pid_t pid)
 {
-    const struct timespec pause = {.tv_nsec = 1000000};
+    const struct timespec pause = {.tv_nsec = NS_PER_MS};
 
     for (int waited = 0; waited < CLOSE_PATIENCE_MS; waited++) {
         if (waitpid(pid, NULL, WNOHANG) != 0) {

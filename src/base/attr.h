@@ -11,7 +11,6 @@
 #include <stdlib.h>
 
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
-#define MUST_USE __attribute__((warn_unused_result))
 #define NORETURN __attribute__((noreturn))
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

@@ -4,12 +4,14 @@
 
 #include <time.h>
 
+#include "base/units.h"
+
 static uint64_t read_ns(clockid_t clock)
 {
     struct timespec t;
 
     clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return (uint64_t)t.tv_sec * NS_PER_SEC + (uint64_t)t.tv_nsec;
 }
 
 uint64_t clock_ns(void)
@@ -24,7 +26,7 @@ uint64_t clock_boot_ns(void)
 
 uint64_t clock_ms(void)
 {
-    return clock_ns() / 1000000u;
+    return clock_ns() / NS_PER_MS;
 }
 
 int64_t clock_wall_ms(void)
@@ -32,5 +34,5 @@ int64_t clock_wall_ms(void)
     struct timespec ts;
 
     clock_gettime(CLOCK_REALTIME, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / NS_PER_MS;
 }

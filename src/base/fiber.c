@@ -1,36 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fibers on ucontext; see fiber.h.
+ * Who runs when; see fiber.h.
  *
- * A waiting fiber puts its descriptors into one epoll set and gives the processor back to whoever resumed it. Each has a
- * stack of its own with an inaccessible page below it; stacks are kept for the next fiber.
+ * A waiting fiber puts its descriptors into one epoll set and gives the processor back to whoever
+ * resumed it. Each has a stack of its own (fiber_stack.h); those of the dead are kept for the next.
  */
 #include "base/fiber.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include "base/attr.h"
 #include "base/clock.h"
+#include "base/fiber_stack.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#    define FIBER_ASAN 1
-#elif defined(__has_feature)
-#    if __has_feature(address_sanitizer)
-#        define FIBER_ASAN 1
-#    endif
-#endif
-#ifdef FIBER_ASAN
-#    include <sanitizer/common_interface_defs.h>
-#    define STACK_SIZE ((size_t)1 << 20) /* the sanitizer's frames are many times larger */
-#else
-#    define STACK_SIZE ((size_t)256 << 10) /* only what is touched takes memory */
-#endif
-#define GUARD_SIZE ((size_t)4096)
 #define STACKS_KEPT 256
 #define EVENTS_MAX 128
 
@@ -38,24 +23,13 @@ struct fiber {
     struct fiber *next; /* in the ready list, or in the free list */
     struct fiber *prev_waiting;
     struct fiber *next_waiting;
-    void (*fn)(void *user);
-    void *user;
-    ucontext_t context;
-    ucontext_t back; /* whoever resumed it */
-    char *stack;
+    struct fiber_stack stack;
     struct pollfd *fds; /* of the wait that is going on */
     size_t n;
     uint64_t until_ms; /* 0: no limit */
     bool waiting;
     bool woken; /* somebody called fiber_wake() */
     bool ready; /* in the ready list */
-    bool over;
-#ifdef FIBER_ASAN
-    void *fake_stack;
-    void *back_fake;
-    const void *back_stack;
-    size_t back_size;
-#endif
 };
 
 static _Thread_local struct {
@@ -91,50 +65,9 @@ int fiber_fd(void)
     return sched.epoll;
 }
 
-static void enter_asan(struct fiber *f)
-{
-#ifdef FIBER_ASAN
-    __sanitizer_start_switch_fiber(&f->back_fake, f->stack + GUARD_SIZE, STACK_SIZE);
-#else
-    (void)f;
-#endif
-}
-
-static void entered_asan(struct fiber *f)
-{
-#ifdef FIBER_ASAN
-    __sanitizer_finish_switch_fiber(f->fake_stack, &f->back_stack, &f->back_size);
-#else
-    (void)f;
-#endif
-}
-
-/* From the fiber back to whoever resumed it. */
-static void leave(struct fiber *f)
-{
-    int saved = errno;
-
-#ifdef FIBER_ASAN
-    __sanitizer_start_switch_fiber(f->over ? NULL : &f->fake_stack, f->back_stack, f->back_size);
-#endif
-    swapcontext(&f->context, &f->back);
-    entered_asan(f);
-    errno = saved;
-}
-
-static void trampoline(void)
-{
-    struct fiber *f = sched.running;
-
-    entered_asan(f);
-    f->fn(f->user);
-    f->over = true;
-    leave(f);
-}
-
 static void destroy(struct fiber *f)
 {
-    munmap(f->stack, STACK_SIZE + GUARD_SIZE);
+    fiber_stack_release(&f->stack);
     free(f);
 }
 
@@ -155,13 +88,9 @@ static void resume(struct fiber *f)
     struct fiber *outer = sched.running; /* a fiber may start another one */
 
     sched.running = f;
-    enter_asan(f);
-    swapcontext(&f->back, &f->context);
-#ifdef FIBER_ASAN
-    __sanitizer_finish_switch_fiber(f->back_fake, NULL, NULL);
-#endif
+    fiber_stack_enter(&f->stack);
     sched.running = outer;
-    if (f->over) {
+    if (f->stack.over) {
         give_back(f);
     }
 }
@@ -171,35 +100,18 @@ static struct fiber *take_fiber(void)
     struct fiber *f = sched.free;
 
     if (f != NULL) {
-        char *stack = f->stack;
+        char *memory = f->stack.memory;
         sched.free = f->next;
         sched.n_free--;
-        *f = (struct fiber){.stack = stack};
+        *f = (struct fiber){.stack.memory = memory};
         return f;
     }
     f = calloc(1, sizeof(*f));
-    if (f == NULL) {
-        return NULL;
-    }
-    f->stack = mmap(NULL, STACK_SIZE + GUARD_SIZE, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-    if (f->stack == MAP_FAILED || mprotect(f->stack, GUARD_SIZE, PROT_NONE) < 0) {
-        if (f->stack != MAP_FAILED) {
-            munmap(f->stack, STACK_SIZE + GUARD_SIZE);
-        }
+    if (f == NULL || fiber_stack_init(&f->stack) < 0) {
         free(f);
         return NULL;
     }
     return f;
-}
-
-/* Apart, since getcontext() returns as setjmp() does and compilers are wary of locals beside it. */
-static __attribute__((noinline)) void prepare(struct fiber *f)
-{
-    getcontext(&f->context);
-    f->context.uc_stack.ss_sp = f->stack + GUARD_SIZE;
-    f->context.uc_stack.ss_size = STACK_SIZE;
-    makecontext(&f->context, trampoline, 0);
 }
 
 int fiber_start(void (*fn)(void *user), void *user)
@@ -209,9 +121,7 @@ int fiber_start(void (*fn)(void *user), void *user)
     if (f == NULL) {
         return -ENOMEM;
     }
-    f->fn = fn;
-    f->user = user;
-    prepare(f);
+    fiber_stack_prepare(&f->stack, fn, user);
     sched.count++;
     resume(f);
     return 0;
@@ -321,7 +231,7 @@ int fiber_poll(struct pollfd *fds, size_t n, int64_t timeout_ms)
         return r;
     }
     link_waiting(f);
-    leave(f);
+    fiber_stack_leave(&f->stack);
     unlink_waiting(f);
     unwatch(f, f->n);
     f->woken = false;
@@ -331,7 +241,7 @@ int fiber_poll(struct pollfd *fds, size_t n, int64_t timeout_ms)
 bool fiber_yield(void)
 {
     make_ready(sched.running);
-    leave(sched.running);
+    fiber_stack_leave(&sched.running->stack);
     return sched.running->woken;
 }
 
@@ -379,7 +289,10 @@ static void gather_ready(void)
     }
 }
 
-/* Only those that are ready now: one that wakes itself again and again must not keep the others out. */
+/*
+ * Only those that are ready now: one that wakes itself again and again must not keep the others
+ * out.
+ */
 static void run_ready(void)
 {
     struct fiber *last = sched.ready_last;
@@ -403,7 +316,8 @@ void fiber_run(void)
 {
     gather_ready();
     run_ready();
-    run_ready(); /* mostly whoever waited for one of them: its answer need not go round the loop first */
+    /* mostly whoever waited for one of them: its answer need not go round the loop first */
+    run_ready();
 }
 
 void fiber_run_all(void)

@@ -4,8 +4,7 @@
 
 #include <inttypes.h>
 
-#define MIB ((uint64_t)1 << 20)
-#define GIB ((uint64_t)1 << 30)
+#include "base/units.h"
 
 #define INODE_COST 1024 /* bytes of kernel memory per file, name and small attributes included */
 #define INODE_SHARE 4   /* files may take a quarter of the memory */
@@ -58,7 +57,7 @@ int limits_check(const struct limits *l, struct err *e)
         uint64_t min;
         uint64_t max;
     } rows[] = {
-        {"memory", l->memory_bytes, 16 * MIB, 1024 * GIB},
+        {"memory", l->memory_bytes, 16 * MIB, LIMITS_MEMORY_MAX},
         {"disk", l->disk_bytes, MIB / 4, 1024 * GIB},
         {"timeout (ms)", l->timeout_ms, 1, (uint64_t)7 * 24 * 3600 * 1000},
         {"output", l->output_bytes, 1024, 64 * GIB},

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/units.h"
 
 struct limits {
     uint64_t memory_bytes; /* RAM of the whole box, swap excluded */
@@ -21,6 +22,8 @@ struct limits {
 };
 
 /* 1 GiB memory, 1 core, 128 pids, 30 s, 256 MiB disk. */
+#define LIMITS_MEMORY_MAX (1024 * GIB)
+
 struct limits limits_default(void);
 
 /* Gives every field that is 0 its default; disk and inodes shrink with a small memory. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/units.h"
 
 static enum log_level threshold = LOG_WARN;
 static bool as_json;
@@ -80,7 +81,7 @@ void log_event(enum log_level level, const char *event, const char *fmt, ...)
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &tm);
     size_t used = strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &tm);
-    (void)snprintf(stamp + used, sizeof(stamp) - used, ".%03ldZ", now.tv_nsec / 1000000);
+    (void)snprintf(stamp + used, sizeof(stamp) - used, ".%03ldZ", now.tv_nsec / NS_PER_MS);
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);

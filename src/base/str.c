@@ -136,6 +136,18 @@ size_t str_utf8_len(const char *p, size_t n)
     return len;
 }
 
+bool str_is_utf8(const char *s, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        size_t len = str_utf8_len(s + i, n - i);
+        if (len == 0) {
+            return false;
+        }
+        i += len;
+    }
+    return true;
+}
+
 /* C0 except newline and tab, DEL, and C1 as UTF-8 (0xc2 0x80..0x9f) drive terminals. */
 static bool is_control(const char *p, size_t len)
 {

@@ -21,8 +21,8 @@ bool str_is_terminated(const char *array, size_t size);
 bool str_is_name(const char *s);
 
 /*
- * How much a parser would make of JSON text: what must be known before one that is recursive, and takes memory for each value,
- * reads it. Only what is outside strings counts.
+ * How much a parser would make of JSON text: what must be known before one that is recursive, and
+ * takes memory for each value, reads it. Only what is outside strings counts.
  */
 struct str_json_extent {
     size_t levels; /* of brackets, at the deepest place */
@@ -32,6 +32,7 @@ struct str_json_extent str_json_extent(const char *json, size_t n);
 
 /* Length of the UTF-8 sequence that starts at p (1 to 4), or 0 if the bytes there are not UTF-8. */
 size_t str_utf8_len(const char *p, size_t n);
+bool str_is_utf8(const char *s, size_t n); /* all of it; so is nothing at all */
 
 /* Copies src to dst with control characters shown as \xNN (newline and tab kept). Cuts to fit. */
 void str_printable(char *dst, size_t size, const char *src, size_t n);

@@ -111,7 +111,8 @@ static bool parse_line(char *line, struct mount_line *ret)
         word = next_word(&line);
     } while (word != NULL && !str_eq(word, "-"));
     ret->fstype = next_word(&line);
-    next_word(&line);
+    line += strcspn(line, " "); /* the source may be empty */
+    line += *line == ' ' ? 1 : 0;
     ret->super = next_word(&line);
     if (ret->super == NULL) {
         return false;
@@ -183,8 +184,8 @@ static bool is_usable(int fd)
 }
 
 /*
- * The directory below which CG_PARENT lives or can be made. A descriptor or -errno; -ENOENT when the
- * mount is out of sight.
+ * The directory below which CG_PARENT lives or can be made. A descriptor or -errno; -ENOENT when
+ * the mount is out of sight.
  */
 static int open_base(const struct mount_line *m, const char *controller)
 {

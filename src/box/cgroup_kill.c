@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/units.h"
 #include "box/cgroup_impl.h"
 
 #define CHUNK_BYTES 512
@@ -98,7 +99,7 @@ int cg_kill_members(int dir_fd)
 void cg_wait(int events_fd)
 {
     struct pollfd p = {.fd = events_fd, .events = POLLPRI};
-    const struct timespec timeout = {.tv_nsec = WAIT_MS * 1000000L};
+    const struct timespec timeout = {.tv_nsec = WAIT_MS * NS_PER_MS};
 
     /* An interruption or a failure only means asking again sooner. */
     (void)ppoll(&p, events_fd >= 0 ? 1 : 0, &timeout, NULL);

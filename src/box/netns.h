@@ -2,14 +2,17 @@
 /*
  * Network namespaces with nothing but a loopback interface that is up.
  *
- * Made by the zygote and owned by its user namespace, so no box ever holds a right over one. That is what
- * makes it safe to give an untouched one to the next box. Must not allocate.
+ * Made by the zygote and owned by its user namespace, so no box ever holds a right over one. That
+ * is what makes it safe to give an untouched one to the next box. Must not allocate.
  */
 #pragma once
 
 #include <stdbool.h>
 
 #include "base/err.h"
+
+/* Open files that a zygote must be able to have: it keeps those of namespaces above 255. */
+#define NETNS_FILES_LEAST 512
 
 struct netns {
     int ns;    /* for setns() */
@@ -24,5 +27,8 @@ void netns_release(struct netns *net);
 
 int netns_enter(const struct netns *net, struct err *e);
 
-/* True if not one packet ever went through its loopback interface and no socket is in it. Leaves the caller inside it. */
+/*
+ * True if not one packet ever went through its loopback interface and no socket is in it. Leaves
+ * the caller inside it.
+ */
 bool netns_is_untouched(const struct netns *net);

@@ -45,13 +45,3 @@ int box_setup(struct box_setup *s, struct err *e)
     }
     return 0;
 }
-
-const char *const *box_setup_steps(void)
-{
-    static const char *names[ARRAY_LEN(steps) + 1];
-
-    for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
-        names[i] = steps[i].name;
-    }
-    return names;
-}

@@ -19,7 +19,6 @@
 
 #define BOX_UID 1000     /* user code inside the box; never host id 0 outside */
 #define BOX_CONTROL_FD 3 /* where the control socket ends up */
-#define BOX_DIR "/husk"  /* our own read-only files inside the box */
 #define BOX_WORKSPACE "/workspace"
 #define BOX_DISK "/run/box" /* root of the one writable file system */
 #define BOX_WRITABLE_MAX 16 /* further writable mounts of a template */
@@ -43,6 +42,3 @@ struct box_setup {
 
 /* Walks all steps; the first failure stops it and names the step. The caller must then _exit(). */
 int box_setup(struct box_setup *s, struct err *e);
-
-/* Names of the steps in order, for `husk doctor` and the documentation; NULL-terminated. */
-const char *const *box_setup_steps(void);

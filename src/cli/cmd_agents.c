@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * husk agents up: serves the agents and MCP servers of a project. Finds them, writes the plan, and runs the server as
- * `husk up` does; its workers are the supervisor's business.
+ * husk agents up: serves the agents and MCP servers of a project. Finds them, writes the plan, and
+ * runs the server as `husk up` does; its workers are the supervisor's business.
  */
 #include <errno.h>
 #include <limits.h>
@@ -35,7 +35,6 @@ struct agents_options {
     char *file;
     char *python;
     int detach;
-    int help;
 };
 
 #define FIELD(name) offsetof(struct agents_options, name)
@@ -54,7 +53,7 @@ static const struct option_row rows[] = {
      "the interpreter; default: $VIRTUAL_ENV, then .venv of the project, then python3"},
     {OPTION_FLAG, 'd', "detach", NULL, FIELD(detach), 1,
      "return when it serves; it goes on in the background and logs to DATA/husk.log"},
-    {OPTION_HELP, 'h', "help", NULL, FIELD(help), 1, "show this text"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
 #include "cli/config_options.def"
 };
 
@@ -131,7 +130,9 @@ static int load_dotenv(const struct agents_run *a, struct err *e)
     return dotenv_load(path, e);
 }
 
-/* Workers and tools look for our programs: those beside this one, unless somebody says otherwise. */
+/*
+ * Workers and tools look for our programs: those beside this one, unless somebody says otherwise.
+ */
 static int name_programs(struct err *e)
 {
     char path[PATH_MAX];
@@ -328,29 +329,24 @@ int agents_up(const char *command, bool only_servers, int argc, char **argv)
     struct agents_run *a = calloc(1, sizeof(*a));
     struct option_rest rest;
     struct err e = {0};
-    int r;
 
     if (a == NULL) {
         term_say(PROGRAM, "out of memory");
         return EXIT_HUSK;
     }
     a->only_servers = only_servers;
-    if (options_parse(&agents_table, argc, argv, &a->o, &rest, &e) < 0) {
-        r = usage_error(command, &e);
-    } else if (a->o.help) {
-        options_print_help(&agents_table, stdout);
-        r = 0;
-    } else if (rest.n > 1) {
+    int code = command_parse(command, &agents_table, argc, argv, &a->o, &rest);
+    if (code == COMMAND_GOES_ON && rest.n > 1) {
         err_set(&e, ERR_INVALID, "%s takes one project, not '%s' too", command, rest.args[1]);
-        r = usage_error(command, &e);
-    } else {
-        r = serve(a, rest.n > 0 ? rest.args[0] : NULL);
+        code = usage_error(command, &e);
+    } else if (code == COMMAND_GOES_ON) {
+        code = serve(a, rest.n > 0 ? rest.args[0] : NULL);
     }
     config_options_release(&a->o.settings);
     config_release(&a->config);
     agents_plan_release(&a->plan);
     free(a);
-    return r;
+    return code;
 }
 
 int cmd_agents(int argc, char **argv)

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/dirs.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/analytics.h"
@@ -22,7 +22,6 @@
 
 struct analytics_options {
     int json;
-    int help;
 };
 
 #define FIELD(name) offsetof(struct analytics_options, name)
@@ -30,7 +29,7 @@ struct analytics_options {
 static const struct option_row rows[] = {
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
     {OPTION_FLAG, 0, "json", NULL, FIELD(json), 1, "status: as a JSON object"},
-    {OPTION_HELP, 'h', "help", NULL, FIELD(help), 1, "show this text"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
 };
 
 const struct option_table analytics_table = {
@@ -77,26 +76,6 @@ static int file_path(char *ret, size_t size, struct err *e)
                  : 0;
 }
 
-/* Every folder on the way to the file. */
-static int make_parents(const char *path, struct err *e)
-{
-    char part[PATH_MAX];
-
-    if (str_copy(part, sizeof(part), path) < 0) {
-        return err_set(e, ERR_INVALID, "the path of the analytics file is too long");
-    }
-    for (char *p = part + 1; *p != '\0'; p++) {
-        if (*p == '/') {
-            *p = '\0';
-            if (mkdir(part, 0700) < 0 && errno != EEXIST) {
-                return err_sys(e, errno, "make %s", part);
-            }
-            *p = '/';
-        }
-    }
-    return 0;
-}
-
 /* The open, locked file and what it says. ERR_NOT_FOUND: there is none. */
 static int open_file(const char *path, int flags, int *ret_fd, json_t **ret, struct err *e)
 {
@@ -106,7 +85,7 @@ static int open_file(const char *path, int flags, int *ret_fd, json_t **ret, str
     if (fd < 0 || flock(fd, LOCK_EX) < 0) {
         int why = errno;
         err_sys(e, why, "open %s", path);
-        if (why == ENOENT) {
+        if (why == ENOENT || why == ENOTDIR) {
             e->code = ERR_NOT_FOUND;
         }
         return -1;
@@ -171,7 +150,8 @@ void analytics_count(const char *command, const char *framework)
         add_one(value, "frameworks", framework);
         r = write_file(fd, path, value, &e);
     }
-    if (r < 0 && e.code != ERR_NOT_FOUND) {
+    /* Somebody else's home, as after su: nothing was ever turned on there by this user. */
+    if (r < 0 && e.code != ERR_NOT_FOUND && e.sys_errno != EACCES) {
         term_say(PROGRAM, "warning: not counted: %s", e.msg);
     }
     json_decref(value);
@@ -188,10 +168,11 @@ static int turn(const char *path, bool on, struct err *e)
     if (on && why != NULL) {
         return err_set(e, ERR_CONFLICT, "analytics stay off: %s is set", why);
     }
-    if (on && make_parents(path, e) < 0) {
-        return -1;
+    int r = on ? dirs_make_parents(path, 0700) : 0;
+    if (r < 0) {
+        return err_sys(e, -r, "make the folder of %s", path);
     }
-    int r = open_file(path, on ? O_CREAT : 0, &fd, &value, e);
+    r = open_file(path, on ? O_CREAT : 0, &fd, &value, e);
     if (r == 0) {
         (void)json_object_set_new(value, "on", json_boolean(on));
         r = write_file(fd, path, value, e);
@@ -252,12 +233,9 @@ int cmd_analytics(int argc, char **argv)
     char path[PATH_MAX];
     struct err e = {0};
 
-    if (options_parse(&analytics_table, argc, argv, &o, &rest, &e) < 0) {
-        return usage_error("analytics", &e);
-    }
-    if (o.help) {
-        options_print_help(&analytics_table, stdout);
-        return 0;
+    int code = command_parse("analytics", &analytics_table, argc, argv, &o, &rest);
+    if (code != COMMAND_GOES_ON) {
+        return code;
     }
     const char *verb = rest.n == 1 ? rest.args[0] : "";
     bool is_status = str_eq(verb, "status");

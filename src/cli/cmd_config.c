@@ -18,7 +18,6 @@ struct command_options {
     struct config_options settings;
     char *check;
     int json;
-    int help;
 };
 
 #define FIELD(name) offsetof(struct command_options, name)
@@ -29,7 +28,7 @@ static const struct option_row rows[] = {
     {OPTION_FLAG, 0, "json", NULL, FIELD(json), 1, "show: as a JSON object"},
     {OPTION_TEXT, 0, "check", "FILE", FIELD(check), 0,
      "doc: print nothing, exit with 1 unless the file holds this text"},
-    {OPTION_HELP, 'h', "help", NULL, FIELD(help), 1, "show this text"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
 #include "cli/config_options.def"
 };
 
@@ -279,10 +278,6 @@ static int act(const struct command_options *o, const struct option_rest *rest)
 {
     struct err e;
 
-    if (o->help) {
-        options_print_help(&config_table, stdout);
-        return 0;
-    }
     if (check_usage(o, rest, &e) < 0) {
         return usage_error("config", &e);
     }
@@ -296,11 +291,11 @@ int cmd_config(int argc, char **argv)
 {
     struct command_options o = {0};
     struct option_rest rest;
-    struct err e;
 
-    int code = options_parse(&config_table, argc, argv, &o, &rest, &e) < 0
-                   ? usage_error("config", &e)
-                   : act(&o, &rest);
+    int code = command_parse("config", &config_table, argc, argv, &o, &rest);
+    if (code == COMMAND_GOES_ON) {
+        code = act(&o, &rest);
+    }
     config_options_release(&o.settings);
     return code;
 }

@@ -16,7 +16,6 @@
 
 struct create_options {
     char *framework;
-    int help;
 };
 
 #define FIELD(name) offsetof(struct create_options, name)
@@ -25,7 +24,7 @@ static const struct option_row agent_rows[] = {
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
     {OPTION_TEXT, 'f', "framework", "NAME", FIELD(framework), 0,
      "python (the default: needs nothing else), langchain, pydantic or agno"},
-    {OPTION_HELP, 'h', "help", NULL, FIELD(help), 1, "show this text"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
 };
 
 const struct option_table create_agent_table = {
@@ -40,7 +39,7 @@ const struct option_table create_agent_table = {
 
 static const struct option_row mcp_rows[] = {
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
-    {OPTION_HELP, 'h', "help", NULL, FIELD(help), 1, "show this text"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
 };
 
 const struct option_table create_mcp_table = {
@@ -170,12 +169,9 @@ static int run(const struct option_table *table, bool is_mcp, int argc, char **a
     struct err e = {0};
     const struct kind *k = &mcp;
 
-    if (options_parse(table, argc, argv, &o, &rest, &e) < 0) {
-        return usage_error(argv[0], &e);
-    }
-    if (o.help) {
-        options_print_help(table, stdout);
-        return 0;
+    int code = command_parse(argv[0], table, argc, argv, &o, &rest);
+    if (code != COMMAND_GOES_ON) {
+        return code;
     }
     if (rest.n != 1) {
         err_set(&e, ERR_INVALID, "%s takes one name", argv[0]);

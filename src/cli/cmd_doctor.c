@@ -15,7 +15,6 @@
 
 struct doctor_options {
     int json;
-    int help;
 };
 
 struct host {
@@ -28,7 +27,7 @@ struct host {
 static const struct option_row rows[] = {
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
     {OPTION_FLAG, 0, "json", NULL, offsetof(struct doctor_options, json), 1, "as a JSON object"},
-    {OPTION_HELP, 'h', "help", NULL, offsetof(struct doctor_options, help), 1, "show this text"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
 };
 
 const struct option_table doctor_table = {
@@ -164,22 +163,12 @@ int cmd_doctor(int argc, char **argv)
 {
     struct husk_layer layers[LAYERS_MAX] = {0};
     struct doctor_options o = {0};
-    struct option_rest rest;
     struct host host;
-    struct err e;
 
-    if (options_parse(&doctor_table, argc, argv, &o, &rest, &e) < 0) {
-        return usage_error("doctor", &e);
+    int code = command_parse("doctor", &doctor_table, argc, argv, &o, NULL);
+    if (code != COMMAND_GOES_ON) {
+        return code;
     }
-    if (o.help) {
-        options_print_help(&doctor_table, stdout);
-        return 0;
-    }
-    if (rest.n > 0) {
-        err_set(&e, ERR_INVALID, "doctor takes no argument '%s'", rest.args[0]);
-        return usage_error("doctor", &e);
-    }
-
     size_t n = husk_doctor(layers, LAYERS_MAX);
     if (n > LAYERS_MAX) {
         term_say(PROGRAM, "doctor: %zu layers, room for %d", n, LAYERS_MAX);

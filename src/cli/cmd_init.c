@@ -15,7 +15,6 @@
 
 struct init_options {
     char *type;
-    int help;
 };
 
 #define FIELD(name) offsetof(struct init_options, name)
@@ -23,7 +22,7 @@ struct init_options {
 static const struct option_row rows[] = {
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
     {OPTION_TEXT, 0, "type", "TYPE", FIELD(type), 0, "what kind of project: agent (the default)"},
-    {OPTION_HELP, 'h', "help", NULL, FIELD(help), 1, "show this text"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
 };
 
 const struct option_table init_table = {
@@ -72,12 +71,9 @@ int cmd_init(int argc, char **argv)
     struct option_rest rest;
     struct err e = {0};
 
-    if (options_parse(&init_table, argc, argv, &o, &rest, &e) < 0) {
-        return usage_error("init", &e);
-    }
-    if (o.help) {
-        options_print_help(&init_table, stdout);
-        return 0;
+    int code = command_parse("init", &init_table, argc, argv, &o, &rest);
+    if (code != COMMAND_GOES_ON) {
+        return code;
     }
     if (rest.n != 1) {
         err_set(&e, ERR_INVALID, "init takes one name, of the new project");

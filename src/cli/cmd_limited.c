@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* husk limited: a program with real limits on memory, processors and processes; no sandbox. See limited/limited.h. */
+/*
+ * husk limited: a program with real limits on memory, processors and processes; no sandbox. See
+ * limited/limited.h.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -20,7 +23,6 @@ struct limited_command {
     uint32_t pids;
     uint32_t report_fd;
     int best_effort;
-    int help;
     int report; /* our own copy of report_fd; -1: none */
 };
 
@@ -40,7 +42,7 @@ static const struct option_row rows[] = {
      "what messages and its cgroup are called: lower-case letters, digits, '.', '_' and '-'"},
     {OPTION_COUNT, 0, "report-fd", "NUMBER", FIELD(report_fd), 0,
      "descriptor that gets a line of JSON when the program runs and one when it has ended"},
-    {OPTION_HELP, 'h', "help", NULL, FIELD(help), 1, "show this text"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
 };
 
 const struct option_table limited_table = {
@@ -149,19 +151,15 @@ int cmd_limited(int argc, char **argv)
     struct limited_command c = {.report = -1};
     struct option_rest rest;
     struct err e = {0};
-    int r;
 
-    if (options_parse(&limited_table, argc, argv, &c, &rest, &e) < 0) {
-        return usage_error("limited", &e);
-    }
-    if (c.help) {
-        options_print_help(&limited_table, stdout);
-        return 0;
+    int code = command_parse("limited", &limited_table, argc, argv, &c, &rest);
+    if (code != COMMAND_GOES_ON) {
+        return code;
     }
     if (check(&c, &rest, &e) < 0) {
         return usage_error("limited", &e);
     }
-    r = run(&c, rest.args);
+    code = run(&c, rest.args);
     fd_close(&c.report);
-    return r;
+    return code;
 }

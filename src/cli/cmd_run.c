@@ -94,9 +94,10 @@ int cmd_run(int argc, char **argv)
     struct err e;
     int code = 0;
 
-    if (run_request_parse(&r, argc, argv, &e) < 0) {
+    int parsed = run_request_parse(&r, argc, argv, &e);
+    if (parsed < 0) {
         code = usage_error("run", &e);
-    } else if (r.opt.help) {
+    } else if (parsed > 0) {
         options_print_help(&run_table, stdout);
     } else {
         code = run_request(&r);

@@ -8,18 +8,17 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "base/suggest.h"
+#include "base/units.h"
 #include "cli/commands.h"
-#include "cli/run_request.h"
 #include "cli/term.h"
+#include "core/engine.h"
 
 #define PRELOAD_MAX 64
-#define MIB ((uint64_t)1 << 20)
 
 struct template_options {
     char *python;
     char *preload;
     int json;
-    int help;
 };
 
 #define FIELD(name) offsetof(struct template_options, name)
@@ -31,7 +30,7 @@ static const struct option_row rows[] = {
      "add: a Python interpreter, a virtual environment or an installation prefix"},
     {OPTION_TEXT, 0, "preload", "MODULES", FIELD(preload), 0,
      "add: modules imported ahead of time, separated by spaces"},
-    {OPTION_HELP, 'h', "help", NULL, FIELD(help), 1, "show this text"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
 };
 
 const struct option_table template_table = {
@@ -51,13 +50,7 @@ const struct option_table template_table = {
 /* What a run gets that asks for nothing: a template's 0 stands for the default. */
 static struct limits effective(const struct husk_limits *given)
 {
-    struct limits l = {
-        .memory_bytes = given->memory_bytes,
-        .disk_bytes = given->disk_bytes,
-        .timeout_ms = given->timeout_ms,
-        .cpu_milli = given->cpu_milli,
-        .pids = given->pids,
-    };
+    struct limits l = engine_limits_import(given);
 
     limits_fill(&l);
     return l;
@@ -68,12 +61,12 @@ static json_t *template_json(const struct husk_template_info *t)
     struct limits l = effective(&t->limits);
 
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:{s:I, s:I, s:I, s:f, s:I}}",
-                     "name", t->name, "language", language_name(t->language), "runtime", t->runtime,
-                     "origin", t->origin, "about", t->about, "preload", t->preload, "usable",
-                     (int)(t->missing[0] == '\0'), "missing", t->missing, "limits", "memory_bytes",
-                     (json_int_t)l.memory_bytes, "disk_bytes", (json_int_t)l.disk_bytes,
-                     "timeout_ms", (json_int_t)l.timeout_ms, "cpus", l.cpu_milli / 1000.0, "pids",
-                     (json_int_t)l.pids);
+                     "name", t->name, "language", template_language_name(t->language), "runtime",
+                     t->runtime, "origin", t->origin, "about", t->about, "preload", t->preload,
+                     "usable", (int)(t->missing[0] == '\0'), "missing", t->missing, "limits",
+                     "memory_bytes", (json_int_t)l.memory_bytes, "disk_bytes",
+                     (json_int_t)l.disk_bytes, "timeout_ms", (json_int_t)l.timeout_ms, "cpus",
+                     l.cpu_milli / 1000.0, "pids", (json_int_t)l.pids);
 }
 
 static int print_list(const struct husk_template_info *list, size_t n, bool json)
@@ -90,7 +83,8 @@ static int print_list(const struct husk_template_info *list, size_t n, bool json
         return print_json(array);
     }
     for (size_t i = 0; i < n; i++) {
-        printf("%-20s %-11s %s\n", list[i].name, language_name(list[i].language), list[i].about);
+        printf("%-20s %-11s %s\n", list[i].name, template_language_name(list[i].language),
+               list[i].about);
         if (list[i].missing[0] != '\0') {
             printf("%-20s cannot run here: %s\n", "", list[i].missing);
         }
@@ -103,7 +97,7 @@ static void print_one(const struct husk_template_info *t)
     struct limits l = effective(&t->limits);
 
     printf("name      %s\nlanguage  %s\nabout     %s\nruntime   %s\norigin    %s\n", t->name,
-           language_name(t->language), t->about, t->runtime, t->origin);
+           template_language_name(t->language), t->about, t->runtime, t->origin);
     printf("preload   %s\n", t->preload[0] != '\0' ? t->preload : "nothing");
     printf("limits    %llu MiB memory, %llu MiB disk, %.3g cores, %u processes, %.3g s\n",
            (unsigned long long)(l.memory_bytes / MIB), (unsigned long long)(l.disk_bytes / MIB),
@@ -236,12 +230,9 @@ int cmd_template(int argc, char **argv)
     struct option_rest rest;
     struct err e;
 
-    if (options_parse(&template_table, argc, argv, &o, &rest, &e) < 0) {
-        return usage_error("template", &e);
-    }
-    if (o.help) {
-        options_print_help(&template_table, stdout);
-        return 0;
+    int code = command_parse("template", &template_table, argc, argv, &o, &rest);
+    if (code != COMMAND_GOES_ON) {
+        return code;
     }
     if (check(&o, &rest, &e) < 0) {
         return usage_error("template", &e);

@@ -19,7 +19,6 @@
 struct up_options {
     struct config_options settings;
     int detach;
-    int help;
 };
 
 #define FIELD(name) offsetof(struct up_options, name)
@@ -32,7 +31,7 @@ static const struct option_row rows[] = {
     {OPTION_FLAG, 'd', "detach", NULL, FIELD(detach), 1,
      "return when it serves; it goes on in the background and logs to DATA/husk.log"},
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
-    {OPTION_HELP, 'h', "help", NULL, FIELD(help), 1, "show this text"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
 #include "cli/config_options.def"
 };
 
@@ -80,38 +79,18 @@ static void greet(const struct serving *s)
     fflush(stdout);
 }
 
-static int parse(const struct option_table *table, const char *name, int argc, char **argv,
-                 struct up_options *o)
-{
-    struct option_rest rest;
-    struct err e;
-
-    if (options_parse(table, argc, argv, o, &rest, &e) < 0) {
-        return usage_error(name, &e);
-    }
-    if (rest.n > 0) {
-        err_set(&e, ERR_INVALID, "%s takes no argument '%s'", name, rest.args[0]);
-        return usage_error(name, &e);
-    }
-    return 0;
-}
-
 int cmd_up(int argc, char **argv)
 {
     struct up_options o = {0};
     AUTO(config_release) struct config c = {0};
 
-    int r = parse(&up_table, "up", argc, argv, &o);
-    if (r == 0 && o.help) {
-        options_print_help(&up_table, stdout);
-    } else if (r == 0 && serving_load(&o.settings, &c) < 0) {
-        r = EXIT_HUSK;
-    } else if (r == 0) {
+    int code = command_parse("up", &up_table, argc, argv, &o, NULL);
+    if (code == COMMAND_GOES_ON) {
         struct serving s = {.config = &c, .greet = greet};
-        r = serving_run(&s, o.detach != 0);
+        code = serving_load(&o.settings, &c) < 0 ? EXIT_HUSK : serving_run(&s, o.detach != 0);
     }
     config_options_release(&o.settings);
-    return r;
+    return code;
 }
 
 /* ---- down ---- */
@@ -120,12 +99,18 @@ static int end(const struct config *c)
 {
     struct err e = {0};
     pid_t pid;
+    pid_t still = 0;
 
     if (place_holder(c, &pid, &e) < 0) {
         term_say(PROGRAM, "%s", e.msg);
         return EXIT_HUSK;
     }
     AUTO_CLOSE int pidfd = pidfd_open(pid, 0);
+    /* Asked again: its number may have become another process's in between. */
+    if (place_holder(c, &still, &e) < 0 || still != pid) {
+        term_say(PROGRAM, "husk is not up with %s", c->data);
+        return EXIT_HUSK;
+    }
     if (pidfd < 0 || pidfd_send_signal(pidfd, SIGTERM, NULL, 0) < 0) {
         term_say(PROGRAM, "end process %d: %s", (int)pid, strerror(errno));
         return EXIT_HUSK;
@@ -145,12 +130,10 @@ int cmd_down(int argc, char **argv)
     struct up_options o = {0};
     AUTO(config_release) struct config c = {0};
 
-    int r = parse(&down_table, "down", argc, argv, &o);
-    if (r == 0 && o.help) {
-        options_print_help(&down_table, stdout);
-    } else if (r == 0) {
-        r = serving_load(&o.settings, &c) < 0 ? EXIT_HUSK : end(&c);
+    int code = command_parse("down", &down_table, argc, argv, &o, NULL);
+    if (code == COMMAND_GOES_ON) {
+        code = serving_load(&o.settings, &c) < 0 ? EXIT_HUSK : end(&c);
     }
     config_options_release(&o.settings);
-    return r;
+    return code;
 }

@@ -6,13 +6,12 @@
 
 struct version_options {
     int json;
-    int help;
 };
 
 static const struct option_row rows[] = {
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
     {OPTION_FLAG, 0, "json", NULL, offsetof(struct version_options, json), 1, "as a JSON object"},
-    {OPTION_HELP, 'h', "help", NULL, offsetof(struct version_options, help), 1, "show this text"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
 };
 
 const struct option_table version_table = {
@@ -26,19 +25,10 @@ const struct option_table version_table = {
 int cmd_version(int argc, char **argv)
 {
     struct version_options o = {0};
-    struct option_rest rest;
-    struct err e;
 
-    if (options_parse(&version_table, argc, argv, &o, &rest, &e) < 0) {
-        return usage_error("version", &e);
-    }
-    if (o.help) {
-        options_print_help(&version_table, stdout);
-        return 0;
-    }
-    if (rest.n > 0) {
-        err_set(&e, ERR_INVALID, "version takes no argument '%s'", rest.args[0]);
-        return usage_error("version", &e);
+    int code = command_parse("version", &version_table, argc, argv, &o, NULL);
+    if (code != COMMAND_GOES_ON) {
+        return code;
     }
     if (o.json) {
         return print_json(json_pack("{s:s}", "version", husk_version()));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The commands of husk. Each takes its own argv (argv[0] is the command's name) and returns the exit
- * code of the program. Exit codes are documented in docs/exit-codes.md.
+ * The commands of husk. Each takes its own argv (argv[0] is the command's name) and returns the
+ * exit code of the program. Exit codes are documented in docs/exit-codes.md.
  */
 #pragma once
 
@@ -19,6 +19,8 @@ enum {
     EXIT_MEMORY = 137,
     EXIT_BROKEN_PIPE = 141,
 };
+
+enum { COMMAND_GOES_ON = -1 }; /* no exit code yet */
 
 struct command {
     const char *name;
@@ -49,7 +51,16 @@ int cmd_limited(int argc, char **argv);
 /* `husk agents up`, `rayai up`, `rayai mcp up`; command is what the user typed. */
 int agents_up(const char *command, bool only_servers, int argc, char **argv);
 
-/* One line about what cannot be done, with where to look if an option is wrong; returns EXIT_HUSK. */
+/*
+ * Fills options, which the caller zeroed, and *rest with the plain arguments; NULL: it takes none.
+ * COMMAND_GOES_ON, or the exit code after a line about what is wrong, or after the help text.
+ */
+int command_parse(const char *command, const struct option_table *table, int argc, char **argv,
+                  void *options, struct option_rest *rest);
+
+/*
+ * One line about what cannot be done, with where to look if an option is wrong; returns EXIT_HUSK.
+ */
 int usage_error(const char *command, const struct err *e);
 
 /* One line about a failure of the engine; returns EXIT_HUSK. */

@@ -67,7 +67,7 @@ int hostfile_read(const char *path, struct buf *ret, struct err *e)
         int why = errno;
 
         err_sys(e, why, "open %s", path);
-        if (why == ENOENT) {
+        if (why == ENOENT || why == ENOTDIR) { /* service accounts live in /dev/null */
             e->code = ERR_NOT_FOUND;
         }
         return -1;

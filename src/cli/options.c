@@ -178,9 +178,7 @@ static int apply(const struct option_row *row, char *value, int argc, char *targ
 
     switch (row->type) {
     case OPTION_GROUP:
-        return 0;
     case OPTION_HELP:
-        *(int *)field = 1;
         return 0;
     case OPTION_FLAG:
         *(int *)field = row->set;
@@ -197,6 +195,15 @@ static int apply(const struct option_row *row, char *value, int argc, char *targ
         return set_number(row, value, field, e);
     }
     return err_set(e, ERR_INVALID, "--%s cannot be used", row->name);
+}
+
+int option_isolation(const char *word, enum husk_isolation *ret, struct err *e)
+{
+    if (word != NULL && !str_eq(word, "full") && !str_eq(word, "userns")) {
+        return err_set(e, ERR_INVALID, "--min-isolation '%s' is not known: full or userns", word);
+    }
+    *ret = word != NULL && str_eq(word, "userns") ? HUSK_ISOLATION_USERNS : HUSK_ISOLATION_FULL;
+    return 0;
 }
 
 int options_parse(const struct option_table *table, int argc, char **argv, void *target,
@@ -229,7 +236,7 @@ int options_parse(const struct option_table *table, int argc, char **argv, void 
             return -1;
         }
         if (row->type == OPTION_HELP) {
-            break;
+            return 1;
         }
     }
     for (; plain > 0 && optind < argc; optind++) { /* after "--" */

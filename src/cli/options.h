@@ -4,8 +4,8 @@
  * help text, so the two cannot disagree.
  *
  * A row says what it is and where in the command's own struct its value goes. Values are borrowed
- * from argv. Long names must be written in full: an abbreviation that works today would break when a
- * longer option is added. Must not print errors or exit.
+ * from argv. Long names must be written in full: an abbreviation that works today would break when
+ * a longer option is added. Must not print errors or exit.
  */
 #pragma once
 
@@ -14,11 +14,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include <husk/husk.h>
+
 #include "base/err.h"
 
 enum option_type {
     OPTION_GROUP,    /* no option: a heading in the help text */
-    OPTION_HELP,     /* int, set to 1; ends parsing */
+    OPTION_HELP,     /* ends parsing */
     OPTION_FLAG,     /* int, set to row->set */
     OPTION_TEXT,     /* char * */
     OPTION_LIST,     /* struct option_list: may be given many times */
@@ -57,12 +59,18 @@ struct option_rest {
     int n;
 };
 
-/* Fills target, which the caller zeroed, and *rest with the plain arguments. argv[0] is skipped. */
+/*
+ * Fills target, which the caller zeroed, and *rest with the plain arguments. argv[0] is skipped.
+ * 0, 1 when the help text is asked for, or -1.
+ */
 int options_parse(const struct option_table *table, int argc, char **argv, void *target,
                   struct option_rest *rest, struct err *e);
 
 /* max is the room that the first value makes; argc is always enough. */
 int option_list_add(struct option_list *list, char *value, size_t max, struct err *e);
 void option_list_release(struct option_list *list);
+
+/* The value of --min-isolation; NULL: not given. */
+int option_isolation(const char *word, enum husk_isolation *ret, struct err *e);
 
 void options_print_help(const struct option_table *table, FILE *to);

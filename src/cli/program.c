@@ -2,6 +2,7 @@
 /* Finds the command and hands over; see program.h. */
 #include "cli/program.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -91,6 +92,29 @@ int usage_error(const char *command, const struct err *e)
     return EXIT_HUSK;
 }
 
+int command_parse(const char *command, const struct option_table *table, int argc, char **argv,
+                  void *options, struct option_rest *rest)
+{
+    struct option_rest plain = {0};
+    struct err e;
+
+    int r = options_parse(table, argc, argv, options, &plain, &e);
+    if (r > 0) {
+        options_print_help(table, stdout);
+        return 0;
+    }
+    if (r == 0 && rest == NULL && plain.n > 0) {
+        r = err_set(&e, ERR_INVALID, "%s takes no argument '%s'", command, plain.args[0]);
+    }
+    if (r < 0) {
+        return usage_error(command, &e);
+    }
+    if (rest != NULL) {
+        *rest = plain;
+    }
+    return COMMAND_GOES_ON;
+}
+
 int engine_error(const struct husk_error *e)
 {
     term_say(PROGRAM, "%s", e->message);
@@ -145,6 +169,8 @@ static int dispatch(const struct program *program, int argc, char **argv)
 
 int program_run(const struct program *program, int argc, char **argv)
 {
+    /* A caller that ignores it would keep us, and what we start, from waiting for children. */
+    sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     if (term_guard_stdio() < 0) {
         return EXIT_HUSK; /* without /dev/null there may be nobody to tell */
     }

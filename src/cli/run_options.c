@@ -52,7 +52,7 @@ static const struct option_row rows[] = {
     {OPTION_FLAG, 0, "no-value", NULL, FIELD(value), VALUE_OFF, "do not print it"},
     {OPTION_FLAG, 0, "raw", NULL, FIELD(raw), 1,
      "pass control characters through to a terminal; otherwise they are shown as \\xNN"},
-    {OPTION_HELP, 'h', "help", NULL, FIELD(help), 1, "show this text"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
 };
 
 const struct option_table run_table = {

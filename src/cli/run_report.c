@@ -7,13 +7,21 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/units.h"
 #include "cli/commands.h"
 #include "cli/hostfile.h"
 #include "cli/interrupt.h"
 #include "cli/json_text.h"
 
 #define JSON_MAX ((size_t)1 << 30)
-#define MIB ((uint64_t)1 << 20)
+#define NOT_STARTED 126 /* what a box says of a run that it could not start */
+
+/* An error of the program's own comes with a traceback. */
+static bool is_refused(const struct husk_result *result)
+{
+    return result->status == HUSK_FAILED && result->exit_code == NOT_STARTED &&
+           result->error.message != NULL && result->error.traceback == NULL;
+}
 
 static int exit_code_of(const struct husk_result *result)
 {
@@ -30,7 +38,7 @@ static int exit_code_of(const struct husk_result *result)
     case HUSK_CRASHED:
         break;
     }
-    if (result->termination.cause == HUSK_CAUSE_INTERNAL) {
+    if (result->termination.cause == HUSK_CAUSE_INTERNAL || is_refused(result)) {
         return EXIT_HUSK;
     }
     return result->exit_code != 0 ? result->exit_code : 1;
@@ -69,7 +77,9 @@ static void say_cut(const struct husk_spec *spec, const struct husk_result *resu
     }
 }
 
-/* What ended the program when it did not end by itself, and which option would have let it go on. */
+/*
+ * What ended the program when it did not end by itself, and which option would have let it go on.
+ */
 static void say_ending(const struct husk_result *result)
 {
     static const struct {
@@ -90,6 +100,10 @@ static void say_ending(const struct husk_result *result)
 
     if (result->status == HUSK_CANCELLED) {
         term_say(PROGRAM, "interrupted");
+        return;
+    }
+    if (result->termination.cause == HUSK_CAUSE_EXIT && is_refused(result)) {
+        term_say(PROGRAM, "%s", result->error.message);
         return;
     }
     if (cause >= ARRAY_LEN(endings) || endings[cause].text == NULL) {

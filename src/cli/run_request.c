@@ -13,9 +13,10 @@
 #include "base/suggest.h"
 #include "cli/commands.h"
 #include "cli/hostfile.h"
+#include "core/engine.h"
 
 static const struct {
-    const char *word; /* what people type; the first of a language is its name */
+    const char *word; /* what people type */
     const char *extension;
     const char *template_name;
     enum husk_language language;
@@ -50,17 +51,8 @@ static bool language_by_extension(const char *path, enum husk_language *ret)
     return false;
 }
 
-const char *language_name(enum husk_language language)
-{
-    for (size_t i = 0; i < ARRAY_LEN(languages); i++) {
-        if (languages[i].language == language) {
-            return languages[i].word;
-        }
-    }
-    return "unknown";
-}
-
-const char *run_request_template(const struct run_request *r)
+/* The template that was asked for, else the language's own. */
+static const char *template_of(const struct run_request *r)
 {
     if (r->opt.template_name != NULL) {
         return r->opt.template_name;
@@ -135,18 +127,12 @@ static int find_language(struct run_request *r, struct err *e)
 /* The same ranges as the engine's, checked before an engine is started. */
 static int check_limits(const struct husk_limits *given, struct err *e)
 {
-    struct limits l = {
-        .memory_bytes = given->memory_bytes,
-        .disk_bytes = given->disk_bytes,
-        .timeout_ms = given->timeout_ms,
-        .output_bytes = given->output_bytes,
-        .cpu_milli = given->cpu_milli,
-        .pids = given->pids,
-    };
+    struct limits l = engine_limits_import(given);
 
     if (given->memory_bytes == 0 && given->disk_bytes != 0) {
         /* A template may have more memory than the default: only the engine knows. */
-        l.memory_bytes = MAX(limits_default().memory_bytes, given->disk_bytes / 3 * 4 + 4096);
+        uint64_t fitting = MAX(limits_default().memory_bytes, given->disk_bytes / 3 * 4 + 4096);
+        l.memory_bytes = MIN(fitting, LIMITS_MEMORY_MAX);
     }
     limits_fill(&l);
     return limits_check(&l, e);
@@ -154,13 +140,9 @@ static int check_limits(const struct husk_limits *given, struct err *e)
 
 static int check_options(struct run_request *r, struct err *e)
 {
-    const char *level = r->opt.min_isolation;
-
-    if (level != NULL && !str_eq(level, "full") && !str_eq(level, "userns")) {
-        return err_set(e, ERR_INVALID, "--min-isolation '%s' is not known: full or userns", level);
+    if (option_isolation(r->opt.min_isolation, &r->min_isolation, e) < 0) {
+        return -1;
     }
-    r->min_isolation =
-        level != NULL && str_eq(level, "userns") ? HUSK_ISOLATION_USERNS : HUSK_ISOLATION_FULL;
     if (r->opt.template_name != NULL && !str_is_name(r->opt.template_name)) {
         return err_set(e, ERR_INVALID,
                        "--template '%s' is not a name: lower-case letters, digits, . _ -",
@@ -173,11 +155,9 @@ int run_request_parse(struct run_request *r, int argc, char **argv, struct err *
 {
     struct option_rest rest;
 
-    if (options_parse(&run_table, argc, argv, &r->opt, &rest, e) < 0) {
-        return -1;
-    }
-    if (r->opt.help) {
-        return 0;
+    int parsed = options_parse(&run_table, argc, argv, &r->opt, &rest, e);
+    if (parsed != 0) {
+        return parsed;
     }
     if (rest.n == 0) {
         return err_set(e, ERR_INVALID, "nothing to run: give code, a script, or '-'");
@@ -211,7 +191,8 @@ int run_request_check_template(struct run_request *r, struct husk_engine *engine
         }
         if (r->has_language && r->language != list[i].language) {
             return err_set(e, ERR_INVALID, "template %s runs %s, but the code is %s", list[i].name,
-                           language_name(list[i].language), language_name(r->language));
+                           template_language_name(list[i].language),
+                           template_language_name(r->language));
         }
         r->language = list[i].language;
         return 0;
@@ -231,7 +212,7 @@ void run_request_spec(const struct run_request *r, struct husk_spec *spec)
         r->opt.value == VALUE_ON || (r->opt.value == VALUE_DEFAULT && r->name == NULL);
 
     *spec = (struct husk_spec){
-        .template_name = run_request_template(r),
+        .template_name = template_of(r),
         .kind = wants_value && r->language != HUSK_SHELL ? HUSK_CELL : HUSK_SCRIPT,
         .code = r->code.data != NULL ? r->code.data : "",
         .code_len = r->code.len,

@@ -3,8 +3,8 @@
  * The command line of `husk run` turned into a husk_spec: options, code, language, and what goes
  * in and out. All of it is checked here, before anything is started.
  *
- * A request owns what it read; strings are borrowed from argv and the environment, so argv must stay
- * and may be cut at its colons.
+ * A request owns what it read; strings are borrowed from argv and the environment, so argv must
+ * stay and may be cut at its colons.
  */
 #pragma once
 
@@ -32,7 +32,6 @@ struct run_options {
     int receipt;
     int value; /* enum value_choice */
     int raw;
-    int help;
 };
 
 struct run_request {
@@ -55,20 +54,15 @@ struct run_request {
     const char **out_paths; /* where each goes on the host; owned array */
 };
 
-/* Options and code. 0, or -1 and *e. With opt.help set nothing else is filled in. */
+/* Options and code. 0, 1 when only the help text is asked for, or -1 and *e. */
 int run_request_parse(struct run_request *r, int argc, char **argv, struct err *e);
 void run_request_release(struct run_request *r);
 
 /* Env, mounts, files and outputs (run_attach.c). */
 int run_request_attach(struct run_request *r, struct err *e);
 
-/* The template that was asked for, else the language's own. */
-const char *run_request_template(const struct run_request *r);
-
 /* The language of a template that was named must be the one of the code. */
 int run_request_check_template(struct run_request *r, struct husk_engine *engine, struct err *e);
 
 /* Fills in everything but descriptors and callbacks. Borrows from the request. */
 void run_request_spec(const struct run_request *r, struct husk_spec *spec);
-
-const char *language_name(enum husk_language language); /* "python", "shell", "javascript" */

@@ -18,6 +18,9 @@ static const struct option_row rows[] = {
     {OPTION_COUNT, 't', "timeout", "SECONDS", FIELD(timeout), SANDBOX_SECONDS_MAX,
      "time limit (default 300, or default_timeout of the configuration)"},
 
+    {OPTION_TEXT, 0, "min-isolation", "LEVEL", FIELD(min_isolation), 0,
+     "full (default): every layer or refuse; userns: accept what the kernel offers without root"},
+
     {OPTION_GROUP, 0, "Output", NULL, 0, 0, NULL},
     {OPTION_TEXT, 0, "format", "FORMAT", FIELD(format), 0, "pretty (default), json or yaml"},
     {OPTION_TEXT, 'o', "output", "FILE", FIELD(output), 0, "write to a file instead of stdout"},
@@ -33,7 +36,7 @@ static const struct option_row rows[] = {
 
     {OPTION_GROUP, 0, "Other", NULL, 0, 0, NULL},
     {OPTION_FLAG, 0, "version", NULL, FIELD(version), 1, "show the version"},
-    {OPTION_HELP, 'h', "help", NULL, FIELD(help), 1, "show this text"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
 };
 
 const struct option_table sandbox_table = {
@@ -90,9 +93,13 @@ static int check_script(const char *path, struct err *e)
 
 static int check(const struct sandbox_options *o, struct err *e)
 {
+    enum husk_isolation isolation;
     enum sandbox_format format;
     enum log_level level;
 
+    if (option_isolation(o->min_isolation, &isolation, e) < 0) {
+        return -1;
+    }
     if (o->event != NULL && o->event_file != NULL) {
         return err_set(e, ERR_INVALID, "--event and --event-file exclude each other");
     }
@@ -116,11 +123,9 @@ int sandbox_options_parse(struct sandbox_options *o, int argc, char **argv, stru
 {
     struct option_rest rest;
 
-    if (options_parse(&sandbox_table, argc, argv, o, &rest, e) < 0) {
-        return -1;
-    }
-    if (o->help || o->version) {
-        return 0;
+    int r = options_parse(&sandbox_table, argc, argv, o, &rest, e);
+    if (r != 0 || o->version) {
+        return r;
     }
     if (rest.n == 0) {
         return err_set(e, ERR_INVALID, "no script given");

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/str.h"
@@ -56,7 +57,9 @@ static int settle_config(struct session *s, struct err *e)
     return 0;
 }
 
-/* Why no Python can compile it; NULL: it is text. Pythons differ in the exception for a NUL byte. */
+/*
+ * Why no Python can compile it; NULL: it is text. Pythons differ in the exception for a NUL byte.
+ */
 static const char *why_not_text(const struct buf *b)
 {
     for (size_t i = 0; i < b->len;) {
@@ -148,8 +151,10 @@ static int run(struct session *s)
     struct husk_options options = {0};
     struct husk_error why;
     struct husk_spec spec;
+    struct err ignored; /* checked before */
     int code = 0;
 
+    (void)option_isolation(s->opt.min_isolation, &options.min_isolation, &ignored);
     fill_spec(s, &spec);
     log_debug(
         "run.start", "script_bytes=%zu timeout_ms=%" PRIu64 " memory=%" PRIu64 " cpu_milli=%u",
@@ -163,12 +168,25 @@ static int run(struct session *s)
         term_out_end(&s->out);
         term_say(SANDBOX_PROGRAM, "interrupted");
         code = EXIT_INTERRUPTED;
+    } else if (result->status == HUSK_CANCELLED && s->out.error != 0) {
+        term_say(SANDBOX_PROGRAM, "cannot write output: %s", strerrordesc_np(-s->out.error));
+        code = SANDBOX_ERROR;
     } else {
         code = report(s, result);
     }
     husk_result_free(result);
     husk_close(engine);
     return code;
+}
+
+/* What printf() could not deliver must not look like success. */
+static int delivered(void)
+{
+    if (fflush(stdout) != 0) {
+        term_say(SANDBOX_PROGRAM, "cannot write output");
+        return SANDBOX_ERROR;
+    }
+    return SANDBOX_OK;
 }
 
 int main(int argc, char **argv)
@@ -179,17 +197,18 @@ int main(int argc, char **argv)
     if (term_guard_stdio() < 0) {
         return SANDBOX_NO_START; /* without /dev/null there may be nobody to tell */
     }
-    if (sandbox_options_parse(&s.opt, argc, argv, &e) < 0) {
+    int parsed = sandbox_options_parse(&s.opt, argc, argv, &e);
+    if (parsed < 0) {
         term_say(SANDBOX_PROGRAM, "%s ('sandbox-run --help' lists the options)", e.msg);
         return SANDBOX_ERROR;
     }
-    if (s.opt.help) {
+    if (parsed > 0) {
         options_print_help(&sandbox_table, stdout);
-        return SANDBOX_OK;
+        return delivered();
     }
     if (s.opt.version) {
         printf("sandbox-run %s\n", husk_version());
-        return SANDBOX_OK;
+        return delivered();
     }
 
     int code = SANDBOX_FILE;

@@ -49,12 +49,13 @@ struct sandbox_options {
     char *output;
     char *format;
     char *log_level;
+    char *min_isolation;
     int version;
-    int help;
 };
 
 extern const struct option_table sandbox_table;
 
+/* 0, 1 when the help text is asked for, or -1. */
 int sandbox_options_parse(struct sandbox_options *o, int argc, char **argv, struct err *e);
 
 /* Words used both on the command line and in the file; -1 if unknown. */

@@ -13,7 +13,6 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/str.h"
 #include "cli/commands.h"
 #include "cli/term.h"
 #include "core/paths.h"
@@ -57,10 +56,27 @@ static int supervise(struct starting *s)
     return 0;
 }
 
-/* The child goes on in a session of its own; its last words and its log go to DATA/husk.log. */
+/* The child's: its last words and its log go to DATA/husk.log. Never returns. */
+static NORETURN void go_on_detached(struct starting *s)
+{
+    struct err e = {0};
+
+    setsid();
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    (void)dup2(null, STDIN_FILENO);
+    int log = place_prepare(s->config, &e) < 0 ? -1 : place_open_log(s->config, &e);
+    if (log < 0) {
+        term_say(PROGRAM, "%s", e.msg);
+        _exit(EXIT_HUSK);
+    }
+    (void)dup2(log, STDOUT_FILENO);
+    (void)dup2(log, STDERR_FILENO);
+    _exit(supervise(s));
+}
+
+/* The child goes on in a session of its own. */
 static int run_detached(struct starting *s)
 {
-    char path[PATH_MAX];
     int report[2];
     char byte;
 
@@ -72,19 +88,7 @@ static int run_detached(struct starting *s)
     if (pid == 0) {
         fd_close(&report[0]);
         s->report = report[1];
-        setsid();
-        int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        (void)dup2(null, STDIN_FILENO);
-        if (str_format(path, sizeof(path), "%s/husk.log", s->config->data) == 0) {
-            struct err ignored;
-            (void)place_prepare(s->config, &ignored); /* if not, starting says why */
-            int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);
-            if (log >= 0) {
-                (void)dup2(log, STDOUT_FILENO);
-                (void)dup2(log, STDERR_FILENO);
-            }
-        }
-        _exit(supervise(s));
+        go_on_detached(s);
     }
     fd_close(&report[1]);
     bool ready = pid > 0 && read(report[0], &byte, 1) == 1;

@@ -46,7 +46,7 @@ static const char intro[] =
     "\n"
     "| kind | how to write it |\n"
     "|---|---|\n"
-    "| SIZE | bytes, or with K, M, G (powers of 1024): `4096`, `64M`, `1G` |\n"
+    "| SIZE | bytes, or with K, M, G, T (powers of 1024): `4096`, `64M`, `1G` |\n"
     "| TIME | seconds, or with ms, s, m, h: `5`, `500ms`, `1.5`, `2m` |\n"
     "| COUNT | a whole number |\n"
     "| CORES | a number with up to three decimals: `2`, `0.5` |\n"

@@ -3,11 +3,9 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/units.h"
 #include "config/config_impl.h"
 
-#define KIB(n) ((uint64_t)(n) << 10)
-#define MIB(n) ((uint64_t)(n) << 20)
-#define GIB(n) ((uint64_t)(n) << 30)
 #define SECONDS(n) ((uint64_t)(n)*1000)
 #define HOURS(n) ((uint64_t)(n)*3600 * 1000)
 

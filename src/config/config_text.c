@@ -63,13 +63,17 @@ int config_text_path(char **field, const struct config_row *row, const char *val
                        config_quote(value, shown));
     }
     while (str_starts(value, "./")) {
-        value += 2;
+        value += 1;
+        value += strspn(value, "/"); /* one more would make the rest absolute */
     }
     int r = value[0] == '/' ? str_copy(whole, sizeof(whole), value)
                             : str_format(whole, sizeof(whole), "%s/%s", here, value);
     if (r < 0 || strlen(whole) > row->most) {
         return err_set(e, ERR_INVALID, "'%s' is too long: expected at most %u characters in all",
                        config_quote(value, shown), (unsigned)row->most);
+    }
+    for (size_t n = strlen(whole); n > 1 && whole[n - 1] == '/'; n--) {
+        whole[n - 1] = '\0'; /* a folder is no parent of itself */
     }
     return config_text_set(field, whole, e);
 }

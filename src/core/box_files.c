@@ -40,6 +40,17 @@ static int send_socket(struct channel *control, int theirs, struct err *e)
     }
 }
 
+/*
+ * The launcher's word of it may still be on its way; the end of its socket is there before that of
+ * the worker's.
+ */
+static bool has_ended(const struct channel *control)
+{
+    struct pollfd p = {.fd = control->fd};
+
+    return poll(&p, 1, 0) > 0 && (p.revents & POLLHUP) != 0;
+}
+
 static int start_worker(struct box_files *f, struct channel *control, struct err *e)
 {
     struct files_head head = {0};
@@ -56,7 +67,8 @@ static int start_worker(struct box_files *f, struct channel *control, struct err
         r = box_files_next(f, true, NULL, &head, &body, e);
     }
     if (r < 0 && f->status == FILES_LOST) {
-        return err_set(e, ERR_LIMIT, "the box has no room for a file worker, or has ended");
+        return has_ended(control) ? err_set(e, ERR_NOT_FOUND, "the session's box has ended")
+                                  : err_set(e, ERR_LIMIT, "the box has no room for a file worker");
     }
     if (r < 0) {
         return -1;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages to and from a file worker; see box_files_impl.h. Everything read here comes out of a box. */
+/*
+ * Messages to and from a file worker; see box_files_impl.h. Everything read here comes out of a
+ * box.
+ */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,6 +14,7 @@
 #include "core/box_files_impl.h"
 
 #define TICKS_PATIENCE 20 /* how much longer a worker may take that says it is still at it */
+#define TICKS_MAX 4096    /* in one wait; an honest worker sends one a second */
 #define SHOWN_MAX 200     /* bytes of a name in a message */
 
 static enum err_code code_of(enum files_status status)
@@ -196,6 +200,7 @@ int box_files_next(struct box_files *f, bool wait, const char *path, struct file
 {
     uint64_t patience = (uint64_t)f->patience_ms;
     uint64_t last = clock_ms() + TICKS_PATIENCE * patience;
+    int ticks = 0;
 
     for (;;) {
         int r = next_message(f, head, body, e);
@@ -205,8 +210,11 @@ int box_files_next(struct box_files *f, bool wait, const char *path, struct file
         if (r > 0 && head->type != FILES_TICK) {
             return head->type == FILES_DONE ? take_done(f, path, head, *body, e) : 1;
         }
-        if (r > 0) {
-            continue; /* a tick: another full wait, but not for ever */
+        if (r > 0) { /* a tick: another full wait, but not for ever */
+            if (++ticks > TICKS_MAX) {
+                return box_files_fail(f, FILES_PROTOCOL, EBADMSG, NULL, e);
+            }
+            continue;
         }
         if (!wait) {
             return 0;

@@ -5,13 +5,14 @@
 #include <errno.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/fiber.h"
 
 #define READ_CHUNK 65536
 #define FIRST_CHUNK 1000 /* most frames are small, and there is a channel for every parked box */
-#define SEND_PATIENCE_MS                                                                           \
-    30000 /* for a box that takes nothing; one that runs has its own deadline */
+/* for a box that takes nothing; one that runs has its own deadline */
+#define SEND_PATIENCE_MS 30000
 
 void channel_init(struct channel *c, int fd)
 {
@@ -28,8 +29,9 @@ void channel_release(struct channel *c)
 static int peek_frame(const struct channel *c, struct frame_head *head, const char **body);
 
 /*
- * Looks at what is there without taking it: should this process die before the frame is dropped, its successor finds it.
- * Works for frames that are there as a whole; others would keep the socket readable, and us busy. 1: one is there.
+ * Looks at what is there without taking it: should this process die before the frame is dropped,
+ * its successor finds it. Works for frames that are there as a whole; others would keep the socket
+ * readable, and us busy. 1: one is there.
  */
 static int look(struct channel *c)
 {
@@ -108,7 +110,8 @@ void channel_drop(struct channel *c, const struct frame_head *head)
         char waste[4096];
         ssize_t n = recv(c->fd, waste, MIN(c->unread, sizeof(waste)), MSG_DONTWAIT);
         if (n <= 0) {
-            break; /* it was there a moment ago, so the socket is broken, and the next read says so */
+            /* it was there a moment ago, so the socket is broken, and the next read says so */
+            break;
         }
         c->unread -= (size_t)n;
     }
@@ -127,26 +130,44 @@ void channel_drop_pending(struct channel *c)
     c->pending = false;
 }
 
-int channel_send(struct channel *c, const struct buf *frame, const int *fds, size_t nfds,
-                 struct err *e)
+ssize_t channel_send_some(struct channel *c, struct buf *frame, const int *fds, size_t nfds,
+                          struct err *e)
 {
-    size_t done = 0;
+    /* The runner reads a request whole before it runs anything. Ended boxes give EPIPE. */
+    ssize_t n = fd_send(c->fd, frame->data, frame->len, fds, nfds, MSG_DONTWAIT);
 
-    while (done < frame->len) {
-        /* The runner reads a request whole before it runs anything. Ended boxes give EPIPE. */
-        ssize_t n = fd_send(c->fd, frame->data + done, frame->len - done, fds, done == 0 ? nfds : 0,
-                            MSG_DONTWAIT);
-        if (n == -EAGAIN) {
-            struct pollfd p = {.fd = c->fd, .events = POLLOUT};
-            if (fiber_poll(&p, 1, SEND_PATIENCE_MS) == 0) {
-                return err_set(e, ERR_TIMEOUT, "the box does not take its code");
-            }
+    if (n == -EAGAIN) {
+        return 0;
+    }
+    if (n < 0) {
+        return err_sys(e, (int)-n, "hand over the code");
+    }
+    buf_consume(frame, (size_t)n);
+    return n;
+}
+
+int channel_send(struct channel *c, struct buf *frame, const int *fds, size_t nfds, struct err *e)
+{
+    uint64_t until = clock_ms() + SEND_PATIENCE_MS;
+
+    while (frame->len > 0) {
+        ssize_t n = channel_send_some(c, frame, fds, nfds, e);
+        if (n < 0) {
+            return -1;
+        }
+        if (n > 0) {
+            nfds = 0;
             continue;
         }
-        if (n < 0) {
-            return err_sys(e, (int)-n, "hand over the code");
+        struct pollfd p = {.fd = c->fd, .events = POLLOUT};
+        uint64_t now = clock_ms();
+        if (now >= until) {
+            return err_set(e, ERR_TIMEOUT, "the box does not take its code");
         }
-        done += (size_t)n;
+        int r = fiber_poll(&p, 1, (int64_t)(until - now)); /* or somebody woke us: look again */
+        if (r < 0 && r != -EINTR) {
+            return err_sys(e, -r, "wait for the box");
+        }
     }
     return 0;
 }

@@ -2,14 +2,14 @@
 /*
  * Our end of a control socket into a box: of its first process, or of one context of a session.
  *
- * Everything read here comes from hostile code. Descriptors are never accepted, frames are bounded, and
- * whoever breaks the rules is given up.
+ * Everything read here comes from hostile code. Descriptors are never accepted, frames are
+ * bounded, and whoever breaks the rules is given up.
  */
 #pragma once
 
-#include <stddef.h>
-
 #include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -29,8 +29,8 @@ void channel_init(struct channel *c, int fd);
 void channel_release(struct channel *c);
 
 /*
- * 1: a frame is there (head, and body until channel_drop()); 0: not yet; -ENODATA: closed; any other -errno: it broke
- * the rules. Never waits.
+ * 1: a frame is there (head, and body until channel_drop()); 0: not yet; -ENODATA: closed; any
+ * other -errno: it broke the rules. Never waits.
  */
 int channel_frame(struct channel *c, struct frame_head *head, const char **body);
 void channel_drop(struct channel *c, const struct frame_head *head);
@@ -38,6 +38,12 @@ void channel_drop(struct channel *c, const struct frame_head *head);
 /* Drops the pending frame, if there is one. */
 void channel_drop_pending(struct channel *c);
 
-/* Sends a finished frame, descriptors (borrowed) with its first byte. */
-int channel_send(struct channel *c, const struct buf *frame, const int *fds, size_t nfds,
-                 struct err *e);
+/*
+ * Sends what the socket takes now of a finished frame and drops it from there; descriptors
+ * (borrowed) go with the first byte. How many bytes, 0 when there is no room, or -1.
+ */
+ssize_t channel_send_some(struct channel *c, struct buf *frame, const int *fds, size_t nfds,
+                          struct err *e);
+
+/* Sends all of a frame that the other end has no reason not to take. Waits. */
+int channel_send(struct channel *c, struct buf *frame, const int *fds, size_t nfds, struct err *e);

@@ -27,9 +27,14 @@ int context_send(struct channel *to, enum frame_type type, const int *fd, uint32
     return channel_send(to, &b, fd, fd != NULL ? 1 : 0, e);
 }
 
+int context_signal(struct guest *box, const struct context *c, int signum, struct err *e)
+{
+    return context_send(&box->control, FRAME_SIGNAL, NULL, c->pid, (uint32_t)signum, e);
+}
+
 /*
- * Takes every EXITED and SWEPT that PID 1 has sent: contexts of one session may end at the same time. Called often enough that
- * its socket does not fill: it would have to throw words away.
+ * Takes every EXITED and SWEPT that PID 1 has sent: contexts of one session may end at the same
+ * time. Called often enough that its socket does not fill: it would have to throw words away.
  */
 static bool hear_fates(struct guest *box)
 {
@@ -170,7 +175,7 @@ int context_branch(struct husk_engine *engine, struct guest *box, struct context
 {
     box->branching++;
     int r = context_start(engine, box, c, from, FRAME_BRANCH, e);
-    if (r == 0 && context_send(&box->control, FRAME_SIGNAL, NULL, c->pid, 0, e) < 0) {
+    if (r == 0 && context_signal(box, c, 0, e) < 0) {
         channel_release(&c->channel);
         c->used = false;
         r = -1;
@@ -185,7 +190,7 @@ void context_end(struct guest *box, struct context *c)
 
     (void)hear_fates(box);
     if (c->used) {
-        (void)context_send(&box->control, FRAME_SIGNAL, NULL, c->pid, SIGKILL, &ignored);
+        (void)context_signal(box, c, SIGKILL, &ignored);
         channel_release(&c->channel);
         c->used = false;
     }
@@ -224,7 +229,8 @@ bool context_sweep(struct guest *box, const struct context *contexts, size_t n,
 {
     uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
 
-    box->sweeping++; /* from now on no copy of a context begins; those that have begun are waited for */
+    /* from now on no copy of a context begins; those that have begun are waited for */
+    box->sweeping++;
     while (box->branching > 0 && clock_ms() < until) {
         fiber_sleep(1);
     }

@@ -2,8 +2,9 @@
 /*
  * Contexts of a session: live interpreters inside one box, each with a control socket of its own.
  *
- * PID 1 of the box (src/runner/session.c) forks one when it is sent the far end of a new socket; a context
- * forks a copy of itself the same way. Checkpoints are such copies that nobody runs cells in.
+ * PID 1 of the box (src/runner/session.c) forks one when it is sent the far end of a new socket; a
+ * context forks a copy of itself the same way. Checkpoints are such copies that nobody runs cells
+ * in.
  */
 #pragma once
 
@@ -13,6 +14,7 @@ struct context {
     bool used;
     bool is_checkpoint;
     bool is_awaited; /* unused, but about to be made anew */
+    bool has_part;   /* of a request: without the rest it takes whatever comes for that */
     struct channel channel;
     uint32_t pid; /* inside the box, as it says */
 };
@@ -21,22 +23,25 @@ struct context {
 int context_send(struct channel *to, enum frame_type type, const int *fd, uint32_t pid,
                  uint32_t sig, struct err *e);
 
+/* Has PID 1 send a signal to one; 0: to know that it is there. */
+int context_signal(struct guest *box, const struct context *c, int signum, struct err *e);
+
 /* Has PID 1 fork a pristine one (FRAME_CONTEXT) into an unused *c, and waits until it is ready. */
 int context_start(struct husk_engine *engine, struct guest *box, struct context *c,
                   struct channel *from, enum frame_type how, struct err *e);
 void context_end(struct guest *box, struct context *c); /* kills it; unused is fine */
 
 /*
- * The same from a context: the copy has all its variables. Sweeps are to be awaited first, by whoever then picks *c: as
- * long as nobody waits in between, it is taken from then on.
+ * The same from a context: the copy has all its variables. Sweeps are to be awaited first, by
+ * whoever then picks *c: as long as nobody waits in between, it is taken from then on.
  */
 void context_await_sweeps(const struct guest *box);
 int context_branch(struct husk_engine *engine, struct guest *box, struct context *c,
                    struct channel *from, struct err *e);
 
 /*
- * Has PID 1 kill what was started since then (clock_ns(); 0: ever) and is still there, but no context and nothing that others of them have started.
- * False: it did not say in time that it has.
+ * Has PID 1 kill what was started since then (clock_ns(); 0: ever) and is still there, but no
+ * context and nothing that others of them have started. False: it did not say in time that it has.
  */
 bool context_sweep(struct guest *box, const struct context *contexts, size_t n,
                    const struct context *from, uint64_t since_ns);

@@ -2,6 +2,7 @@
 /* husk_doctor(): what this host offers, layer by layer, and what to do about what it does not. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -17,24 +18,29 @@
 #include "base/str.h"
 #include "box/cgroup.h"
 #include "box/landlock.h"
+#include "box/netns.h"
 #include "box/seccomp.h"
 #include "husk/husk.h"
 
 #define FACT(row, ...) (void)str_format((row)->fact, sizeof((row)->fact), __VA_ARGS__)
 
-/* Runs probe in a child: what it does to itself is gone with it. Its exit code is an errno, 0 for success. */
+/*
+ * Runs probe in a child: what it does to itself is gone with it. Its exit code is an errno, 0 for
+ * success.
+ */
 static int in_child(int (*probe)(void))
 {
     int status;
 
-    pid_t pid = fork();
+    /* Without a signal for its end: a caller that ignores SIGCHLD would keep us from waiting. */
+    pid_t pid = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
     if (pid < 0) {
         return errno;
     }
     if (pid == 0) {
         _exit(probe());
     }
-    if (waitpid(pid, &status, 0) < 0 || !WIFEXITED(status)) {
+    if (waitpid(pid, &status, __WALL) < 0 || !WIFEXITED(status)) {
         return EIO;
     }
     return WEXITSTATUS(status);
@@ -141,6 +147,14 @@ static void probe_core(struct husk_layer *row)
     FACT(row, "core_pattern %.50s", piped ? "is a pipe, limit 1 keeps it out" : pattern);
 }
 
+static void probe_files(struct husk_layer *row)
+{
+    struct rlimit files = {0};
+
+    row->present = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max >= NETNS_FILES_LEAST;
+    FACT(row, "hard limit %" PRIu64, (uint64_t)files.rlim_max);
+}
+
 static const struct {
     struct husk_layer row;
     void (*probe)(struct husk_layer *row);
@@ -185,6 +199,11 @@ static const struct {
       .why = "a crash inside must not start the host's core handler",
       .fix = "raise the hard limit of core dumps to 1 (ulimit -Hc) or use a plain core_pattern"},
      probe_core},
+    {{.name = "open files",
+      .mandatory = true,
+      .why = "each box holds some of the launcher's",
+      .fix = "raise the hard limit of open files to 512 or more (ulimit -Hn)"},
+     probe_files},
 };
 
 size_t husk_doctor(struct husk_layer *rows, size_t max)

@@ -22,6 +22,34 @@ void engine_error_export(const struct err *e, struct husk_error *ret)
     (void)str_format(ret->message, sizeof(ret->message), "%s", e->msg);
 }
 
+struct limits engine_limits_import(const struct husk_limits *from)
+{
+    return (struct limits){
+        .memory_bytes = from->memory_bytes,
+        .disk_bytes = from->disk_bytes,
+        .timeout_ms = from->timeout_ms,
+        .output_bytes = from->output_bytes,
+        .cpu_milli = from->cpu_milli,
+        .pids = from->pids,
+        .inodes = from->inodes,
+        .open_files = from->open_files,
+    };
+}
+
+struct husk_limits engine_limits_export(const struct limits *from)
+{
+    return (struct husk_limits){
+        .memory_bytes = from->memory_bytes,
+        .disk_bytes = from->disk_bytes,
+        .timeout_ms = from->timeout_ms,
+        .output_bytes = from->output_bytes,
+        .cpu_milli = from->cpu_milli,
+        .pids = from->pids,
+        .inodes = from->inodes,
+        .open_files = from->open_files,
+    };
+}
+
 int engine_limits(const struct husk_limits *asked, const struct husk_limits *preset,
                   struct limits *ret, struct err *e)
 {
@@ -47,7 +75,7 @@ static void wake_waiters(struct guest *g)
     }
 }
 
-static void on_exit_event(struct husk_engine *engine, const struct launcher_rep *rep)
+void engine_on_exit(struct husk_engine *engine, const struct launcher_rep *rep)
 {
     struct guest *g = engine->guests[rep->box_id % ENGINE_BOXES_MAX];
 
@@ -90,7 +118,7 @@ int engine_dispatch(struct husk_engine *engine, struct err *e)
     while ((r = native_next(engine->native, &rep, e)) > 0) {
         switch (rep.event) {
         case LAUNCHER_EV_EXIT:
-            on_exit_event(engine, &rep);
+            engine_on_exit(engine, &rep);
             break;
         case LAUNCHER_EV_GONE:
             on_template_gone(engine, rep.template_id);
@@ -300,73 +328,6 @@ int husk_open(const struct husk_options *options, struct husk_engine **ret,
     return 0;
 }
 
-struct adoption {
-    struct husk_engine *engine;
-    void (*fn)(void *user, struct guest *g, const struct launcher_rep *rep, struct fd_set_msg *fds);
-    void *user;
-};
-
-static void adopt_template(struct husk_engine *engine, const struct launcher_rep *rep)
-{
-    struct err ignored;
-
-    /* One that is not known any more keeps its zygote until the launcher ends. */
-    struct live_template *live = live_get(engine, rep->template.name, true, &ignored);
-    if (live != NULL && !live->open) {
-        live->open = true;
-        live->id = rep->template_id;
-        live->boxes_asked = rep->template.boxes;
-    }
-}
-
-static void adopt_box(const struct adoption *a, const struct launcher_rep *rep,
-                      struct fd_set_msg *fds)
-{
-    for (struct live_template *t = a->engine->templates; t != NULL; t = t->next) {
-        if (t->open && t->id == rep->template_id) {
-            struct guest *g = guest_adopt(a->engine, t, rep, fds);
-            if (g != NULL) {
-                a->fn(a->user, g, NULL, NULL);
-            }
-            return;
-        }
-    }
-}
-
-static void on_left(void *user, const struct launcher_rep *rep, struct fd_set_msg *fds)
-{
-    const struct adoption *a = user;
-    struct guest *g = a->engine->guests[rep->box_id % ENGINE_BOXES_MAX];
-
-    if (rep->event == LAUNCHER_EV_TEMPLATE) {
-        adopt_template(a->engine, rep);
-    } else if (rep->event == LAUNCHER_EV_BOX) {
-        adopt_box(a, rep, fds);
-    } else if (rep->event == LAUNCHER_EV_EXIT) {
-        on_exit_event(a->engine, rep);
-    } else if (rep->event == LAUNCHER_EV_KEPT && g != NULL && g->box_id == rep->box_id) {
-        a->fn(a->user, g, rep, fds);
-    }
-}
-
-int engine_adopt(struct husk_engine *engine,
-                 void (*fn)(void *user, struct guest *g, const struct launcher_rep *rep,
-                            struct fd_set_msg *fds),
-                 void *user, struct err *e)
-{
-    struct adoption a = {.engine = engine, .fn = fn, .user = user};
-
-    if (native_adopt(engine->native, on_left, &a, e) < 0) {
-        return -1;
-    }
-    for (size_t i = 0; i < ENGINE_BOXES_MAX; i++) {
-        if (engine->guests[i] != NULL && !engine->guests[i]->claimed) {
-            guest_free(engine, engine->guests[i]);
-        }
-    }
-    return 0;
-}
-
 void husk_close(struct husk_engine *engine)
 {
     if (engine == NULL) {
@@ -388,7 +349,9 @@ void husk_close(struct husk_engine *engine)
         fiber_wake(engine->pump);
         fiber_run();
     }
-    /* A supervised launcher keeps what it was asked to keep: then nobody is told to stop anything. */
+    /*
+     * A supervised launcher keeps what it was asked to keep: then nobody is told to stop anything.
+     */
     if (engine->native != NULL && engine->attached) {
         native_hang_up(engine->native);
     }

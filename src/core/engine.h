@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine's inside, shared by the files of core/: the launcher connection, templates whose zygotes run,
- * and every box that we hold an end of. The outside is include/husk/husk.h.
+ * The engine's inside, shared by the files of core/: the launcher connection, templates whose
+ * zygotes run, and every box that we hold an end of. The outside is include/husk/husk.h.
  */
 #pragma once
 
@@ -23,8 +23,8 @@
 struct guest;
 
 /*
- * Boxes of a template that wait for their one use: of one-shot runs, or of sessions, all with the same limits. One whose
- * size follows demand (`adaptive`) comes and goes by itself.
+ * Boxes of a template that wait for their one use: of one-shot runs, or of sessions, all with the
+ * same limits. One whose size follows demand (`adaptive`) comes and goes by itself.
  */
 struct pool {
     struct pool *next;
@@ -56,6 +56,7 @@ struct live_template {
     bool open;                      /* the zygote runs */
     bool retired;                   /* its definition has changed: goes with its last box */
     bool starting_up;               /* somebody is starting it */
+    uint32_t users;                 /* fibers that make a box of it: it must not go away */
     struct fiber_queue start_queue; /* who waits for that */
     uint32_t id;                    /* the launcher's number for it */
     struct template_def def;
@@ -127,14 +128,16 @@ struct husk_engine {
     uint32_t adaptive_max;     /* > 0: a box that no pool has makes one of at most so many */
 };
 
-/* engine.c */
+/* engine.c, engine_adopt.c */
 int engine_dispatch(struct husk_engine *engine,
                     struct err *e); /* takes all pending launcher events */
 int engine_wait(struct husk_engine *engine, int timeout_ms,
                 struct err *e); /* waits for any, serves pools */
+/* The box of an EXIT event has ended: its guest and whoever waits for it hear of it. */
+void engine_on_exit(struct husk_engine *engine, const struct launcher_rep *rep);
 /*
- * Waits until one of fds is ready, there is news of the box (it became ready, it ended) or time is up. Serves everything else
- * meanwhile. -1: the launcher is gone.
+ * Waits until one of fds is ready, there is news of the box (it became ready, it ended) or time is
+ * up. Serves everything else meanwhile. -1: the launcher is gone.
  */
 int engine_poll(struct husk_engine *engine, struct guest *g, struct pollfd *fds, size_t n,
                 int64_t timeout_ms, struct err *e);
@@ -144,16 +147,23 @@ int engine_attach(int socket, const struct husk_options *options, struct husk_en
                   struct err *e);
 
 /*
- * What an earlier client of that launcher left. For each box fn is called with its guest (first with rep NULL, then with each KEPT
- * event) and takes over what it wants of the descriptors; one whose guest is not claimed (g->claimed) ends. Blocks: before engine_serve().
+ * What an earlier client of that launcher left. For each box fn is called with its guest (first
+ * with rep NULL, then with each KEPT event) and takes over what it wants of the descriptors; one
+ * whose guest is not claimed (g->claimed) ends. Blocks: before engine_serve().
  */
 int engine_adopt(struct husk_engine *engine,
                  void (*fn)(void *user, struct guest *g, const struct launcher_rep *rep,
                             struct fd_set_msg *fds),
                  void *user, struct err *e);
 
-/* From now on launcher events are taken whenever fibers run; must be there before any fiber uses the engine. */
+/*
+ * From now on launcher events are taken whenever fibers run; must be there before any fiber uses
+ * the engine.
+ */
 int engine_serve(struct husk_engine *engine, struct err *e);
+/* Between limits of the public header and those that cross process borders: the same fields. */
+struct limits engine_limits_import(const struct husk_limits *from);
+struct husk_limits engine_limits_export(const struct limits *from);
 void engine_error_export(const struct err *e, struct husk_error *ret);
 int engine_limits(const struct husk_limits *asked, const struct husk_limits *preset,
                   struct limits *ret, struct err *e);
@@ -161,6 +171,12 @@ int engine_limits(const struct husk_limits *asked, const struct husk_limits *pre
 /* live.c, live_fill.c: opens templates. */
 struct live_template *live_get(struct husk_engine *engine, const char *name, bool preload,
                                struct err *e);
+/* Which definition its zygote is made from, for a successor of this process. */
+uint64_t live_definition(const struct live_template *live);
+/* For boxes whose definition is no more in force, of a zygote that runs. NULL: out of memory. */
+struct live_template *live_retired(struct husk_engine *engine, const char *name);
+/* What the template of that name is for; NULL when there is none. Does not open it. */
+const char *live_language(const struct husk_engine *engine, const char *name);
 struct live_template *live_one_off(struct husk_engine *engine, const char *name, bool preload,
                                    const struct husk_mount *mounts, size_t n, struct err *e);
 int live_start(struct husk_engine *engine, struct live_template *live,
@@ -181,9 +197,7 @@ struct guest_options {
     uint64_t deadline_ms; /* 0: parked */
     struct pool *pool;    /* that it is made for, or NULL */
 };
-struct guest *guest_new(struct husk_engine *engine, struct live_template *live,
-                        const struct guest_options *options, struct err *e);
-/* The same, with a zygote started first if none runs. */
+/* Starts a zygote first if none runs. */
 struct guest *guest_start(struct husk_engine *engine, struct live_template *live,
                           const struct guest_options *options, struct err *e);
 /* One that an earlier client left: all but its sockets and pipes is there. NULL: no memory. */
@@ -198,7 +212,14 @@ void guest_serve_start(struct guest *g); /* READY or FAILED of a starting box */
 void guest_unwatch(struct husk_engine *engine,
                    struct guest *g); /* from now on its user reads its control socket */
 /* What it has used, where view.n > 0: nobody has to be asked. */
+void guest_kill(struct husk_engine *engine, const struct guest *g); /* its EXIT event follows */
 void guest_counters(const struct guest *g, struct launcher_usage *ret);
+/*
+ * What it has used, from the counters themselves where we have them; the launcher is asked for the
+ * disk, and where there are none. Of one that has just ended *ret stays as it is.
+ */
+int guest_usage(struct husk_engine *engine, const struct guest *g, bool want_disk,
+                struct launcher_usage *ret, struct err *e);
 int guest_finish(struct husk_engine *engine, struct guest *g, bool want_disk,
                  struct err *e); /* fills usage; box goes away */
 
@@ -221,10 +242,10 @@ void pool_remove(struct husk_engine *engine, struct live_template *live, struct 
 /* Most boxes that the pools of a template may hold. */
 uint32_t pool_most(const struct live_template *live);
 void pool_lost(struct husk_engine *engine, struct guest *g); /* a parked or starting box ended */
-/* The template's fixed pool, of boxes for one-shot runs. */
-int pool_set(struct husk_engine *engine, struct live_template *live,
-             const struct husk_limits *limits, uint32_t min, uint32_t max, struct err *e);
-/* One more, whose size its owner changes as demand does. It is there after the first call. NULL: no memory. */
+/*
+ * A pool beside the template's fixed one, whose size its owner changes as demand does. It is there
+ * after the first call. NULL: no memory.
+ */
 struct pool *pool_adaptive(struct live_template *live, enum launcher_mode mode,
                            const struct limits *limits, uint32_t min, uint32_t max);
 void pool_trim(struct husk_engine *engine, struct pool *pool); /* parked ones beyond min go */

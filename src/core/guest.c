@@ -103,8 +103,8 @@ static struct guest *make_guest(struct husk_engine *engine, struct live_template
     return g;
 }
 
-struct guest *guest_new(struct husk_engine *engine, struct live_template *live,
-                        const struct guest_options *options, struct err *e)
+static struct guest *guest_new(struct husk_engine *engine, struct live_template *live,
+                               const struct guest_options *options, struct err *e)
 {
     struct launcher_req req = {
         .op = LAUNCHER_BOX,
@@ -164,18 +164,22 @@ struct guest *guest_start(struct husk_engine *engine, struct live_template *live
     return guest_new(engine, live, options, e);
 }
 
-void guest_free(struct husk_engine *engine, struct guest *g)
+void guest_kill(struct husk_engine *engine, const struct guest *g)
 {
-    struct launcher_req kill = {.op = LAUNCHER_KILL};
+    struct launcher_req kill = {.op = LAUNCHER_KILL, .box_id = g->box_id};
     struct err ignored;
 
+    (void)native_send(engine->native, &kill, NULL, 0, &ignored); /* gone is as good */
+}
+
+void guest_free(struct husk_engine *engine, struct guest *g)
+{
     if (g == NULL) {
         return;
     }
     if (engine->guests[g->box_id % ENGINE_BOXES_MAX] == g) {
         engine->guests[g->box_id % ENGINE_BOXES_MAX] = NULL;
-        kill.box_id = g->box_id;
-        (void)native_send(engine->native, &kill, NULL, 0, &ignored); /* gone is as good */
+        guest_kill(engine, g);
     }
     channel_release(&g->control); /* leaves the epoll set with it */
     fd_set_release(&g->counters);
@@ -276,18 +280,33 @@ static int await_exit(struct husk_engine *engine, struct guest *g, struct err *e
     return 0;
 }
 
+int guest_usage(struct husk_engine *engine, const struct guest *g, bool want_disk,
+                struct launcher_usage *ret, struct err *e)
+{
+    struct launcher_req req = {.op = LAUNCHER_USAGE, .box_id = g->box_id, .usage.disk = want_disk};
+    struct launcher_rep rep;
+
+    if (g->view.n > 0 && !want_disk) {
+        guest_counters(g, ret);
+        return 0;
+    }
+    if (native_call(engine->native, &req, NULL, 0, &rep, e) < 0) {
+        return e->code == ERR_NOT_FOUND ? engine_dispatch(engine, e) : -1;
+    }
+    *ret = rep.box.usage;
+    return 0;
+}
+
 /*
- * Without cgroups only a process's own end tells what it used: let it end by itself, which it does when its control
- * socket closes, and take the numbers from its EXIT event.
+ * Without cgroups only a process's own end tells what it used: let it end by itself, which it does
+ * when its control socket closes, and take the numbers from its EXIT event.
  */
 static int finish_by_exit(struct husk_engine *engine, struct guest *g, bool want_disk,
                           struct err *e)
 {
-    struct launcher_req req = {.op = LAUNCHER_USAGE, .box_id = g->box_id, .usage.disk = 1};
-    struct launcher_rep rep = {.box.usage = {.disk_free = UINT64_MAX, .inodes_free = UINT64_MAX}};
+    struct launcher_usage now = {.disk_free = UINT64_MAX, .inodes_free = UINT64_MAX};
 
-    if (want_disk && native_call(engine->native, &req, NULL, 0, &rep, e) < 0 &&
-        e->code != ERR_NOT_FOUND) {
+    if (want_disk && guest_usage(engine, g, true, &now, e) < 0) {
         return -1;
     }
 
@@ -295,8 +314,8 @@ static int finish_by_exit(struct husk_engine *engine, struct guest *g, bool want
     if (await_exit(engine, g, e) < 0) {
         return -1;
     }
-    g->usage.disk_free = rep.box.usage.disk_free;
-    g->usage.inodes_free = rep.box.usage.inodes_free;
+    g->usage.disk_free = now.disk_free;
+    g->usage.inodes_free = now.inodes_free;
     return 0;
 }
 
@@ -319,6 +338,8 @@ int guest_finish(struct husk_engine *engine, struct guest *g, bool want_disk, st
     if (e->code != ERR_NOT_FOUND) {
         return -1;
     }
-    /* It is ending by itself, or the launcher has ended it: the EXIT event is here or on its way. */
+    /*
+     * It is ending by itself, or the launcher has ended it: the EXIT event is here or on its way.
+     */
     return await_exit(engine, g, e);
 }

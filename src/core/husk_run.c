@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/rand.h"
+#include "base/units.h"
 #include "core/run.h"
 #include "core/run_frames.h"
 
@@ -49,9 +50,10 @@ static int start_run(struct run *run, struct err *e)
 }
 
 /*
- * A parked box has no deadline yet. Most runs are over before the launcher would have heard of theirs, so it is
- * told only of those that are not; should this process die first, the launcher ends all its boxes anyway. Of a
- * cool box it hears at once: while the box gets its memory, the launcher opens the counters that it will be asked for.
+ * A parked box has no deadline yet. Most runs are over before the launcher would have heard of
+ * theirs, so it is told only of those that are not; should this process die first, the launcher
+ * ends all its boxes anyway. Of a cool box it hears at once: while the box gets its memory, the
+ * launcher opens the counters that it will be asked for.
  */
 static int drive(struct run *run, bool warm, struct err *e)
 {
@@ -84,7 +86,10 @@ static void take_ends(struct run *run)
     run->err = run->guest->err;
 }
 
-/* Its zygote died before the box was ready, so no code has run: what cannot be done twice was not done once. */
+/*
+ * Its zygote died before the box was ready, so no code has run: what cannot be done twice was not
+ * done once.
+ */
 static bool is_lost_unborn(const struct run *run)
 {
     return run->guest->exited && run->guest->end == LAUNCHER_END_ZYGOTE && !run->ready;
@@ -106,7 +111,9 @@ static int run_in(struct run *run, double queue_ms, bool warm, struct err *e)
     take_ends(run);
     int r = start_run(run, e);
     if (r < 0 && e->sys_errno == EPIPE) {
-        /* It ended before it could take the code; what the launcher says about that is the result. */
+        /*
+         * It ended before it could take the code; what the launcher says about that is the result.
+         */
         r = 0;
     }
     if (r == 0) {
@@ -154,15 +161,16 @@ static int run_spec(struct husk_engine *engine, const struct husk_spec *spec,
     if (live == NULL) {
         return -1;
     }
+    live->users++;
     if (run_check_language(spec, live->def.info.language, name, e) == 0 &&
         engine_limits(&spec->limits, &live->def.info.limits, &run.limits, e) == 0 &&
         run_init(&run, e) == 0) {
         run.guest = get_guest(engine, live, &run.limits, &warm, e);
     }
     if (run.guest != NULL) {
-        r = run_in(&run, (double)(clock_ns() - asked) / 1e6, warm, e);
+        r = run_in(&run, (double)(clock_ns() - asked) / NS_PER_MS, warm, e);
         if (r == LOST_UNBORN && (run.guest = again(engine, &run, live, e)) != NULL) {
-            r = run_in(&run, (double)(clock_ns() - asked) / 1e6, false, e);
+            r = run_in(&run, (double)(clock_ns() - asked) / NS_PER_MS, false, e);
         }
         r = r == LOST_UNBORN ? err_set(e, ERR_TEMPLATE, "the zygote of %s died twice", name) : r;
     }
@@ -171,6 +179,7 @@ static int run_spec(struct husk_engine *engine, const struct husk_spec *spec,
     }
     guest_retire(engine, run.guest);
     run_release(&run);
+    live->users--;
     if (live->one_off) {
         live_close(engine, live);
     } else if (r == 0) {

@@ -27,6 +27,11 @@ uint32_t live_boxes(const struct live_template *live)
                                MAX(BOXES_WITHOUT_POOL, live->boxes_asked) + pool_most(live));
 }
 
+uint64_t live_definition(const struct live_template *live)
+{
+    return live->def.fingerprint ^ (live->preload ? 0 : 1u) ^ (live->one_off ? 2u : 0);
+}
+
 static int begin(struct husk_engine *engine, struct live_template *live, struct err *e)
 {
     struct launcher_req req = {.op = LAUNCHER_TEMPLATE};
@@ -43,6 +48,7 @@ static int begin(struct husk_engine *engine, struct live_template *live, struct 
     }
     req.template.seccomp = (uint32_t)(profile - seccomp_programs);
     req.template.boxes = live_boxes(live);
+    req.template.definition = live_definition(live);
     (void)str_copy(req.template.name, sizeof(req.template.name), live->name);
     if (native_call(engine->native, &req, NULL, 0, &rep, e) < 0) {
         return -1;
@@ -108,6 +114,21 @@ static struct live_template *add_live(struct husk_engine *engine, const char *na
     return live;
 }
 
+struct live_template *live_retired(struct husk_engine *engine, const char *name)
+{
+    struct live_template *live = calloc(1, sizeof(*live));
+    struct err ignored;
+
+    if (live != NULL) {
+        (void)template_find(engine->template_dir, name, &live->def, &ignored); /* the next best */
+        (void)str_copy(live->name, sizeof(live->name), name);
+        live->retired = true;
+        live->next = engine->templates;
+        engine->templates = live;
+    }
+    return live;
+}
+
 struct live_template *live_get(struct husk_engine *engine, const char *name, bool preload,
                                struct err *e)
 {
@@ -117,6 +138,21 @@ struct live_template *live_get(struct husk_engine *engine, const char *name, boo
         }
     }
     return add_live(engine, name, preload, e);
+}
+
+const char *live_language(const struct husk_engine *engine, const char *name)
+{
+    struct err ignored;
+
+    for (const struct live_template *t = engine->templates; t != NULL; t = t->next) {
+        if (!t->retired && str_eq(t->name, name)) {
+            return template_language_name(t->def.info.language);
+        }
+    }
+    AUTO_FREE struct template_def *def = malloc(sizeof(*def)); /* too large for a fiber's stack */
+    return def != NULL && template_find(engine->template_dir, name, def, &ignored) == 0
+               ? template_language_name(def->info.language)
+               : NULL;
 }
 
 struct live_template *live_one_off(struct husk_engine *engine, const char *name, bool preload,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many boxes a template keeps ready, and who makes them; see core/pool.c for how they come and go. */
+/*
+ * How many boxes a template keeps ready, and who makes them; see core/pool.c for how they come and
+ * go.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -96,8 +99,9 @@ static struct pool *get_fixed(struct live_template *live, struct err *e)
     return pool;
 }
 
-int pool_set(struct husk_engine *engine, struct live_template *live,
-             const struct husk_limits *limits, uint32_t min, uint32_t max, struct err *e)
+/* The template's fixed pool, of boxes for one-shot runs. */
+static int pool_set(struct husk_engine *engine, struct live_template *live,
+                    const struct husk_limits *limits, uint32_t min, uint32_t max, struct err *e)
 {
     static const struct husk_limits none;
     const struct husk_limits *asked = limits != NULL ? limits : &none;

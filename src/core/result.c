@@ -92,7 +92,7 @@ json_t *result_metrics(const struct husk_metrics *m)
                      (int)m->processes);
 }
 
-json_t *result_limits(const struct husk_limits *l)
+static json_t *limits_json(const struct husk_limits *l)
 {
     return json_pack("{s:I, s:I, s:I, s:I, s:f, s:i, s:i, s:i}", "memory_bytes",
                      (json_int_t)l->memory_bytes, "disk_bytes", (json_int_t)l->disk_bytes,
@@ -108,7 +108,7 @@ json_t *result_receipt(const struct husk_receipt *c)
                      c->namespaces, "seccomp", c->seccomp, "cgroup", c->cgroup, "landlock_abi",
                      c->landlock_abi, "id_block_start", (json_int_t)c->id_block_start,
                      "id_block_size", (json_int_t)c->id_block_size, "network", c->network, "warm",
-                     (int)c->warm, "limits", result_limits(&c->limits));
+                     (int)c->warm, "limits", limits_json(&c->limits));
 }
 
 static json_t *files_json(const struct husk_result *r)
@@ -168,8 +168,8 @@ static json_t *displays_json(const struct husk_result *r)
 }
 
 /*
- * JSON from a box is a claim like any other: only what parses is passed on, and then as it was written, for
- * parsing and printing it again would change numbers.
+ * JSON from a box is a claim like any other: only what parses is passed on, and then as it was
+ * written, for parsing and printing it again would change numbers.
  */
 static bool is_json(const char *s)
 {
@@ -182,15 +182,20 @@ static bool is_json(const char *s)
     return value != NULL;
 }
 
-/* Puts it behind the other members: "{...}" becomes "{..., "value_json": value}". */
+int result_add_member(struct buf *text, const char *name, const char *json)
+{
+    text->len--; /* the bracket that closes it */
+    return buf_printf(text, ",\"%s\":%s}", name, json);
+}
+
 static char *append(const char *object, const struct husk_result *r)
 {
     const char *value = is_json(r->value_json) ? r->value_json : "null";
     const char *variables = r->variables_json != NULL ? r->variables_json : "null";
     AUTO_BUF struct buf b = BUF_INIT(strlen(object) + strlen(value) + strlen(variables) + 64);
 
-    if (buf_add(&b, object, strlen(object) - 1) < 0 ||
-        buf_printf(&b, ",\"value_json\":%s,\"variables\":%s}", value, variables) < 0) {
+    if (buf_add_str(&b, object) < 0 || result_add_member(&b, "value_json", value) < 0 ||
+        result_add_member(&b, "variables", variables) < 0) {
         return NULL;
     }
     return TAKE_PTR(b.data);

@@ -37,6 +37,7 @@ int run_init(struct run *run, struct err *e)
 
 void run_release(struct run *run)
 {
+    buf_release(&run->request);
     buf_release(&run->out_kept);
     buf_release(&run->err_kept);
     husk_result_free(run->result);
@@ -121,7 +122,26 @@ static void feed_fd(struct run *run)
     }
 }
 
-/* The end of a cell that an earlier process has recorded, but not taken off the socket before it died. */
+void run_send_request(struct run *run, const int *fds, size_t nfds)
+{
+    struct err ignored;
+    ssize_t n = channel_send_some(run->channel, &run->request, fds, nfds, &ignored);
+
+    if (n < 0 || (n == 0 && nfds > 0)) {
+        run->channel_lost = true; /* killed between two cells, or stuck: this one is told */
+    }
+    if (run->request.len == 0 || run->channel_lost) {
+        buf_release(&run->request);
+    }
+    if (run->request.len == 0 && !run->channel_lost && run->on_sent != NULL) {
+        run->on_sent(run->sent_user);
+    }
+}
+
+/*
+ * The end of a cell that an earlier process has recorded, but not taken off the socket before it
+ * died.
+ */
 static bool is_stale(struct run *run, const struct frame_head *head)
 {
     bool ours = memcmp(head->token, run->token, sizeof(run->token)) == 0;
@@ -148,16 +168,20 @@ static void take_frames(struct run *run)
             run->broke_protocol = true;
             return;
         }
-        /* The last word stays where it is, if it can, until the next cell: by then the result is recorded. */
+        /*
+         * The last word stays where it is, if it can, until the next cell: by then the result is
+         * recorded.
+         */
         if (run->done && run->channel->leave_unread) {
             run->channel->pending = true;
         } else {
             channel_drop(run->channel, &head);
         }
     }
+    bool answers_half = run->done && run->request.len > 0;
     if (r == -ENODATA && !run->done) {
         run->channel_lost = true; /* how the box ends will tell */
-    } else if (r < 0) {
+    } else if (r < 0 || answers_half) {
         run->broke_protocol = true;
     }
     if (run->done && run->ended_ns == 0) {
@@ -173,8 +197,8 @@ static void watch(struct run *run, struct pollfd p[P_COUNT], bool stdin_ready)
     for (int i = 0; i < P_COUNT; i++) {
         p[i] = (struct pollfd){.fd = -1};
     }
-    p[P_CONTROL] =
-        (struct pollfd){.fd = run->channel_lost ? -1 : run->channel->fd, .events = POLLIN};
+    p[P_CONTROL] = (struct pollfd){.fd = run->channel_lost ? -1 : run->channel->fd,
+                                   .events = run->request.len > 0 ? POLLIN | POLLOUT : POLLIN};
     p[P_OUT] = (struct pollfd){.fd = run->out, .events = POLLIN};
     p[P_ERR] = (struct pollfd){.fd = run->err, .events = POLLIN};
     /* One of the two at a time, or a ready one would spin while the other is not. */
@@ -228,7 +252,10 @@ static void serve(struct run *run, struct pollfd p[P_COUNT], bool *stdin_ready)
         !take_output(run, run->err, HUSK_STDERR, &run->err_kept, &run->err_total)) {
         run->err = -1;
     }
-    if (p[P_CONTROL].revents != 0) {
+    if (p[P_CONTROL].revents & POLLOUT) {
+        run_send_request(run, NULL, 0);
+    }
+    if (p[P_CONTROL].revents & ~POLLOUT) {
         take_frames(run);
     }
     if (p[P_STDIN].revents != 0) {
@@ -245,7 +272,10 @@ static void serve(struct run *run, struct pollfd p[P_COUNT], bool *stdin_ready)
     run->cancelled = run->cancelled || p[P_CANCEL].revents != 0;
 }
 
-/* By the clock: PID 1's socket belongs to all cells of the session, and only one fiber could wait for it. */
+/*
+ * By the clock: PID 1's socket belongs to all cells of the session, and only one fiber could wait
+ * for it.
+ */
 static void look_for_end(struct run *run)
 {
     if (context_has_ended(run->guest, run->pid)) {

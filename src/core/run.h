@@ -16,6 +16,10 @@ struct run {
     bool channel_lost;       /* closed, or garbage came through it */
     bool in_session;         /* then a lost channel ends the run: the box itself lives on */
     uint32_t pid;            /* of that context */
+    struct buf request;      /* what of a cell's frame the context has not taken yet */
+    /* Now it has taken all of it. NULL: nobody wants to know. */
+    void (*on_sent)(void *user);
+    void *sent_user;
     int in;
     int out;
     int err;
@@ -53,8 +57,14 @@ int run_init(struct run *run, struct err *e);
 void run_release(struct run *run); /* frees what was not handed over */
 
 /*
- * Drives the run until it is done, the box ended, or wait_ms passed (negative: no limit). 1: over, 0: time
- * is up, -1: the launcher is gone.
+ * Sends as much of the request as the context takes now, descriptors (borrowed) with the first
+ * byte.
+ */
+void run_send_request(struct run *run, const int *fds, size_t nfds);
+
+/*
+ * Drives the run until it is done, the box ended, or wait_ms passed (negative: no limit). 1: over,
+ * 0: time is up, -1: the launcher is gone.
  */
 int run_drive(struct run *run, int64_t wait_ms, struct err *e);
 

@@ -2,8 +2,8 @@
 /*
  * What happened: decides status, exit code and cause of a run from facts and claims.
  *
- * Facts are the launcher's: how the box ended, what it used. Claims are the box's: exit code, error. Facts are asked first,
- * and a claim never overrides one.
+ * Facts are the launcher's: how the box ended, what it used. Claims are the box's: exit code,
+ * error. Facts are asked first, and a claim never overrides one.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -12,12 +12,15 @@
 #include <sys/wait.h>
 
 #include "base/str.h"
+#include "base/units.h"
 #include "core/run.h"
 
-#define MIB ((double)(1 << 20))
 #define DISK_FULL_BELOW 4096 /* less than a page: nothing more can be written */
 
-/* gcc 12's analyzer loses sight of what a result owns once it is stored there; husk_result_free() frees it. */
+/*
+ * gcc 12's analyzer loses sight of what a result owns once it is stored there; husk_result_free()
+ * frees it.
+ */
 #if defined(__GNUC__) && !defined(__clang__)
 #    pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
 #endif
@@ -185,16 +188,7 @@ void run_receipt(const struct guest *g, const struct limits *l, bool warm, struc
     ret->id_block_start = f->id_start;
     ret->id_block_size = f->id_count;
     ret->warm = warm;
-    ret->limits = (struct husk_limits){
-        .memory_bytes = l->memory_bytes,
-        .disk_bytes = l->disk_bytes,
-        .timeout_ms = l->timeout_ms,
-        .output_bytes = l->output_bytes,
-        .cpu_milli = l->cpu_milli,
-        .pids = l->pids,
-        .inodes = l->inodes,
-        .open_files = l->open_files,
-    };
+    ret->limits = engine_limits_export(l);
 }
 
 void run_conclude(struct run *run, double queue_ms, bool warm)
@@ -205,9 +199,9 @@ void run_conclude(struct run *run, double queue_ms, bool warm)
     take_streams(run);
     run_receipt(run->guest, &run->limits, warm, &run->result->receipt);
     run->result->metrics = (struct husk_metrics){
-        .duration_ms = (double)(run->ended_ns - run->started_ns) / 1e6,
+        .duration_ms = (double)(run->ended_ns - run->started_ns) / NS_PER_MS,
         .queue_ms = queue_ms,
-        .cpu_time_ms = (double)u->cpu_ns / 1e6,
+        .cpu_time_ms = (double)u->cpu_ns / NS_PER_MS,
         .peak_memory_mb = (double)u->memory_peak / MIB,
         .io_read_bytes = u->io_read,
         .io_write_bytes = u->io_write,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DISPLAY frames, taken into a run's result. Hostile input: a frame is checked whole before anything is
- * copied, and what a runner would not have said is refused.
+ * DISPLAY frames, taken into a run's result. Hostile input: a frame is checked whole before
+ * anything is copied, and what a runner would not have said is refused.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,10 @@
 #include "core/run.h"
 #include "core/run_frames.h"
 
-/* gcc 12's analyzer loses sight of what a result owns once it is stored there; husk_result_free() frees it. */
+/*
+ * gcc 12's analyzer loses sight of what a result owns once it is stored there; husk_result_free()
+ * frees it.
+ */
 #if defined(__GNUC__) && !defined(__clang__)
 #    pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
 #endif
@@ -23,7 +26,10 @@ struct checked {
     struct frame_field data[FRAME_FORMS_MAX];
 };
 
-/* type/subtype of token characters (RFC 9110), lower case: one spelling, so that comparing is enough. */
+/*
+ * type/subtype of token characters (RFC 9110), lower case: one spelling, so that comparing is
+ * enough.
+ */
 static bool is_mime(const struct frame_field *f)
 {
     static const char token[] = "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~";
@@ -60,24 +66,13 @@ bool run_mime_is_text(const char *type, size_t len)
     return len >= 5 && memcmp(type, "text/", 5) == 0;
 }
 
-static bool is_utf8(const struct frame_field *f)
-{
-    for (size_t i = 0; i < f->len;) {
-        size_t n = str_utf8_len(f->data + i, f->len - i);
-        if (n == 0) {
-            return false;
-        }
-        i += n;
-    }
-    return true;
-}
-
 /* One type and its data; a type comes once. */
 static bool check_form(struct checked *c, const struct frame_field *type,
                        const struct frame_field *data)
 {
     if (c->n_forms == FRAME_FORMS_MAX || type->key != KEY_MIME || data->key != KEY_DATA ||
-        !is_mime(type) || (run_mime_is_text(type->data, type->len) && !is_utf8(data))) {
+        !is_mime(type) ||
+        (run_mime_is_text(type->data, type->len) && !str_is_utf8(data->data, data->len))) {
         return false;
     }
     for (size_t i = 0; i < c->n_forms; i++) {

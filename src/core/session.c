@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions: one box, many cells, contexts that can be branched and gone back to; see include/husk/husk.h.
+ * Sessions: one box, many cells, contexts that can be branched and gone back to; see
+ * include/husk/husk.h.
  *
  * Contexts and checkpoints share one table, so a number means the same everywhere.
  */
@@ -66,7 +67,9 @@ static int open_session(struct husk_engine *engine, const struct husk_spec *spec
     s->engine = engine;
     s->guest = pool_take(engine, live, LAUNCHER_SESSION, &s->limits);
     if (s->guest == NULL) {
+        live->users++;
         s->guest = guest_start(engine, live, &options, e);
+        live->users--;
     } else {
         pool_taken(engine, live);
     }
@@ -154,6 +157,20 @@ int session_replace_context(struct husk_session *s, struct context *c, struct er
     return r;
 }
 
+int session_mend_context(struct husk_session *s, uint32_t id, struct err *e)
+{
+    struct context *c = session_context(s, id, false, e);
+
+    if (c == NULL) {
+        return -1;
+    }
+    if (!c->has_part) {
+        return 0;
+    }
+    context_end(s->guest, c);
+    return session_replace_context(s, c, e);
+}
+
 int husk_session_reset(struct husk_session *s, uint32_t context, struct husk_error *error)
 {
     struct err e = {0};
@@ -177,8 +194,9 @@ static int copy_context(struct husk_session *s, uint32_t from, bool checkpoint, 
     struct context *to = NULL;
     uint32_t id;
 
+    int r = session_mend_context(s, from, &e);
     context_await_sweeps(s->guest);
-    struct context *c = session_context(s, from, false, &e);
+    struct context *c = r == 0 ? session_context(s, from, false, &e) : NULL;
     if (c != NULL) {
         to = context_free_slot(s, &id, &e);
     }

@@ -2,8 +2,9 @@
 /*
  * Running a cell in a context of a session; see session_impl.h.
  *
- * The deadline of a cell is ours, not the launcher's: the box outlives it. First the interpreter is asked to stop (SIGINT, its state
- * survives), then the context is killed and a pristine one takes its place.
+ * The deadline of a cell is ours, not the launcher's: the box outlives it. First the interpreter
+ * is asked to stop (SIGINT, its state survives), then the context is killed and a pristine one
+ * takes its place.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +17,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/rand.h"
+#include "base/units.h"
 #include "box/cgroup.h"
 #include "core/run_frames.h"
 #include "core/session_impl.h"
@@ -23,33 +25,18 @@
 #define INTERRUPT_PATIENCE_MS 2000 /* from SIGINT to SIGKILL */
 #define EXIT_PATIENCE_MS 2000      /* from a lost context to PID 1's word about it */
 #define FRAME_SLACK 65536
+#define ONE_PIECE 65536 /* the socket of a context that waits for a cell takes this at once */
 
-/* From the counters themselves where we have them; the launcher is asked for the disk, and where there are none. */
-static int usage_now(struct husk_session *s, bool want_disk, struct launcher_usage *ret,
-                     struct err *e)
-{
-    struct launcher_req req = {
-        .op = LAUNCHER_USAGE, .box_id = s->guest->box_id, .usage.disk = want_disk};
-    struct launcher_rep rep;
-
-    if (s->guest->view.n > 0 && !want_disk) {
-        guest_counters(s->guest, ret);
-        return 0;
-    }
-    if (native_call(s->engine->native, &req, NULL, 0, &rep, e) < 0) {
-        return e->code == ERR_NOT_FOUND ? engine_dispatch(s->engine, e) : -1;
-    }
-    *ret = rep.box.usage;
-    return 0;
-}
-
-/* Enough to tell later whether the kernel killed something of this cell for its memory; the rest is read when it is wanted. */
+/*
+ * Enough to tell later whether the kernel killed something of this cell for its memory; the rest is
+ * read when it is wanted.
+ */
 static int usage_before(const struct cell *c, struct launcher_usage *ret, struct err *e)
 {
     struct husk_session *s = c->session;
 
     if (!c->run.spec->no_metrics || s->guest->view.n == 0) {
-        return usage_now(s, false, ret, e);
+        return guest_usage(s->engine, s->guest, false, ret, e);
     }
     *ret = (struct launcher_usage){
         .oom_kills = cgroup_view_oom_kills(&s->guest->view, s->guest->counters.fds),
@@ -98,7 +85,9 @@ static int open_pipe(int *ours, bool to_box, struct err *e)
     return p[to_box ? 0 : 1];
 }
 
-/* Our ends are kept in pipes: what the run does with its numbers does not matter for closing them. */
+/*
+ * Our ends are kept in pipes: what the run does with its numbers does not matter for closing them.
+ */
 static int open_pipes(struct cell *c, int theirs[3], struct err *e)
 {
     struct run *run = &c->run;
@@ -112,28 +101,54 @@ static int open_pipes(struct cell *c, int theirs[3], struct err *e)
     return theirs[2] < 0 ? -1 : 0;
 }
 
+static void on_sent(void *user)
+{
+    struct cell *c = user;
+
+    if (c->context->has_part) {
+        session_keep_part(c, false);
+    }
+    if (c->tag[0] != '\0') {
+        session_keep_cell(c, c->tag, c->has_own_context);
+    }
+}
+
+/* The rest of a long one goes while the cell is driven. */
+static void hand_over(struct cell *c, const int theirs[3])
+{
+    struct run *run = &c->run;
+
+    if (run->request.len > ONE_PIECE) {
+        session_keep_part(c, true);
+    }
+    run_send_request(run, theirs, 3);
+    if (run->request.len > 0 && !c->context->has_part) { /* buffers are smaller here */
+        session_keep_part(c, true);
+    }
+}
+
 static int send_cell(struct cell *c, struct err *e)
 {
-    AUTO_BUF struct buf frame = BUF_INIT(FRAME_TO_BOX_MAX + FRAME_SLACK);
     struct run *run = &c->run;
     int theirs[3] = {-1, -1, -1};
 
+    run->request = BUF_INIT(FRAME_TO_BOX_MAX + FRAME_SLACK);
+    run->on_sent = on_sent;
+    run->sent_user = c;
     rand_bytes(run->token, sizeof(run->token));
-    int r = run_frame(run->spec, &run->limits, run->token, &frame, e);
+    int r = run_frame(run->spec, &run->limits, run->token, &run->request, e);
     if (r == 0) {
         r = open_pipes(c, theirs, e);
     }
     if (r == 0) {
         run->started_ns = clock_ns();
-        r = channel_send(run->channel, &frame, theirs, 3, e);
+        hand_over(c, theirs);
     }
     for (int i = theirs[0] == c->session->no_input ? 1 : 0; i < 3; i++) {
         fd_close(&theirs[i]);
     }
-    if (r < 0 && e->sys_errno == EPIPE) {
-        run->channel_lost = true; /* killed between two cells: this one is told */
+    if (run->channel_lost) {
         run->ended_ns = run->started_ns;
-        r = 0;
     }
     return r;
 }
@@ -176,6 +191,9 @@ int cell_start(struct cell *c, struct husk_session *s, uint32_t context,
     if (s->guest->exited) {
         return err_set(e, ERR_NOT_FOUND, "the session's box has ended");
     }
+    if (session_mend_context(s, context, e) < 0) {
+        return -1;
+    }
     prepare(c, s, to, spec);
     channel_drop_pending(&to->channel);
     if (run_init(&c->run, e) < 0 || usage_before(c, &c->before, e) < 0) {
@@ -184,7 +202,10 @@ int cell_start(struct cell *c, struct husk_session *s, uint32_t context,
     return send_cell(c, e);
 }
 
-/* What was displayed before: counted from there on. A last one that was written only in part is not there. */
+/*
+ * What was displayed before: counted from there on. A last one that was written only in part is not
+ * there.
+ */
 static void take_displays(struct run *run, const struct buf *displays)
 {
     uint32_t len;
@@ -211,7 +232,7 @@ int cell_adopt(struct cell *c, struct husk_session *s, struct kept_cell *kept,
     memcpy(c->run.token, kept->token, sizeof(kept->token));
     c->run.out = c->pipes[1] = take_fd(&kept->out);
     c->run.err = c->pipes[2] = take_fd(&kept->err);
-    c->run.started_ns = kept->started_ms * 1000000u;
+    c->run.started_ns = kept->started_ms * NS_PER_MS;
     if (run_init(&c->run, e) < 0) {
         return -1;
     }
@@ -223,7 +244,7 @@ int cell_adopt(struct cell *c, struct husk_session *s, struct kept_cell *kept,
 
 static uint64_t time_left(const struct run *run)
 {
-    uint64_t ran_ms = (clock_ns() - run->started_ns) / 1000000u;
+    uint64_t ran_ms = (clock_ns() - run->started_ns) / NS_PER_MS;
 
     return run->limits.timeout_ms - MIN(ran_ms, run->limits.timeout_ms);
 }
@@ -231,16 +252,16 @@ static uint64_t time_left(const struct run *run)
 /* Time is up: ask (SIGINT, state survives), then insist. 1: over; -1. */
 static int interrupt(struct cell *c, struct err *e)
 {
-    struct channel *control = &c->session->guest->control;
+    struct guest *box = c->session->guest;
 
-    if (context_send(control, FRAME_SIGNAL, NULL, c->context->pid, SIGINT, e) < 0) {
+    if (context_signal(box, c->context, SIGINT, e) < 0) {
         return -1;
     }
     int r = run_drive(&c->run, INTERRUPT_PATIENCE_MS, e);
     if (r != 0) {
         return r;
     }
-    if (context_send(control, FRAME_SIGNAL, NULL, c->context->pid, SIGKILL, e) < 0) {
+    if (context_signal(box, c->context, SIGKILL, e) < 0) {
         return -1;
     }
     r = run_drive(&c->run, EXIT_PATIENCE_MS, e);
@@ -263,19 +284,25 @@ static int replace_context(struct cell *c, struct err *e)
     return session_replace_context(s, c->context, e);
 }
 
-/* A cell that was stopped takes along whatever it has started. What it left to itself when it ended by itself lives on. */
+/*
+ * A cell that was stopped takes along whatever it has started. What it left to itself when it ended
+ * by itself lives on.
+ */
 static void stop_all(struct cell *c, struct err *e)
 {
     struct husk_session *s = c->session;
 
     if (!c->run.done) {
-        (void)context_send(&s->guest->control, FRAME_SIGNAL, NULL, c->context->pid, SIGKILL, e);
+        (void)context_signal(s->guest, c->context, SIGKILL, e);
     }
     if (!context_sweep(s->guest, s->contexts, ARRAY_LEN(s->contexts), c->context,
                        c->run.started_ns) &&
         c->run.done) {
-        /* Perhaps it comes later, and would take the next cell's processes: only a context that is made after it is safe. */
-        (void)context_send(&s->guest->control, FRAME_SIGNAL, NULL, c->context->pid, SIGKILL, e);
+        /*
+         * Perhaps it comes later, and would take the next cell's processes: only a context that is
+         * made after it is safe.
+         */
+        (void)context_signal(s->guest, c->context, SIGKILL, e);
         c->run.done = false;
     }
 }
@@ -293,7 +320,7 @@ static int settle(struct cell *c, bool timed_out, struct err *e)
         bool went_wrong = !run->done || run->exit_code != 0;
         s->guest->usage = c->before;
         if ((went_wrong || !run->spec->no_metrics) &&
-            usage_now(s, went_wrong, &s->guest->usage, e) < 0) {
+            guest_usage(s->engine, s->guest, went_wrong, &s->guest->usage, e) < 0) {
             return -1;
         }
         subtract(&s->guest->usage, &c->before);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A session's inside, shared by session.c (its life), session_cell.c (running in it) and session_keep.c (outliving us). */
+/*
+ * A session's inside, shared by session.c (its life), session_cell.c (running in it) and
+ * session_keep.c (outliving us).
+ */
 #pragma once
 
 #include "core/context.h"
@@ -12,18 +15,21 @@ struct husk_session {
     struct guest *guest;
     struct limits limits;
     struct context contexts[CONTEXTS_MAX];
-    int no_input; /* what a cell without stdin reads: a pipe that nobody writes to. 0: not made yet */
-    bool kept;    /* the launcher holds its descriptors for whoever comes after us */
+    /* what a cell without stdin reads: a pipe that nobody writes to. 0: not made yet */
+    int no_input;
+    bool kept; /* the launcher holds its descriptors for whoever comes after us */
 };
 
 struct context *session_context(struct husk_session *s, uint32_t id, bool checkpoint,
                                 struct err *e);
 
 /*
- * A context with nothing in it, in the place of one that has ended. If there is no room for its process, whatever it left behind
- * has to go, and what nobody else looks after.
+ * A context with nothing in it, in the place of one that has ended. If there is no room for its
+ * process, whatever it left behind has to go, and what nobody else looks after.
  */
 int session_replace_context(struct husk_session *s, struct context *c, struct err *e);
+/* The same for one that an earlier process left with a part of a request. Others stay. Waits. */
+int session_mend_context(struct husk_session *s, uint32_t id, struct err *e);
 
 /* A context with nothing in it, beside the others; and its end. Waits. */
 int session_fresh_context(struct husk_session *s, uint32_t *ret, struct husk_error *e);
@@ -38,6 +44,8 @@ struct cell {
     struct run run;
     int pipes[3]; /* our ends; the first is the run's once it started */
     struct launcher_usage before;
+    char tag[33]; /* that it is kept under; "": it is not to be kept */
+    bool has_own_context;
 };
 
 int cell_start(struct cell *c, struct husk_session *s, uint32_t context,
@@ -50,12 +58,18 @@ void cell_release(struct cell *c);
 #define KEEP_BOX 0      /* slot of the box's own ends */
 #define KEEP_CONTEXTS 1 /* and then one for each context */
 #define KEEP_CELLS 65   /* and for the cell that runs in it */
+#define KEEP_TAG_MAX 65 /* what a box is kept under, with its end */
 
 void session_keep(struct husk_session *s, const char *tag);
 void session_keep_context(struct husk_session *s, const struct context *c);
 void session_drop_context(struct husk_session *s, const struct context *c);
-/* has_own_context: the context ends with the cell. */
-void session_keep_cell(const struct cell *c, const char *tag, bool has_own_context);
+/* Of a request that may not go in one piece: true before the first byte, false after the last. */
+void session_keep_part(const struct cell *c, bool has_part);
+/*
+ * has_own_context: the context ends with the cell. One whose request is not whole yet is kept when
+ * it is: nobody else has the rest.
+ */
+void session_keep_cell(struct cell *c, const char *tag, bool has_own_context);
 void session_drop_cell(struct husk_session *s, uint32_t context); /* once its result is recorded */
 
 /* A cell that an earlier process started, as session_adopt() found it. */
@@ -71,7 +85,10 @@ struct kept_cell {
     struct buf displays; /* that the earlier process has taken: length and frame of each; owned */
 };
 
-/* Puts what came back of one slot into place. The tag of the box goes to ret_tag (LAUNCHER_NOTE_MAX bytes). */
+/*
+ * Puts what came back of one slot into place. The tag of the box goes to ret_tag (KEEP_TAG_MAX
+ * bytes).
+ */
 struct husk_session *session_adopt(struct husk_engine *engine, struct guest *g);
 bool session_adopt_slot(struct husk_session *s, const struct launcher_rep *rep,
                         struct fd_set_msg *fds, char *ret_tag, struct kept_cell *ret_cell);

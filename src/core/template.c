@@ -16,6 +16,28 @@
 
 #define SUFFIX ".template"
 
+static const char *const languages[] = {
+    [HUSK_PYTHON] = "python",
+    [HUSK_SHELL] = "shell",
+    [HUSK_JAVASCRIPT] = "javascript",
+};
+
+const char *template_language_name(enum husk_language language)
+{
+    return languages[language];
+}
+
+bool template_language_find(const char *name, enum husk_language *ret)
+{
+    for (size_t i = 0; i < ARRAY_LEN(languages); i++) {
+        if (str_eq(name, languages[i])) {
+            *ret = (enum husk_language)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 int template_default_dir(char *ret, size_t size, struct err *e)
 {
     const char *dir = getenv("HUSK_TEMPLATE_DIR");

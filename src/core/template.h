@@ -2,7 +2,8 @@
 /*
  * Templates: what a box is made from, as a description. Built-in ones and files that users write.
  *
- * A template file is lines of "key = value"; see docs/templates.md. Reads untrusted text, starts nothing.
+ * A template file is lines of "key = value"; see docs/templates.md. Reads untrusted text, starts
+ * nothing.
  */
 #pragma once
 
@@ -31,7 +32,11 @@ struct template_def {
     size_t n_mounts;
     char env[TEMPLATE_LIST_MAX][256];
     size_t n_env;
+    uint64_t fingerprint; /* of its text */
 };
+
+const char *template_language_name(enum husk_language language); /* python, shell, javascript */
+bool template_language_find(const char *name, enum husk_language *ret); /* false: it is none */
 
 /* Parses a template file's text. name and origin are for the result and for messages. */
 int template_parse(const char *name, const char *origin, const char *text, size_t n,
@@ -40,9 +45,15 @@ int template_parse(const char *name, const char *origin, const char *text, size_
 /* Looks in dir (NULL: none), then among the built-in ones. ERR_NOT_FOUND lists what there is. */
 int template_find(const char *dir, const char *name, struct template_def *ret, struct err *e);
 
-/* Calls fn for every template, built-in ones first. A file that does not parse is given with info.missing set. */
+/*
+ * Calls fn for every template, built-in ones first. A file that does not parse is given with
+ * info.missing set.
+ */
 int template_each(const char *dir, int (*fn)(void *user, const struct template_def *def),
                   void *user, struct err *e);
 
-/* Where user templates live: $HUSK_TEMPLATE_DIR, else ~/.config/husk/templates, for root /etc/husk/templates. */
+/*
+ * Where user templates live: $HUSK_TEMPLATE_DIR, else ~/.config/husk/templates, for root
+ * /etc/husk/templates.
+ */
 int template_default_dir(char *ret, size_t size, struct err *e);

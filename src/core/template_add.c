@@ -2,12 +2,13 @@
 /*
  * husk_template_add() and husk_template_list().
  *
- * A virtual environment refers to its own path and to the Python it was made from, so both appear in the box where they
- * are on the host. The interpreter itself says where they are.
+ * A virtual environment refers to its own path and to the Python it was made from, so both appear
+ * in the box where they are on the host. The interpreter itself says where they are.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +17,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/dirs.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "core/engine.h"
+
+#define ABOUT_PREFIX_MAX 100 /* a longer one would not fit the line about a template */
 
 struct python_facts {
     char executable[TEMPLATE_PATH_MAX];
@@ -35,7 +39,10 @@ static int find_python(const char *path, char *ret, size_t size, struct err *e)
     char absolute[PATH_MAX];
     struct stat st;
 
-    /* Not realpath(): a virtual environment's python is a link, and only under its own name finds home. */
+    /*
+     * Not realpath(): a virtual environment's python is a link, and only under its own name finds
+     * home.
+     */
     if (path[0] == '/') {
         (void)str_copy(absolute, sizeof(absolute), path);
     } else {
@@ -83,8 +90,14 @@ static int capture(const char *python, const char *code, char *ret, size_t size,
         return err_sys(e, r, "run %s", python);
     }
     ssize_t n = fd_read_all(out, ret, size - 1);
-    (void)waitpid(pid, &status, 0);
-    if (n < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    bool endless = n == (ssize_t)size - 1;
+    if (endless) {
+        kill(pid, SIGKILL);
+    }
+    if (waitpid(pid, &status, 0) < 0) {
+        status = 0; /* a caller that ignores SIGCHLD: only what was printed can tell */
+    }
+    if (n < 0 || endless || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         return err_set(e, ERR_TEMPLATE, "%.300s is not a working Python", python);
     }
     ret[n] = '\0';
@@ -144,11 +157,46 @@ static void write_mount(FILE *f, const char *path)
     }
 }
 
-static int write_template(FILE *f, const struct python_facts *p, const char *const *preload)
+static bool is_in(const char *path, const char *folder)
+{
+    size_t n = strlen(folder);
+
+    return str_starts(path, folder) && path[n] == '/';
+}
+
+/*
+ * The box sees /usr and the prefixes: a link from elsewhere (~/.local/bin) is followed, once and
+ * for all.
+ */
+static int place_executable(struct python_facts *p, struct err *e)
+{
+    const char *there[] = {"/usr", p->prefix, p->base_prefix};
+    AUTO_FREE char *real = realpath(p->executable, NULL);
+
+    for (size_t i = 0; i < ARRAY_LEN(there); i++) {
+        if (is_in(p->executable, there[i])) {
+            return 0;
+        }
+    }
+    /* In a virtual environment only the link itself finds home. */
+    if (real == NULL || !str_eq(p->prefix, p->base_prefix) || !is_in(real, p->prefix)) {
+        return err_set(e, ERR_TEMPLATE,
+                       "%.200s is not in its own folder, %.200s: name the Python in there",
+                       p->executable, p->prefix);
+    }
+    (void)str_copy(p->executable, sizeof(p->executable), real);
+    return 0;
+}
+
+static void write_template(FILE *f, const struct python_facts *p, const char *const *preload)
 {
     fprintf(f,
             "# Made by `husk template add`. Edit freely; docs/templates.md explains every key.\n");
-    fprintf(f, "about    = Python %d.%d from %s\n", p->major, p->minor, p->prefix);
+    fprintf(f, "about    = Python %d.%d", p->major, p->minor);
+    if (strlen(p->prefix) <= ABOUT_PREFIX_MAX) {
+        fprintf(f, " from %s", p->prefix);
+    }
+    fputc('\n', f);
     fprintf(f, "language = python\nruntime  = %s\n", p->executable);
     write_mount(f, p->prefix);
     if (!str_eq(p->prefix, p->base_prefix)) {
@@ -161,21 +209,46 @@ static int write_template(FILE *f, const struct python_facts *p, const char *con
         }
         fputc('\n', f);
     }
-    return ferror(f) ? -EIO : 0;
 }
 
-static int make_dirs(const char *dir)
+/*
+ * The text of the template, which can be read again: what cannot is refused before there is a file.
+ */
+static int make_text(const char *name, const struct python_facts *p, const char *const *preload,
+                     char **ret, struct err *e)
 {
-    char path[TEMPLATE_PATH_MAX];
+    struct template_def def;
+    size_t n = 0;
 
-    for (size_t i = 1; dir[i - 1] != '\0'; i++) {
-        if (dir[i] != '/' && dir[i] != '\0') {
-            continue;
-        }
-        (void)str_format(path, sizeof(path), "%.*s", (int)i, dir);
-        if (mkdir(path, 0755) < 0 && errno != EEXIST) {
-            return -errno;
-        }
+    FILE *f = open_memstream(ret, &n);
+    if (f == NULL) {
+        return err_sys(e, errno, "template");
+    }
+    write_template(f, p, preload);
+    if (fclose(f) != 0) {
+        return err_sys(e, errno, "template");
+    }
+    return template_parse(name, "the template", *ret, n, &def, e);
+}
+
+static int write_file(const char *name, const char *path, const char *text, struct err *e)
+{
+    int r = dirs_make_parents(path, 0755);
+    AUTO_CLOSE int fd = -1;
+
+    if (r < 0) {
+        return err_sys(e, -r, "make the folder of %s", path);
+    }
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0) {
+        return errno == EEXIST
+                   ? err_set(e, ERR_EXISTS, "there is a template %s already: %s", name, path)
+                   : err_sys(e, errno, "write %s", path);
+    }
+    r = fd_write_all(fd, text, strlen(text));
+    if (r < 0) {
+        (void)unlink(path);
+        return err_sys(e, -r, "write %s", path);
     }
     return 0;
 }
@@ -186,34 +259,26 @@ static int add(const char *name, const char *python, const char *const *preload,
     struct python_facts facts = {0};
     char program[TEMPLATE_PATH_MAX];
     char dir[TEMPLATE_PATH_MAX];
+    char *text = NULL;
 
     if (!str_is_name(name)) {
         return err_set(e, ERR_INVALID, "\"%.80s\" is no name for a template: use a-z 0-9 - _ .",
                        name);
     }
     if (find_python(python, program, sizeof(program), e) < 0 ||
-        ask_python(program, &facts, e) < 0 || template_default_dir(dir, sizeof(dir), e) < 0) {
+        ask_python(program, &facts, e) < 0 || place_executable(&facts, e) < 0 ||
+        template_default_dir(dir, sizeof(dir), e) < 0) {
         return -1;
-    }
-    int r = make_dirs(dir);
-    if (r < 0) {
-        return err_sys(e, -r, "make %s", dir);
     }
     if (str_format(ret_path, path_size, "%s/%s.template", dir, name) < 0) {
         return err_set(e, ERR_INVALID, "template path is too long");
     }
-    FILE *f = fopen(ret_path, "wxe");
-    if (f == NULL) {
-        return errno == EEXIST
-                   ? err_set(e, ERR_EXISTS, "there is a template %s already: %s", name, ret_path)
-                   : err_sys(e, errno, "write %s", ret_path);
+    int r = make_text(name, &facts, preload, &text, e);
+    if (r == 0) {
+        r = write_file(name, ret_path, text, e);
     }
-    r = write_template(f, &facts, preload);
-    if (fclose(f) != 0 || r < 0) {
-        (void)unlink(ret_path);
-        return err_sys(e, r < 0 ? -r : errno, "write %s", ret_path);
-    }
-    return 0;
+    free(text);
+    return r;
 }
 
 int husk_template_add(const char *name, const char *python, const char *const *preload,

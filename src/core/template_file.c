@@ -2,8 +2,8 @@
 /*
  * Parser of template files; see template.h and docs/templates.md.
  *
- * One key per line, the rest of the line is its value; '#' starts a comment line. Anything unknown, doubled
- * or out of range is an error that names file, line and key.
+ * One key per line, the rest of the line is its value; '#' starts a comment line. Anything
+ * unknown, doubled or out of range is an error that names file, line and key.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -40,15 +40,9 @@ static int key_about(struct parser *p, const char *v, struct err *e)
 
 static int key_language(struct parser *p, const char *v, struct err *e)
 {
-    static const char *const names[] = {"python", "shell", "javascript"};
-
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        if (str_eq(v, names[i])) {
-            p->def->info.language = (enum husk_language)i;
-            return 0;
-        }
-    }
-    return wrong(p, "language", "must be python, shell or javascript", e);
+    return template_language_find(v, &p->def->info.language)
+               ? 0
+               : wrong(p, "language", "must be python, shell or javascript", e);
 }
 
 static int key_runtime(struct parser *p, const char *v, struct err *e)
@@ -234,11 +228,23 @@ static int take_line(struct parser *p, char *line, struct err *e)
     return take_pair(p, printable, trim(equals + 1), e);
 }
 
+/* FNV-1a: tells one text from another, not from what somebody has made to look like it. */
+static uint64_t fingerprint_of(const char *text, size_t n)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+
+    for (size_t i = 0; i < n; i++) {
+        h = (h ^ (uint8_t)text[i]) * 0x100000001b3u;
+    }
+    return h;
+}
+
 int template_parse(const char *name, const char *origin, const char *text, size_t n,
                    struct template_def *ret, struct err *e)
 {
     static const char *const runtimes[] = {"/usr/bin/python3", "/bin/bash", "/usr/bin/node"};
-    struct template_def def = {.host_root = true, .seccomp = "default"};
+    struct template_def def = {
+        .host_root = true, .seccomp = "default", .fingerprint = fingerprint_of(text, n)};
     struct parser p = {.def = &def, .origin = origin};
     char line[1400];
 
@@ -246,8 +252,10 @@ int template_parse(const char *name, const char *origin, const char *text, size_
         const char *end = memchr(text + at, '\n', n - at);
         size_t len = end != NULL ? (size_t)(end - text) - at : n - at;
         p.line++;
-        if (len >= sizeof(line) || memchr(text + at, '\0', len) != NULL) {
-            return err_set(e, ERR_INVALID, "%s, line %u: too long, or not text", origin, p.line);
+        if (len >= sizeof(line) || memchr(text + at, '\0', len) != NULL ||
+            !str_is_utf8(text + at, len)) {
+            return err_set(e, ERR_INVALID, "%s, line %u: too long, or not UTF-8 text", origin,
+                           p.line);
         }
         memcpy(line, text + at, len);
         line[len] = '\0';

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * huskd: the unprivileged daemon. Started by `husk up`, which gives it the launcher's socket and the listening sockets (supervisor_msg.h)
- * and starts it again should it die; what ran in boxes goes on meanwhile.
+ * huskd: the unprivileged daemon. Started by `husk up`, which gives it the launcher's socket and
+ * the listening sockets (supervisor_msg.h) and starts it again should it die; what ran in boxes
+ * goes on meanwhile.
  *
- * Exit codes: 0 after SIGTERM, 1 it could not start (the reason is on stderr), 3 the launcher is gone.
+ * Exit codes: 0 after SIGTERM, 1 it could not start (the reason is on stderr), 3 the launcher is
+ * gone.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -12,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <uv.h>
@@ -23,12 +26,12 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "config/config.h"
+#include "daemon/agent_link.h"
 #include "daemon/confine.h"
 #include "daemon/loop.h"
-#include "daemon/supervisor_msg.h"
-#include "daemon/workers.h"
 #include "http/server.h"
 #include "service/service.h"
+#include "wire/supervisor_msg.h"
 
 enum { EXIT_NO_START = 1, EXIT_NO_LAUNCHER = 3 };
 
@@ -125,21 +128,22 @@ static void drain(int exit_code)
     http_server_drain(d.http, (unsigned)d.config.drain_timeout_ms, on_drained, NULL);
 }
 
+/* A service manager and the supervisor may both tell us. Who is impatient kills. */
 static void on_signal(uv_signal_t *h, int signum)
 {
     (void)h;
     (void)signum;
-    if (d.draining) {
-        uv_stop(&d.loop); /* asked twice: at once */
-    }
     drain(0);
 }
 
-/* News of workers; or its end of file: without a supervisor nobody would start us again, and the launcher is about to end. */
+/*
+ * News of workers; or its end of file: without a supervisor nobody would start us again, and the
+ * launcher is about to end.
+ */
 static void on_supervisor(uv_poll_t *h, int status, int events)
 {
     (void)events;
-    if (!workers_take_messages() || status < 0) {
+    if (!agent_link_take_messages() || status < 0) {
         uv_poll_stop(h);
         drain(0);
     }
@@ -168,7 +172,9 @@ static int take_start(int *ret_launcher, struct fd_set_msg *ret_listeners, struc
     return 0;
 }
 
-/* Names under which we may be called: loopback, what we listen on, and what the configuration adds. */
+/*
+ * Names under which we may be called: loopback, what we listen on, and what the configuration adds.
+ */
 static int list_hosts(struct http_config *http)
 {
     static const char *const loopback[] = {"localhost", "127.0.0.1", "[::1]"};
@@ -233,7 +239,23 @@ static int open_http(struct fd_set_msg *listeners, struct err *e)
     return 0;
 }
 
-/* SIGHUP. Wrong settings change nothing. What the old ones point to is freed only when nobody uses it any more. */
+static void warm(void)
+{
+    /* What POST /run asks for when its body does not say. */
+    static const struct husk_limits run_default = {.memory_bytes = (uint64_t)512 << 20};
+    /* What /workspace/se/v2/execute_code runs its handlers with. */
+    const struct husk_limits se_default = {.memory_bytes = d.config.se_memory_bytes,
+                                           .cpu_milli = (uint32_t)d.config.se_cpu_milli,
+                                           .pids = (uint32_t)d.config.se_max_processes};
+
+    service_warm(d.service, "pyrunner", &run_default, d.config.pool_min);
+    service_warm(d.service, "python", &se_default, d.config.se_pool);
+}
+
+/*
+ * SIGHUP. Wrong settings change nothing. What the old ones point to is freed only when nobody uses
+ * it any more.
+ */
 static void on_hangup(uv_signal_t *h, int signum)
 {
     AUTO(config_report_release) struct config_report report = {0};
@@ -251,6 +273,7 @@ static void on_hangup(uv_signal_t *h, int signum)
     config_reload(&d.config, &fresh, &report);
     set_log();
     service_reconfigure(d.service);
+    warm();
     if (http_settings(&http, &e) == 0) {
         http_server_reconfigure(d.http, &http);
     }
@@ -282,12 +305,6 @@ static void tell_ready(void)
 
 static int serve(int launcher, struct fd_set_msg *listeners, struct err *e)
 {
-    /* What POST /run asks for when its body does not say. */
-    static const struct husk_limits run_default = {.memory_bytes = (uint64_t)512 << 20};
-    /* What /workspace/se/v2/execute_code runs its handlers with. */
-    const struct husk_limits se_default = {.memory_bytes = d.config.se_memory_bytes,
-                                           .cpu_milli = (uint32_t)d.config.se_cpu_milli,
-                                           .pids = (uint32_t)d.config.se_max_processes};
     struct service_options options = {
         .config = &d.config, .launcher = launcher, .on_launcher_lost = on_launcher_lost};
 
@@ -302,13 +319,13 @@ static int serve(int launcher, struct fd_set_msg *listeners, struct err *e)
     if (d.api == NULL) {
         return err_sys(e, ENOMEM, "open the API");
     }
-    service_warm(d.service, "pyrunner", &run_default, d.config.pool_min);
-    service_warm(d.service, "python", &se_default, d.config.se_pool);
+    warm();
     /*
-     * In this order: of those who are called before the loop sleeps, libuv calls the one that came first last, and that has to be
-     * the one who knows whether a fiber can go on. Writing to workers may wake some.
+     * In this order: of those who are called before the loop sleeps, libuv calls the one that came
+     * first last, and that has to be the one who knows whether a fiber can go on. Writing to
+     * workers may wake some.
      */
-    if (loop_serve_fibers(&d.loop, e) < 0 || workers_open(&d.loop, &d.agents, e) < 0) {
+    if (loop_serve_fibers(&d.loop, e) < 0 || agent_link_open(&d.loop, &d.agents, e) < 0) {
         return -1;
     }
     api_set_agents(d.api, d.agents);
@@ -321,21 +338,39 @@ static int serve(int launcher, struct fd_set_msg *listeners, struct err *e)
     return 0;
 }
 
+/* Callers have a soft limit that suits select(); sessions need some ten files each. */
+static void raise_files(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct fd_set_msg listeners = {.n = 0};
     struct err e = {0};
     int launcher = -1;
 
-    /* Before there is another thread: a heap of its own is one that malloc_trim() cannot shrink (see call.c). */
+    /* A log that nobody reads any more ends nothing. */
+    sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+
+    /*
+     * Before there is another thread: a heap of its own is one that malloc_trim() cannot shrink
+     * (see call.c).
+     */
     (void)mallopt(M_ARENA_MAX, 1);
+    raise_files();
     d.argc = argc;
     d.argv = argv;
     if (configure() != 0) {
         return EXIT_NO_START;
     }
-    if (take_start(&launcher, &listeners, &e) < 0 || workers_load(d.config.agents_plan, &e) < 0 ||
-        confine_self(d.config.data, &e) < 0) {
+    if (take_start(&launcher, &listeners, &e) < 0 ||
+        agent_link_load(d.config.agents_plan, &e) < 0 || confine_self(d.config.data, &e) < 0) {
         return fail(&e);
     }
     if (serve(launcher, &listeners, &e) < 0) {
@@ -344,6 +379,8 @@ int main(int argc, char **argv)
     }
     service_leave(d.service);
     FAULT_POINT("stop.left");
-    /* What is left belongs to connections that are being dropped; the system takes it back faster. */
+    /*
+     * What is left belongs to connections that are being dropped; the system takes it back faster.
+     */
     _exit(d.exit_code);
 }

@@ -69,12 +69,3 @@ int loop_serve_fibers(uv_loop_t *loop, struct err *e)
     uv_check_start(&handles.check, on_check);
     return 0;
 }
-
-void loop_stop_fibers(void)
-{
-    uv_close((uv_handle_t *)&handles.poll, NULL);
-    uv_close((uv_handle_t *)&handles.prepare, NULL);
-    uv_close((uv_handle_t *)&handles.check, NULL);
-    uv_close((uv_handle_t *)&handles.timer, NULL);
-    uv_close((uv_handle_t *)&handles.idle, NULL);
-}

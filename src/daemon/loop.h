@@ -7,4 +7,3 @@
 #include "base/err.h"
 
 int loop_serve_fibers(uv_loop_t *loop, struct err *e);
-void loop_stop_fibers(void); /* closes its handles; the loop must run once more */

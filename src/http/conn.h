@@ -183,7 +183,6 @@ bool http_block_make_room(struct block *b, bool is_head);
 void http_block_pin_head(struct block *b);
 
 /* listen.c */
-void http_listeners_pause(struct http_server *s);
 void http_listeners_resume(struct http_server *s);
 void http_listeners_close(struct http_server *s);
 

@@ -108,6 +108,16 @@ static void admit(struct listener *l, int fd, const struct sockaddr_storage *add
     http_conn_refuse(c, status, "too many connections");
 }
 
+static void pause_all(struct http_server *s)
+{
+    for (struct listener *l = s->listeners; l != NULL; l = l->next) {
+        uv_poll_stop(&l->poll);
+    }
+    s->are_listeners_off = true;
+    s->accept_again = uv_now(s->loop) + ACCEPT_PAUSE_MS;
+    http_server_tick_on(s);
+}
+
 /* Gives the reserve up to get rid of one connection, so that its client does not wait in vain. */
 static void shed(struct http_server *s, int listening)
 {
@@ -119,7 +129,7 @@ static void shed(struct http_server *s, int listening)
     int fd = accept4(listening, (struct sockaddr *)&address, &len, SOCK_CLOEXEC);
     fd_close(&fd);
     s->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    http_listeners_pause(s);
+    pause_all(s);
 }
 
 static void on_connection(uv_poll_t *poll, int status, int events)
@@ -143,22 +153,12 @@ static void on_connection(uv_poll_t *poll, int status, int events)
     }
 }
 
-void http_listeners_pause(struct http_server *s)
-{
-    for (struct listener *l = s->listeners; l != NULL; l = l->next) {
-        uv_poll_stop(&l->poll);
-    }
-    s->are_listeners_off = true;
-    s->accept_again = uv_now(s->loop) + ACCEPT_PAUSE_MS;
-    http_server_tick_on(s);
-}
-
 void http_listeners_resume(struct http_server *s)
 {
     s->are_listeners_off = false;
     for (struct listener *l = s->listeners; l != NULL; l = l->next) {
         if (uv_poll_start(&l->poll, UV_READABLE, on_connection) != 0) {
-            http_listeners_pause(s);
+            pause_all(s);
             return;
         }
     }

@@ -3,34 +3,29 @@
 #include "http/out.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "base/attr.h"
-#include "base/fd.h"
 
 #define POOL_MOST 256        /* chunks kept: 4 MB */
 #define VECTORS 16           /* chunks per system call */
 #define FLUSH_BUDGET 1048576 /* bytes per turn, so that one fast reader does not starve the rest */
-#define FILE_SLICE 262144    /* bytes per sendfile(): bounds how long it can hold up the loop */
 
 enum kind {
     KIND_COPY, /* bytes[], pooled */
     KIND_BORROWED,
     KIND_TAKEN,
-    KIND_FILE,
 };
 
 struct http_chunk {
     struct http_chunk *next;
     enum kind kind;
-    int fd;
     char *data;
-    uint64_t at; /* data[at] to data[end] are still to be sent; of a file: offsets in it */
-    uint64_t end;
+    size_t at; /* data[at] to data[end] are still to be sent */
+    size_t end;
     char bytes[]; /* HTTP_CHUNK_BYTES of them for KIND_COPY */
 };
 
@@ -59,7 +54,6 @@ static struct http_chunk *chunk_new(struct http_pool *pool)
         }
     }
     c->kind = KIND_COPY;
-    c->fd = -1;
     c->data = c->bytes;
     c->at = 0;
     c->end = 0;
@@ -77,7 +71,6 @@ static void chunk_free(struct http_chunk *c, struct http_pool *pool)
     if (c->kind == KIND_TAKEN) {
         free(c->data);
     }
-    fd_close(&c->fd);
     free(c);
 }
 
@@ -126,7 +119,7 @@ static int add_chunk(struct http_out *out, const struct http_chunk *proto)
 
 int http_out_borrow(struct http_out *out, const void *data, size_t len)
 {
-    struct http_chunk proto = {.kind = KIND_BORROWED, .fd = -1, .data = (char *)data, .end = len};
+    struct http_chunk proto = {.kind = KIND_BORROWED, .data = (char *)data, .end = len};
 
     if (len == 0) {
         return 0;
@@ -138,7 +131,7 @@ int http_out_borrow(struct http_out *out, const void *data, size_t len)
 
 int http_out_take(struct http_out *out, char *data, size_t len)
 {
-    struct http_chunk proto = {.kind = KIND_TAKEN, .fd = -1, .data = data, .end = len};
+    struct http_chunk proto = {.kind = KIND_TAKEN, .data = data, .end = len};
 
     int r = len == 0 ? -ENODATA : add_chunk(out, &proto);
     if (r < 0) {
@@ -146,18 +139,6 @@ int http_out_take(struct http_out *out, char *data, size_t len)
         return r == -ENODATA ? 0 : r;
     }
     out->queued += len;
-    return 0;
-}
-
-int http_out_file(struct http_out *out, int fd, uint64_t at, uint64_t len)
-{
-    struct http_chunk proto = {.kind = KIND_FILE, .fd = fd, .at = at, .end = at + len};
-
-    int r = len == 0 ? -ENODATA : add_chunk(out, &proto);
-    if (r < 0) {
-        fd_close(&fd);
-        return r == -ENODATA ? 0 : r;
-    }
     return 0;
 }
 
@@ -185,9 +166,9 @@ int http_out_copy(struct http_out *out, struct http_pool *pool, const void *data
 static void forget_sent(struct http_out *out, struct http_pool *pool, size_t n)
 {
     out->queued -= n;
-    while (out->first != NULL && out->first->kind != KIND_FILE) {
+    while (out->first != NULL) {
         struct http_chunk *c = out->first;
-        size_t step = (size_t)MIN((uint64_t)n, c->end - c->at);
+        size_t step = MIN(n, c->end - c->at);
         c->at += step;
         n -= step;
         if (c->at < c->end) {
@@ -197,16 +178,16 @@ static void forget_sent(struct http_out *out, struct http_pool *pool, size_t n)
     }
 }
 
-/* Sends the bytes in front of the first file. Returns 0 if all went, 1 if not, -errno. */
-static int flush_bytes(struct http_out *out, struct http_pool *pool, int sock, uint64_t *sent)
+/* One system call. Returns 0 if all that it had went, 1 if not, -errno. */
+static int flush_some(struct http_out *out, struct http_pool *pool, int sock, uint64_t *sent)
 {
     struct iovec vectors[VECTORS];
     struct http_chunk *c = out->first;
     size_t n = 0;
     size_t total = 0;
 
-    for (; c != NULL && c->kind != KIND_FILE && n < VECTORS; c = c->next) {
-        size_t len = (size_t)(c->end - c->at);
+    for (; c != NULL && n < VECTORS; c = c->next) {
+        size_t len = c->end - c->at;
         vectors[n++] = (struct iovec){c->data + c->at, len};
         total += len;
     }
@@ -220,30 +201,6 @@ static int flush_bytes(struct http_out *out, struct http_pool *pool, int sock, u
     return (size_t)r < total ? 1 : 0;
 }
 
-static int flush_file(struct http_out *out, struct http_pool *pool, int sock, uint64_t *sent)
-{
-    struct http_chunk *c = out->first;
-    off_t at = (off_t)c->at;
-    size_t slice = (size_t)MIN(c->end - c->at, (uint64_t)FILE_SLICE);
-
-    /* Ask for the next slice now, so that it is in memory when its turn comes. */
-    (void)posix_fadvise(c->fd, at + (off_t)slice, FILE_SLICE, POSIX_FADV_WILLNEED);
-    ssize_t r = sendfile(sock, c->fd, &at, slice);
-    if (r < 0) {
-        return errno == EAGAIN || errno == EINTR ? 1 : -errno;
-    }
-    if (r == 0) {
-        return -EIO; /* it was cut while we sent it: the length that we promised cannot be kept */
-    }
-    c->at += (uint64_t)r;
-    *sent += (uint64_t)r;
-    if (c->at == c->end) {
-        drop_first(out, pool);
-        return 0;
-    }
-    return (size_t)r < slice ? 1 : 0;
-}
-
 int http_out_flush(struct http_out *out, struct http_pool *pool, int sock, uint64_t *ret_sent)
 {
     *ret_sent = 0;
@@ -251,8 +208,7 @@ int http_out_flush(struct http_out *out, struct http_pool *pool, int sock, uint6
         if (*ret_sent >= FLUSH_BUDGET) {
             return 1;
         }
-        int r = out->first->kind == KIND_FILE ? flush_file(out, pool, sock, ret_sent)
-                                              : flush_bytes(out, pool, sock, ret_sent);
+        int r = flush_some(out, pool, sock, ret_sent);
         if (r != 0) {
             return r;
         }

@@ -7,11 +7,12 @@
 
 #include "base/attr.h"
 #include "base/str.h"
+#include "base/units.h"
 #include "http/date.h"
 
 void http_etag(uint64_t size, struct timespec changed, uint64_t inode, char dst[HTTP_ETAG_SIZE])
 {
-    uint64_t ns = (uint64_t)changed.tv_sec * 1000000000U + (uint64_t)changed.tv_nsec;
+    uint64_t ns = (uint64_t)changed.tv_sec * NS_PER_SEC + (uint64_t)changed.tv_nsec;
 
     str_format(dst, HTTP_ETAG_SIZE, "\"%" PRIx64 "-%" PRIx64 "-%" PRIx64 "\"", ns, size, inode);
 }

@@ -2,7 +2,6 @@
 /* Answers: heads, whole bodies, and bodies piece by piece. See request.h and conn.h. */
 #include <assert.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -171,21 +170,6 @@ void http_add_header(struct http_request *req, const char *name, const char *val
         return;
     }
     http_reply_field(req, name, value);
-}
-
-void http_add_headerf(struct http_request *req, const char *name, const char *fmt, ...)
-{
-    char value[1024];
-    va_list ap;
-
-    va_start(ap, fmt);
-    int n = vsnprintf(value, sizeof(value), fmt, ap);
-    va_end(ap);
-    if (n < 0 || (size_t)n >= sizeof(value)) {
-        req->are_fields_bad = true;
-        return;
-    }
-    http_add_header(req, name, value);
 }
 
 /* ---- errors ---- */
@@ -366,11 +350,6 @@ void http_end(struct http_request *req)
         (req->is_chunked && http_out_copy(&c->out, &c->server->pool, "0\r\n\r\n", 5) < 0)) {
         http_conn_doom(c); /* a promised length that is not kept can only be shown by closing */
     }
-}
-
-size_t http_queued(const struct http_request *req)
-{
-    return req->conn->out.queued;
 }
 
 bool http_is_full(const struct http_request *req)

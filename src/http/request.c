@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Beginning and end of a request, and what a handler can ask it; see request.h and conn.h. */
-#include <string.h>
-
 #include "http/conn.h"
 #include "http/field.h"
 #include "http/host.h"
@@ -25,8 +23,7 @@ static int check_names(const struct http_conn *c, const struct http_head *h, con
         *ret_why = "this Host is not served here";
         return 421;
     }
-    if (origin != NULL && !config->any_origin &&
-        !http_origin_listed(config->origins, config->norigins, origin, host)) {
+    if (origin != NULL && !http_origin_listed(config->origins, config->norigins, origin, host)) {
         *ret_why = "this Origin may not call here";
         return 403;
     }
@@ -154,20 +151,6 @@ bool http_query_next(const struct http_request *req, size_t *at, const char **re
                      const char **ret_value)
 {
     return http_target_next(&req->conn->block->target, at, ret_name, ret_value);
-}
-
-const char *http_query(const struct http_request *req, const char *name)
-{
-    size_t at = 0;
-    const char *found;
-    const char *value;
-
-    while (http_query_next(req, &at, &found, &value)) {
-        if (strcmp(found, name) == 0) {
-            return value;
-        }
-    }
-    return NULL;
 }
 
 bool http_content_is(const struct http_request *req, const char *type)

@@ -21,7 +21,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include <time.h>
 
 #include "base/attr.h"
 #include "base/buf.h"
@@ -58,8 +57,7 @@ const char *http_header(const struct http_request *req, const char *name);
 bool http_header_next(const struct http_request *req, size_t *at, const char **ret_name,
                       const char **ret_value);
 
-/* The decoded value of the first query parameter of that name ("" if it has none), or NULL. */
-const char *http_query(const struct http_request *req, const char *name);
+/* Walks the query: decoded names and values ("" if it has none); *at starts at 0. */
 bool http_query_next(const struct http_request *req, size_t *at, const char **ret_name,
                      const char **ret_value);
 
@@ -116,8 +114,6 @@ void http_body_resume(struct http_request *req);
  * whole answer into 500.
  */
 void http_add_header(struct http_request *req, const char *name, const char *value);
-void http_add_headerf(struct http_request *req, const char *name, const char *fmt, ...)
-    PRINTF_LIKE(3, 4);
 
 /* type may be NULL when there is no body. HEAD needs no care: the body is left out. */
 void http_reply(struct http_request *req, int status, const char *type, const void *data,
@@ -129,18 +125,6 @@ void http_reply_static(struct http_request *req, int status, const char *type, c
 
 /* The body comes from error_body of the server's configuration. why is one short sentence. */
 void http_reply_error(struct http_request *req, int status, const char *why);
-
-struct http_file {
-    int fd; /* regular file; taken, closed in every case */
-    uint64_t size;
-    struct timespec mtime;
-    uint64_t inode;
-    const char *type; /* NULL: application/octet-stream */
-    const char *name; /* offered to the client as a download of that name; NULL: shown in place */
-};
-
-/* 200, 206, 304, 412 or 416 with a strong ETag. The request's method must be GET or HEAD. */
-void http_reply_file(struct http_request *req, const struct http_file *file);
 
 /*
  * Answer piece by piece. length may be HTTP_LENGTH_UNKNOWN: chunked for HTTP/1.1, ended by closing
@@ -155,9 +139,8 @@ void http_begin(struct http_request *req, int status, const char *type, uint64_t
 int http_write(struct http_request *req, const void *data, size_t len);
 void http_end(struct http_request *req);
 
-/* Bytes not yet taken by the kernel. A source stops above the high mark and waits for on_drain. */
-size_t http_queued(const struct http_request *req);
-bool http_is_full(const struct http_request *req); /* above the high mark */
+/* More waits than the high mark allows: a source stops then and waits for on_drain. */
+bool http_is_full(const struct http_request *req);
 /* Called each time the queue falls to the low mark after it was full. */
 void http_on_drain(struct http_request *req,
                    void (*on_drain)(void *user, struct http_request *req));
@@ -171,11 +154,13 @@ struct http_event {
     size_t len;
 };
 
-/* The event as it is sent, added to *b: for answers that are streams of events but end like any other. */
+/*
+ * The event as it is sent, added to *b: for answers that are streams of events but end like any
+ * other.
+ */
 int http_sse_text(struct buf *b, const struct http_event *event);
 
 /* Sends the head. A comment goes out by itself whenever the stream was quiet for 15 s. */
 void http_sse_begin(struct http_request *req);
 /* As http_write(); also -1 when id or name holds a line end. */
 int http_sse_event(struct http_request *req, const struct http_event *event);
-int http_sse_retry(struct http_request *req, unsigned ms); /* when the client shall reconnect */

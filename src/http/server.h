@@ -79,7 +79,6 @@ struct http_config {
      */
     const char *const *origins; /* borrowed likewise */
     size_t norigins;
-    bool any_origin;
 };
 
 struct http_stats {
@@ -97,8 +96,8 @@ struct http_stats {
 struct http_config http_config_default(void);
 
 /*
- * The loop is borrowed and must outlive the server. Ignores SIGPIPE in this process, because
- * sendfile() cannot be told not to raise it. NULL and *e on failure.
+ * The loop is borrowed and must outlive the server. Ignores SIGPIPE in this process: a reader of
+ * its log that has gone does not end it. NULL and *e on failure.
  */
 struct http_server *http_server_new(struct uv_loop_s *loop, const struct http_config *config,
                                     struct err *e);

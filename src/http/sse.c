@@ -2,7 +2,6 @@
 /* Server-sent events on top of streamed answers; see request.h. */
 #include <string.h>
 
-#include "base/str.h"
 #include "http/conn.h"
 
 #define EVENT_MAX (64U << 20) /* bytes of one event as sent */
@@ -62,16 +61,6 @@ int http_sse_event(struct http_request *req, const struct http_event *event)
     AUTO_BUF struct buf b = BUF_INIT(EVENT_MAX);
 
     return http_sse_text(&b, event) < 0 ? -1 : http_write(req, b.data, b.len);
-}
-
-int http_sse_retry(struct http_request *req, unsigned ms)
-{
-    char line[40];
-
-    if (str_format(line, sizeof(line), "retry: %u\n\n", ms) < 0) {
-        return -1;
-    }
-    return http_write(req, line, strlen(line));
 }
 
 void http_sse_heartbeat(struct http_request *req)

@@ -31,18 +31,6 @@ static int decode_byte(const char *p)
     return low < 0 || byte == 0 ? -1 : byte;
 }
 
-static bool is_utf8(const char *s, size_t n)
-{
-    for (size_t i = 0; i < n;) {
-        size_t len = str_utf8_len(s + i, n - i);
-        if (len == 0) {
-            return false;
-        }
-        i += len;
-    }
-    return true;
-}
-
 static bool has_dot_segment(const char *path)
 {
     for (const char *p = path; *p != '\0';) {
@@ -77,7 +65,7 @@ static const char *decode_path(const char *raw, struct http_target *t)
     }
     t->path[n] = '\0';
     t->path_len = n;
-    return is_utf8(t->path, n) && !has_dot_segment(t->path) ? p : NULL;
+    return str_is_utf8(t->path, n) && !has_dot_segment(t->path) ? p : NULL;
 }
 
 /* Decodes a name or value up to one of the stop characters and ends it with NUL. */
@@ -102,7 +90,7 @@ static const char *decode_part(const char *p, const char *stop, struct http_targ
     }
     t->query[n] = '\0';
     t->query_len = n + 1;
-    return is_utf8(t->query + start, n - start) ? p : NULL;
+    return str_is_utf8(t->query + start, n - start) ? p : NULL;
 }
 
 static int decode_query(const char *p, struct http_target *t)

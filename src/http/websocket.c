@@ -22,7 +22,6 @@ struct http_websocket_link {
     unsigned frames;
     bool is_control; /* the frame in hand */
     bool is_text;
-    bool is_paused;
     bool is_closing; /* a close frame was queued by us */
     uint64_t closing_at;
     uint64_t heard_at; /* last byte from the client */
@@ -39,7 +38,7 @@ static ssize_t on_recv(wslay_event_context_ptr wslay, uint8_t *dst, size_t len, 
     size_t n = MIN(len, b->end - b->start);
 
     (void)flags;
-    if (n == 0 || c->req.websocket->is_paused) {
+    if (n == 0) {
         wslay_event_set_error(wslay, WSLAY_ERR_WOULDBLOCK);
         return -1;
     }
@@ -69,8 +68,8 @@ static void fail(struct http_websocket_link *link, uint16_t code)
 }
 
 /*
- * For a frame that it cannot read at all wslay has queued a close without a code, and takes no other. So ours goes past it; what
- * the handler has sent is in the output before.
+ * For a frame that it cannot read at all wslay has queued a close without a code, and takes no
+ * other. So ours goes past it; what the handler has sent is in the output before.
  */
 static int fail_unreadable(struct http_conn *c)
 {
@@ -267,7 +266,9 @@ int http_websocket_send(struct http_request *req, bool is_text, const void *data
     if (link == NULL || req->reply != REPLY_OPEN || c->is_doomed || c->state == CONN_DEAD) {
         return -1;
     }
-    /* Before and not after: one message may be of any length, a sender that never waits is stopped. */
+    /*
+     * Before and not after: one message may be of any length, a sender that never waits is stopped.
+     */
     if (c->out.queued > c->server->config.limits.queue_max) {
         http_conn_doom(c);
         return -1;
@@ -295,28 +296,13 @@ void http_websocket_close(struct http_request *req, unsigned code, const char *r
     push(req);
 }
 
-void http_websocket_pause(struct http_request *req)
-{
-    if (req->websocket != NULL) {
-        req->websocket->is_paused = true;
-    }
-}
-
-void http_websocket_resume(struct http_request *req)
-{
-    if (req->websocket != NULL) {
-        req->websocket->is_paused = false;
-        http_conn_wake(req->conn);
-    }
-}
-
 /* ---- what the connection asks ---- */
 
 bool http_websocket_wants_input(const struct http_request *req)
 {
     const struct http_conn *c = req->conn;
 
-    return !req->websocket->is_paused && wslay_event_want_read(req->websocket->wslay) &&
+    return wslay_event_want_read(req->websocket->wslay) &&
            c->out.queued <= c->server->config.limits.queue_high;
 }
 
@@ -371,13 +357,16 @@ void http_websocket_tick(struct http_request *req, uint64_t now)
     struct wslay_event_msg ping = {.opcode = WSLAY_PING};
 
     if (req->conn->out.first != NULL) {
-        /* A slow reader: what asks for a sign of life is behind all this, and write_ms sees to it that some of it is taken. */
+        /*
+         * A slow reader: what asks for a sign of life is behind all this, and write_ms sees to it
+         * that some of it is taken.
+         */
         link->heard_at = now;
         link->closing_at = now;
         return;
     }
     if ((link->is_closing && now - link->closing_at > limits->head_ms) ||
-        (!link->is_paused && now - link->heard_at > 2ULL * limits->ping_ms)) {
+        now - link->heard_at > 2ULL * limits->ping_ms) {
         req->conn->server->stats.timeouts++;
         http_conn_doom(req->conn);
     } else if (!link->is_closing && now - link->pinged_at >= limits->ping_ms) {

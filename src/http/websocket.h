@@ -16,11 +16,14 @@ struct http_websocket {
 };
 
 /*
- * True if the client wants a WebSocket: it says so, or carries a field that only such clients send, whose handshake a
- * proxy on the way may have spoiled.
+ * True if the client wants a WebSocket: it says so, or carries a field that only such clients
+ * send, whose handshake a proxy on the way may have spoiled.
  */
 bool http_websocket_is_asked(const struct http_request *req);
-/* 0 if http_websocket() will take the request; else the status to refuse with: 400, 426 or, when the server stops, 503. */
+/*
+ * 0 if http_websocket() will take the request; else the status to refuse with: 400, 426 or, when
+ * the server stops, 503.
+ */
 int http_websocket_check(const struct http_request *req);
 /* What an answer 426 must say beside: which protocol, and which version of it. */
 void http_websocket_offer(struct http_request *req);
@@ -33,12 +36,9 @@ void http_websocket_offer(struct http_request *req);
 int http_websocket(struct http_request *req, const struct http_websocket *callbacks,
                    const char *protocol);
 
-/* As http_write(): 0, or -1 when the connection is closing or gone. http_is_full() and http_on_drain() work. */
+/*
+ * As http_write(): 0, or -1 when the connection is closing or gone. http_is_full() and
+ * http_on_drain() work.
+ */
 int http_websocket_send(struct http_request *req, bool is_text, const void *data, size_t len);
 void http_websocket_close(struct http_request *req, unsigned code, const char *reason);
-
-/*
- * Back-pressure towards the client. Messages of up to 4 KB that wslay has in hand may still come.
- */
-void http_websocket_pause(struct http_request *req);
-void http_websocket_resume(struct http_request *req);

@@ -3,10 +3,9 @@
 #include <signal.h>
 
 #include "base/clock.h"
+#include "base/units.h"
 #include "box/sys.h"
 #include "launcher/launcher.h"
-
-#define NS_PER_MS 1000000u
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
@@ -58,7 +57,7 @@ static void announce_end(struct launcher *l, struct box_entry *box)
     box->silent = box->kept == NULL; /* who kept it is told again by its burial */
 }
 
-void box_linger(struct launcher *l, struct box_entry *box)
+static void linger(struct launcher *l, struct box_entry *box)
 {
     l->spawning -= box->state == BOX_SPAWNING;
     l->ending -= box->state == BOX_ENDING;
@@ -75,15 +74,16 @@ void box_doom(struct launcher *l, uint32_t template_id)
             box->state < BOX_LINGERING) {
             box->end = box->end == LAUNCHER_END_SELF ? LAUNCHER_END_ZYGOTE : box->end;
             announce_end(l, box);
-            box_linger(l, box);
+            linger(l, box);
         }
     }
 }
 
 /*
- * A box that its zygote owes a birth or a burial. A stuck zygote holds up nobody's deadline; one that owes a birth is
- * replaced. How long a burial takes is in the hands of the box, which can leave the kernel minutes of work to do: it never costs
- * the zygote, and with it all other boxes, their lives. Its client is told that it is over, and others no longer wait for it.
+ * A box that its zygote owes a birth or a burial. A stuck zygote holds up nobody's deadline; one
+ * that owes a birth is replaced. How long a burial takes is in the hands of the box, which can
+ * leave the kernel minutes of work to do: it never costs the zygote, and with it all other boxes,
+ * their lives. Its client is told that it is over, and others no longer wait for it.
  */
 static uint64_t expire_owed(struct launcher *l, struct box_entry *box, uint64_t now)
 {
@@ -98,7 +98,7 @@ static uint64_t expire_owed(struct launcher *l, struct box_entry *box, uint64_t 
         template_died(l, box->template_id);
     } else {
         announce_end(l, box);
-        box_linger(l, box);
+        linger(l, box);
     }
     return 0;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What outlives a client: descriptors of boxes that it asked us to keep, and the news of boxes that ended.
+ * What outlives a client: descriptors of boxes that it asked us to keep, and the news of boxes
+ * that ended.
  *
- * A supervised launcher does not end with its client. The client's successor gets back what was kept for it and
- * goes on where the other was killed. The launcher never reads or writes these descriptors.
+ * A supervised launcher does not end with its client. The client's successor gets back what was
+ * kept for it and goes on where the other was killed. The launcher never reads or writes these
+ * descriptors.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -90,10 +92,11 @@ void keep_client_gone(struct launcher *l)
         }
     }
     for (uint32_t i = 0; i < TEMPLATES_MAX; i++) {
-        if (l->templates[i].state == TEMPLATE_BUILDING) {
-            template_stop(l, i);
-        }
         l->templates[i].start_seq = 0;
+        if (l->templates[i].state == TEMPLATE_BUILDING ||
+            l->templates[i].state == TEMPLATE_STARTING) {
+            template_stop(l, i); /* no successor would know of it */
+        }
     }
 }
 
@@ -116,7 +119,11 @@ void keep_adopt(struct launcher *l)
     for (uint32_t i = 0; i < TEMPLATES_MAX; i++) {
         const struct template *t = &l->templates[i];
         struct launcher_rep rep = {
-            .event = LAUNCHER_EV_TEMPLATE, .template_id = i, .template.boxes = t->boxes_max};
+            .event = LAUNCHER_EV_TEMPLATE,
+            .template_id = i,
+            .template.boxes = t->boxes_max,
+            .template.definition = t->definition,
+        };
         if (t->state == TEMPLATE_RUNNING) {
             memcpy(rep.template.name, t->name, sizeof(rep.template.name));
             reply(l, &rep);

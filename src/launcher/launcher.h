@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * husk-launcher: the only program that makes boxes. This header is its whole state and the seams between
- * its files:
+ * husk-launcher: the only program that makes boxes. This header is its whole state and the seams
+ * between its files:
  *
  *   main.c       start-up and the loop
  *   permit.c     which request is allowed when, and who handles it
@@ -13,7 +13,8 @@
  *   guard.c      a bystander that cleans up if the launcher is killed
  *   rootless.c   becoming root of a user namespace when it is not root
  *
- * One client, one thread, no JSON, no path from outside. Everything is bounded by the constants below.
+ * One client, one thread, no JSON, no path from outside. Everything is bounded by the constants
+ * below.
  */
 #pragma once
 
@@ -36,11 +37,14 @@
 #define SPAWNS_MAX 32           /* births under way before the next request is read */
 #define CGROUPS_KEPT 600        /* empty cgroups held for the next boxes */
 #define ZYGOTE_PATIENCE_MS 5000 /* a birth or a burial takes a millisecond */
-#define OOM_WATCH_MS                                                                               \
-    100 /* how often running boxes are checked where the kernel kills one process only */
+/* how often running boxes are checked where the kernel kills one process only */
+#define OOM_WATCH_MS 100
 #define ZYGOTE_START_MS 120000 /* a template that is not ready by then is broken */
 
-/* TEMPLATE_ENDING: its zygote was killed; what is left of it and its boxes goes when the kernel is done with them. */
+/*
+ * TEMPLATE_ENDING: its zygote was killed; what is left of it and its boxes goes when the kernel is
+ * done with them.
+ */
 enum template_state {
     TEMPLATE_FREE = 0,
     TEMPLATE_BUILDING,
@@ -58,7 +62,8 @@ struct template
     int devices;       /* its /dev until the zygote has it; -1: none */
     bool has_writable; /* an id-mapped mount fits one box's ids only */
     uint32_t boxes_max;
-    uint32_t boxes; /* alive */
+    uint64_t definition; /* means something to clients only */
+    uint32_t boxes;      /* alive */
     struct lease lease;
     uint32_t *free_blocks; /* stack of id blocks, boxes_max deep */
     uint32_t n_free_blocks;
@@ -72,8 +77,8 @@ struct template
 };
 
 /*
- * BOX_LINGERING: it was killed and still is not gone; its client believes it is. BOX_DEAD: it has ended, and somebody who kept
- * its descriptors has not taken note yet.
+ * BOX_LINGERING: it was killed and still is not gone; its client believes it is. BOX_DEAD: it has
+ * ended, and somebody who kept its descriptors has not taken note yet.
  */
 enum box_state { BOX_FREE = 0, BOX_SPAWNING, BOX_LIVE, BOX_ENDING, BOX_LINGERING, BOX_DEAD };
 
@@ -87,8 +92,8 @@ struct box_entry {
     int pidfd;
     struct cgroup *cgroup;
     uint64_t deadline; /* ns, 0: none */
-    uint64_t
-        zygote_by; /* ns: by then its zygote has borne or buried it, or is stuck; 0: it owes nothing */
+    /* ns: by then its zygote has borne or buried it, or is stuck; 0: it owes nothing */
+    uint64_t zygote_by;
     uint32_t end; /* enum launcher_end: why we ended it */
     bool silent;  /* FINISH was answered: nobody waits for the EXIT event */
     struct kept *kept;
@@ -149,7 +154,6 @@ void box_forget(struct launcher *l, struct box_entry *box); /* a dead one: the s
 /* deadline.c */
 void box_arm(struct launcher *l, struct box_entry *box, uint64_t ms);
 void box_owed(struct launcher *l, struct box_entry *box); /* by its zygote: a birth, a burial */
-void box_linger(struct launcher *l, struct box_entry *box);
 void box_doom(struct launcher *l,
               uint32_t template_id); /* its zygote is dying: boxes are over for the client */
 void box_expire(struct launcher *l, uint64_t now);

@@ -2,12 +2,14 @@
 /*
  * husk-launcher: start-up and the loop; see launcher.h.
  *
- * Started by its client with one end of a SEQPACKET socketpair as descriptor 3. Lives as long as that
- * socket; dies with everything it made. With --supervised the descriptor is a supervisor's, who sends the sockets of
- * clients through it, one after the other: then it lives as long as the supervisor (keep.c).
+ * Started by its client with one end of a SEQPACKET socketpair as descriptor 3. Lives as long as
+ * that socket; dies with everything it made. With --supervised the descriptor is a supervisor's,
+ * who sends the sockets of clients through it, one after the other: then it lives as long as the
+ * supervisor (keep.c).
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/securebits.h>
 #include <poll.h>
 #include <signal.h>
@@ -21,12 +23,16 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/str.h"
+#include "base/units.h"
 #include "box/landlock.h"
+#include "box/netns.h"
 #include "launcher/launcher.h"
 
-#define FIRST_FD 3        /* the client's socket, or the supervisor's */
-#define SEND_TIMEOUT_S 10 /* a client that does not read for so long is as good as gone */
+#define FIRST_FD 3          /* the client's socket, or the supervisor's */
+#define SEND_TIMEOUT_S 10   /* a client that does not read for so long is as good as gone */
+#define LAST_WORDS_MAX 1024 /* more than a socket holds */
 
 static struct launcher the_launcher; /* static: it is large, and there is one */
 
@@ -63,20 +69,34 @@ void reply_error(struct launcher *l, uint32_t seq, uint32_t template_id, const s
     reply(l, &rep);
 }
 
-/* False: the connection is over. */
-static bool serve_client(struct launcher *l)
+/* 1: served one; 0: there is none; -1: the connection is over. */
+static int serve_client(struct launcher *l, bool has_successor)
 {
     struct launcher_req req;
     struct fd_set_msg fds = {.n = 0};
 
     ssize_t n = fd_recv(l->client, &req, sizeof(req), &fds, MSG_DONTWAIT);
     if (n == -EAGAIN) {
-        return true;
+        return 0;
     }
     bool ok = n > 0 && launcher_req_check(&req, (size_t)n, fds.n);
-    ok = ok && permit_handle(l, &req, &fds);
+    if (ok && (!has_successor || req.op == LAUNCHER_KEEP || req.op == LAUNCHER_DROP)) {
+        ok = permit_handle(l, &req, &fds);
+    }
     fd_set_release(&fds);
-    return ok;
+    return ok ? 1 : -1;
+}
+
+/*
+ * What a client that was killed a moment ago wanted to be kept may still lie in its socket, behind
+ * births that were waiting for their turn. Whatever else it asked for ended with it.
+ */
+static void hear_last_words(struct launcher *l)
+{
+    int n = 0;
+
+    while (n++ < LAST_WORDS_MAX && serve_client(l, true) > 0) {
+    }
 }
 
 static int take_client(struct launcher *l, int fd, uid_t uid, struct err *e)
@@ -121,6 +141,7 @@ static bool serve_supervisor(struct launcher *l)
         return l->client >= 0; /* its last client may finish */
     }
     if (l->client >= 0) {
+        hear_last_words(l);
         (void)lose_client(l);
     }
     return take_client(l, fds.fds[0], msg.uid, &ignored) == 0;
@@ -135,7 +156,7 @@ static int poll_timeout(const struct launcher *l)
     if (l->next_deadline <= now) {
         return 0;
     }
-    uint64_t ms = (l->next_deadline - now + 999999u) / 1000000u;
+    uint64_t ms = (l->next_deadline - now + NS_PER_MS - 1) / NS_PER_MS;
     return ms > 3600000u ? 3600000 : (int)ms;
 }
 
@@ -181,7 +202,7 @@ static void loop(struct launcher *l)
         if (l->next_deadline != 0 && l->next_deadline <= clock_ns()) {
             box_expire(l, clock_ns());
         }
-        if (p[0].revents != 0 && !serve_client(l) && !lose_client(l)) {
+        if (p[0].revents != 0 && serve_client(l, false) < 0 && !lose_client(l)) {
             return;
         }
         if (p[1].revents != 0 && !serve_supervisor(l)) {
@@ -236,9 +257,26 @@ static int open_cgroups(struct launcher *l, struct err *e)
     return 0;
 }
 
-static int prepare(struct launcher *l, bool supervised, struct err *e)
+static int raise_files(struct err *e)
 {
     struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0) {
+        return err_sys(e, errno, "getrlimit");
+    }
+    if (files.rlim_max < NETNS_FILES_LEAST) {
+        return err_set(e, ERR_SYSTEM,
+                       "the hard limit of open files is %" PRIu64
+                       ": raise it to at least %d (ulimit -Hn)",
+                       (uint64_t)files.rlim_max, NETNS_FILES_LEAST);
+    }
+    files.rlim_cur = files.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &files); /* more boxes at once; never needed for one */
+    return 0;
+}
+
+static int prepare(struct launcher *l, bool supervised, struct err *e)
+{
     struct ucred peer;
     socklen_t size = sizeof(peer);
 
@@ -255,10 +293,6 @@ static int prepare(struct launcher *l, bool supervised, struct err *e)
     } else if (take_client(l, FIRST_FD, peer.uid, e) < 0) {
         return -1;
     }
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &files); /* more boxes at once; never needed for one */
-    }
     check_core_limit(l);
     l->facts.landlock_abi = landlock_abi();
     if (l->facts.landlock_abi == 0) {
@@ -267,11 +301,17 @@ static int prepare(struct launcher *l, bool supervised, struct err *e)
     return 0;
 }
 
-/* Ids and cgroups: what root can and an ordinary user cannot. */
+/* The limit of files; then ids and cgroups: what root can and an ordinary user cannot. */
 static int prepare_rights(struct launcher *l, struct err *e)
 {
+    if (raise_files(e) < 0) {
+        return -1;
+    }
     if (geteuid() != 0) {
-        /* Cgroups first: once inside the namespace, a delegated subtree could no longer be found by id. */
+        /*
+         * Cgroups first: once inside the namespace, a delegated subtree could no longer be found by
+         * id.
+         */
         if (open_cgroups(l, e) < 0 || rootless_enter(e) < 0) {
             return -1;
         }
@@ -308,17 +348,35 @@ static void shut_down(struct launcher *l)
     cgroup_host_close(l->cgroups);
 }
 
+static void wait_for_clients(int signum)
+{
+}
+
 int main(int argc, char **argv)
 {
     struct launcher *l = &the_launcher;
     struct err e = {0};
     bool supervised = argc == 2 && str_eq(argv[1], "--supervised");
 
+    signals_reset();
+    if (supervised) {
+        /*
+         * A service manager tells every process of a service to end. Ours ends when the supervisor
+         * has closed its socket: until then files are saved out of boxes. A handler, since a signal
+         * that we ignored would be ignored in all boxes.
+         */
+        sigaction(SIGTERM,
+                  &(struct sigaction){.sa_handler = wait_for_clients, .sa_flags = SA_RESTART},
+                  NULL);
+    }
     if (prepare(l, supervised, &e) < 0 || (prepare_rights(l, &e) < 0 && supervised)) {
         fprintf(stderr, "husk-launcher: %s\n", e.msg);
         return 1;
     }
     if (e.code != ERR_NONE) {
+        struct launcher_req hello;
+        /* A socket that is closed with something unread in it takes our answer along. */
+        (void)fd_recv(l->client, &hello, sizeof(hello), NULL, 0);
         reply_error(l, 0, 0, &e);
         return 1;
     }

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/units.h"
 #include "box/devices.h"
 #include "box/idmap.h"
 #include "box/seccomp.h"
@@ -69,6 +70,7 @@ int template_begin(struct launcher *l, const struct launcher_req *req, struct er
     t->lease.fd = -1;
     t->seccomp = req->template.seccomp;
     t->boxes_max = req->template.boxes;
+    t->definition = req->template.definition;
     memcpy(t->name, req->template.name, sizeof(t->name));
     if (make_blocks(l, t, e) < 0) {
         free(t->free_blocks);
@@ -80,8 +82,9 @@ int template_begin(struct launcher *l, const struct launcher_req *req, struct er
 }
 
 /*
- * A mount may show its owner as the box's user only if the client is that owner, or is root and the owner is
- * not: a box must never act as host id 0, and a client must not lend out what is not its own.
+ * A mount may show its owner as the box's user only if the client is that owner, or is root and
+ * the owner is not: a box must never act as host id 0, and a client must not lend out what is not
+ * its own.
  */
 static int decide_owner(const struct launcher *l, const struct template *t,
                         const struct launcher_req *req, int fd, struct root_owner *ret,
@@ -92,7 +95,12 @@ static int decide_owner(const struct launcher *l, const struct template *t,
     if (fstat(fd, &st) < 0) {
         return err_sys(e, errno, "stat the source of %s", req->place.path);
     }
-    bool is_owner = st.st_uid == l->client_uid || l->client_uid == 0;
+    /*
+     * Without root client and launcher are one user, who is id 0 in here; everybody else looks the
+     * same.
+     */
+    bool is_owner =
+        l->single_id ? st.st_uid == 0 : st.st_uid == l->client_uid || l->client_uid == 0;
     *ret = (struct root_owner){
         /* An id map fits the ids of one box: only what is made for a single run may have one. */
         .map = !l->single_id && is_owner && st.st_uid != 0 && st.st_gid != 0 && t->boxes_max == 1 &&
@@ -177,8 +185,9 @@ static int make_first_victim(pid_t pid, struct err *e)
 }
 
 /*
- * Per-user quotas of the kernel (inotify, queued signals, ...) are charged to whoever made a user namespace. With
- * the zygote's own id as maker, boxes use up the quota of that id and not host root's.
+ * Per-user quotas of the kernel (inotify, queued signals, ...) are charged to whoever made a user
+ * namespace. With the zygote's own id as maker, boxes use up the quota of that id and not host
+ * root's.
  */
 static pid_t clone_as_owner(const struct launcher *l, const struct template *t,
                             struct clone_args *args)
@@ -260,7 +269,7 @@ int template_start(struct launcher *l, uint32_t id, uint32_t seq, struct err *e)
     }
     t->state = TEMPLATE_STARTING;
     t->start_seq = seq;
-    t->start_deadline = clock_ns() + (uint64_t)ZYGOTE_START_MS * 1000000u;
+    t->start_deadline = clock_ns() + (uint64_t)ZYGOTE_START_MS * NS_PER_MS;
     if (l->next_deadline == 0 || t->start_deadline < l->next_deadline) {
         l->next_deadline = t->start_deadline;
     }
@@ -302,8 +311,8 @@ static void template_clear(struct launcher *l, uint32_t id)
 }
 
 /*
- * A box can leave the kernel minutes of work to do before its zygote is gone: nobody else may wait for that. A zygote without
- * boxes goes at once.
+ * A box can leave the kernel minutes of work to do before its zygote is gone: nobody else may wait
+ * for that. A zygote without boxes goes at once.
  */
 void template_stop(struct launcher *l, uint32_t id)
 {
@@ -383,8 +392,8 @@ void template_serve(struct launcher *l, uint32_t id)
         }
         if (n <= 0 || !zygote_rep_check(&rep, (size_t)n, fds.n)) {
             /*
-             * Gone, or it says what no zygote of ours says: its death is then handled like any other. It may take a while, in
-             * which its socket would keep us awake.
+             * Gone, or it says what no zygote of ours says: its death is then handled like any
+             * other. It may take a while, in which its socket would keep us awake.
              */
             fd_set_release(&fds);
             (void)sys_pidfd_signal(t->pidfd, SIGKILL);

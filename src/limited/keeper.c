@@ -2,8 +2,8 @@
 /*
  * The keeper: starts the program, stays until it ends, and then ends what it left; see limited.h.
  *
- * It hears nothing but the front and the deaths of its descendants: all signals are blocked, since those of a terminal or of
- * whoever started us are the front's to pass on.
+ * It hears nothing but the front and the deaths of its descendants: all signals are blocked, since
+ * those of a terminal or of whoever started us are the front's to pass on.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -19,6 +19,7 @@
 
 #include "base/fd.h"
 #include "base/parse.h"
+#include "base/units.h"
 #include "limited/limited_impl.h"
 
 #define OOM_WATCH_MS 100 /* how often it is looked where the kernel kills one process only */
@@ -166,7 +167,10 @@ static void watch(struct keeper *k)
         if (p[1].revents != 0 && !hear_front(k)) {
             return;
         }
-        /* All or nothing, as v2 does it: a program that lost a part is in a state that nobody tested. */
+        /*
+         * All or nothing, as v2 does it: a program that lost a part is in a state that nobody
+         * tested.
+         */
         if (look && k->program > 0 && cgroup_oom_kills(k->place->cgroup) > 0) {
             (void)cgroup_kill(k->place->cgroup);
         }
@@ -184,7 +188,7 @@ static void count(const struct keeper *k, struct limited_end *ret)
         cgroup_usage(k->place->cgroup, &u);
         ret->oom_kills = u.oom_kills;
         ret->peak_memory = u.memory_peak;
-        ret->cpu_ms = u.cpu_ns / 1000000;
+        ret->cpu_ms = u.cpu_ns / NS_PER_MS;
         return;
     }
     if (getrusage(RUSAGE_CHILDREN, &all) == 0) {

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/units.h"
 #include "runner/fileagent_impl.h"
 
 #define TICK_MS 1000
@@ -63,7 +64,7 @@ int agent_tick(struct agent *a)
 
 static int64_t nanoseconds(struct timespec t)
 {
-    return (int64_t)((uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec);
+    return (int64_t)((uint64_t)t.tv_sec * NS_PER_SEC + (uint64_t)t.tv_nsec);
 }
 
 struct files_info agent_info(const struct stat *st)

@@ -8,24 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/dirs.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "runner/control.h"
 
 #define NAME_SIZE 1024
 #define FILE_MAX (FRAME_FROM_BOX_MAX - 4096)
-
-static void make_parents(char *name)
-{
-    for (char *p = strchr(name, '/'); p != NULL; p = strchr(p + 1, '/')) {
-        if (p == name) {
-            continue;
-        }
-        *p = '\0';
-        (void)mkdir(name, 0755); /* if it failed, opening the file says so */
-        *p = '/';
-    }
-}
 
 int files_put(const struct frame_field *put, struct err *e)
 {
@@ -37,7 +26,7 @@ int files_put(const struct frame_field *put, struct err *e)
         return err_set(e, ERR_INVALID, "a file to put has no usable name");
     }
     memcpy(name, put->data, n + 1);
-    make_parents(name);
+    (void)dirs_make_parents(name, 0755); /* if it failed, opening the file says so */
     fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0) {
         return err_sys(e, errno, "put file %s", name);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* File workers of a session; see fileworkers.h. Static memory only: PID 1 must not disturb what it forks. */
+/*
+ * File workers of a session; see fileworkers.h. Static memory only: PID 1 must not disturb what it
+ * forks.
+ */
 #include "runner/fileworkers.h"
 
 #include <signal.h>
@@ -10,8 +13,8 @@
 #include "runner/fileagent.h"
 #include "runner/rawfork.h"
 
-#define GRACE_MS                                                                                   \
-    300 /* to remove a file that was being written; one that user code has stopped is killed then */
+/* to remove a file that was being written; one that user code has stopped is killed then */
+#define GRACE_MS 300
 
 static struct {
     pid_t pid;        /* 0: free */
@@ -19,7 +22,10 @@ static struct {
     uint64_t kill_at; /* ms; 0: it was killed, or need not be */
 } workers[FILEWORKERS_MAX];
 
-/* One that was killed is waited for here if its place is needed before the news of its end was read. */
+/*
+ * One that was killed is waited for here if its place is needed before the news of its end was
+ * read.
+ */
 static bool is_free(size_t i)
 {
     if (workers[i].pid != 0 && workers[i].sock < 0) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * _husk: the runner as a CPython extension, built once against the stable ABI for every CPython from 3.9 on.
+ * _husk: the runner as a CPython extension, built once against the stable ABI for every CPython
+ * from 3.9 on.
  *
  * A thin skin over zygote.c, session.c and control.c. Isolation happens in C before any of this
  * returns into Python.
@@ -102,8 +103,8 @@ static PyMethodDef methods[] = {
     {"ready", husk_ready, METH_NOARGS, "Say that this box or context waits for code."},
     {"mute", husk_mute, METH_NOARGS, "Point stdio at /dev/null."},
     {"cell", husk_cell, METH_VARARGS,
-     "Serve plain cells; returns (rest, what, type, fd, fields) for others, None at the end."},
-    {"recv", husk_recv, METH_NOARGS, "Wait for a frame: (type, fd, fields) or None."},
+     "Serve plain cells; returns ((rest, what, fields), type, fd) for others, None at the end."},
+    {"wait_for_end", husk_wait_for_end, METH_NOARGS, "Wait for whoever ends this box."},
     {"finalise", husk_finalise, METH_O, "Let go of what a program leaves in its namespace."},
     {"flush_files", husk_flush_files, METH_NOARGS, "Flush every file that a program has made."},
     {"run_is_open", husk_run_is_open, METH_NOARGS, "Whether this process has a run to answer."},

@@ -13,16 +13,27 @@
 /* Head of the run that is being served: its token goes into every answer. */
 extern struct frame_head module_run;
 
+/* What is left for Python to do. Known to runner.py, but for the last one. */
+enum rest { REST_ALL = 0, REST_VALUE = 1, REST_ERROR = 2, REST_SESSION = 3, REST_NOTHING = 4 };
+
 PyObject *module_errno(int r); /* raises OSError for -errno */
 
 /* module_frames.c */
-/* Puts the descriptors of a frame where they belong; a control socket is returned, else -1 or -errno. */
+/*
+ * Puts the descriptors of a frame where they belong; a control socket is returned, else -1 or
+ * -errno.
+ */
 int module_place_fds(const struct frame_head *head, struct fd_set_msg *fds);
 int module_wait(struct buf **ret_body,
                 struct fd_set_msg *fds); /* 1 frame, 0 end, -errno, -1 with an exception set */
-PyObject *
-module_fields(const struct buf *body); /* list of (key, bytes); files are written and left out */
-PyObject *husk_recv(PyObject *self, PyObject *args);
+/*
+ * What Python has to do: (rest, what or None, fields), the last a list of (key, bytes). Files are
+ * written and left out. what may be NULL and is taken.
+ */
+PyObject *module_hand_over(enum rest rest, PyObject *what, const struct buf *body);
+/* Stays until the end comes from outside: a sleeping process's CPU time is fully counted. */
+void module_wait_for_end(void);
+PyObject *husk_wait_for_end(PyObject *self, PyObject *args);
 PyObject *husk_done(PyObject *self, PyObject *args);
 PyObject *husk_send_file(PyObject *self, PyObject *args);
 
@@ -45,9 +56,6 @@ PyObject *husk_seed_libc(PyObject *self, PyObject *args);
 
 /* module_plain.c: code that needs no Python of ours around it */
 
-/* What is left for Python to do. Known to runner.py, but for the last one. */
-enum rest { REST_ALL = 0, REST_VALUE = 1, REST_ERROR = 2, REST_SESSION = 3, REST_NOTHING = 4 };
-
 struct plain {
     const char *code; /* NUL-terminated; owned */
     const char *name;
@@ -56,16 +64,24 @@ struct plain {
     bool print;   /* the value of a last expression */
 };
 
-/* False: there is something in the request that only Python knows how to apply. Release it in any case. */
+/*
+ * False: there is something in the request that only Python knows how to apply. Release it in any
+ * case.
+ */
 bool plain_read(const struct buf *body, struct plain *ret);
 void plain_release(struct plain *p);
-/* Runs it. VALUE, ERROR: *ret is the value or the exception, a new reference. ALL: nothing has run. */
+/*
+ * Runs it. VALUE, ERROR: *ret is the value or the exception, a new reference. ALL: nothing has run.
+ */
 enum rest plain_run(const struct plain *p, PyObject *space, PyObject **ret);
 void plain_flush(void); /* stdout and stderr */
 int plain_done(void);   /* says DONE with exit code 0; 0 or -errno */
 
 /* module_finalise.c */
-/* Has files flushed and __del__ called of what a program leaves there, as at the end of an interpreter. */
+/*
+ * Has files flushed and __del__ called of what a program leaves there, as at the end of an
+ * interpreter.
+ */
 void module_finalise(PyObject *space);
 /* Flushes every file that was made since memory was frozen, wherever it is held. */
 void module_flush_files(void);

@@ -2,26 +2,11 @@
 /*
  * _husk: the cells of a session, with as little Python as possible; see module.h.
  *
- * A plain cell that ends without a value and without an exception is served here, from its request to its DONE frame; for
- * everything else runner.py gets the request and what is known so far.
+ * A plain cell that ends without a value and without an exception is served here, from its request
+ * to its DONE frame; for everything else runner.py gets the request and what is known so far.
  */
 #define PY_SSIZE_T_CLEAN
 #include "runner/module.h"
-
-static PyObject *hand_over(enum rest rest, PyObject *what, int fd, const struct buf *body)
-{
-    PyObject *fields = module_fields(body);
-
-    if (fields == NULL) {
-        Py_XDECREF(what);
-        return NULL;
-    }
-    if (what == NULL) {
-        what = Py_None;
-        Py_INCREF(what);
-    }
-    return Py_BuildValue("iNIiN", (int)rest, what, (unsigned)module_run.type, fd, fields);
-}
 
 /* Arguments of an earlier cell are taken back by Python. */
 static bool has_arguments(void)
@@ -48,7 +33,10 @@ static enum rest serve(const struct buf *body, bool may_be_plain, PyObject **ret
     return REST_NOTHING;
 }
 
-/* cell(may_be_plain): false while variables of an earlier cell are in the environment, which Python takes back. */
+/*
+ * cell(may_be_plain): false while variables of an earlier cell are in the environment, which Python
+ * takes back.
+ */
 PyObject *husk_cell(PyObject *self, PyObject *args)
 {
     int may_be_plain;
@@ -78,10 +66,14 @@ PyObject *husk_cell(PyObject *self, PyObject *args)
             rest = serve(body, may_be_plain, &what);
         }
         if (rest != REST_NOTHING) {
-            return hand_over(rest, what, fd, body);
+            return Py_BuildValue("NIi", module_hand_over(rest, what, body),
+                                 (unsigned)module_run.type, fd);
         }
         module_run_end();
-        /* The result leaves first; no thread of Python's runs before the output is closed (see husk_done). */
+        /*
+         * The result leaves first; no thread of Python's runs before the output is closed (see
+         * husk_done).
+         */
         r = plain_done();
         r = r == 0 ? module_mute(NULL) : r;
         if (r < 0) {

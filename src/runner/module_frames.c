@@ -40,7 +40,7 @@ static int take_field(PyObject *list, const struct frame_field *f)
     return r;
 }
 
-PyObject *module_fields(const struct buf *body)
+static PyObject *read_fields(const struct buf *body)
 {
     PyObject *list = PyList_New(0);
     struct frame_field f;
@@ -62,7 +62,10 @@ PyObject *module_fields(const struct buf *body)
     return list;
 }
 
-/* RUN may bring new stdio; CONTEXT and BRANCH bring a control socket, which is handed to the caller. */
+/*
+ * RUN may bring new stdio; CONTEXT and BRANCH bring a control socket, which is handed to the
+ * caller.
+ */
 int module_place_fds(const struct frame_head *head, struct fd_set_msg *fds)
 {
     if (head->type == FRAME_RUN && fds->n == STDIO) {
@@ -108,29 +111,35 @@ int module_wait(struct buf **ret_body, struct fd_set_msg *fds)
     }
 }
 
-PyObject *husk_recv(PyObject *self, PyObject *args)
+PyObject *module_hand_over(enum rest rest, PyObject *what, const struct buf *body)
 {
-    struct fd_set_msg fds = {.n = 0};
-    struct buf *body;
+    PyObject *fields = read_fields(body);
 
-    (void)self;
-    (void)args;
-    int r = module_wait(&body, &fds);
-    if (r < 0) {
-        return PyErr_Occurred() != NULL ? NULL : module_errno(r);
-    }
-    if (r == 0) {
-        Py_RETURN_NONE;
-    }
-    if (module_run.type == FRAME_RUN) {
-        module_run_begin(body);
-    }
-    int fd = module_place_fds(&module_run, &fds);
-    PyObject *fields = module_fields(body);
     if (fields == NULL) {
+        Py_XDECREF(what);
         return NULL;
     }
-    return Py_BuildValue("IiN", (unsigned)module_run.type, fd, fields);
+    if (what == NULL) {
+        what = Py_None;
+        Py_INCREF(what);
+    }
+    return Py_BuildValue("iNN", (int)rest, what, fields);
+}
+
+void module_wait_for_end(void)
+{
+    char byte;
+
+    while (read(BOX_CONTROL_FD, &byte, 1) < 0 && errno == EINTR) {
+    }
+}
+
+PyObject *husk_wait_for_end(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    Py_BEGIN_ALLOW_THREADS module_wait_for_end();
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
 /* Appends (key, bytes) pairs. -1 with an exception set. */
@@ -181,8 +190,8 @@ PyObject *husk_done(PyObject *self, PyObject *args)
         r = control_send(BOX_CONTROL_FD, &b);
     }
     /*
-     * Whoever waits need not wait for this. No thread of Python's runs in between: what one prints from now on must
-     * not meet a pipe that nobody reads.
+     * Whoever waits need not wait for this. No thread of Python's runs in between: what one prints
+     * from now on must not meet a pipe that nobody reads.
      */
     if (r == 0 && then_mute) {
         r = module_mute(NULL);

@@ -2,9 +2,10 @@
 /*
  * _husk: the one run of a single-use box, with as little Python as possible.
  *
- * Every Python function that runs in a new box touches pages that have to be copied first, at a microsecond or two each. The
- * common case (code that ends without an exception and without a value) is served here from the request to its DONE
- * frame; everything else goes back to runner.py with what is known so far.
+ * Every Python function that runs in a new box touches pages that have to be copied first, at a
+ * microsecond or two each. The common case (code that ends without an exception and without a
+ * value) is served here from the request to its DONE frame; everything else goes back to runner.py
+ * with what is known so far.
  */
 #define PY_SSIZE_T_CLEAN
 #include "runner/module.h"
@@ -14,7 +15,6 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "box/setup.h"
 #include "runner/abort.h"
 #include "runner/control.h"
 #include "runner/hotset.h"
@@ -27,7 +27,8 @@ static struct {
     PyObject *count_threads;        /* _thread._count: all but the first one */
     PyObject *count_exit_functions; /* atexit._ncallbacks */
     PyObject *
-        in_box; /* called first in a new box: reseed, warm-up of the template; None: nothing to do */
+        /* called first in a new box: reseed, warm-up of the template; None: nothing to do */
+        in_box;
     PyObject *may_break_a_rule; /* of policy.py */
 } given;
 
@@ -36,7 +37,9 @@ PyObject *module_space(void)
     return given.space;
 }
 
-/* A line that names an encoding would have the compiler read other words here than policy.py sees. */
+/*
+ * A line that names an encoding would have the compiler read other words here than policy.py sees.
+ */
 bool module_may_break_a_rule(const char *code)
 {
     if (strstr(code, "coding") != NULL) {
@@ -60,36 +63,13 @@ static bool is_none(PyObject *count)
     return none;
 }
 
-/* Nothing that a normal interpreter would wait for or call at its end, nobody who still uses what it lets go. */
+/*
+ * Nothing that a normal interpreter would wait for or call at its end, nobody who still uses what
+ * it lets go.
+ */
 static bool ends_plainly(void)
 {
     return is_none(given.count_exit_functions) && is_none(given.count_threads);
-}
-
-static void send_done_and_wait(void)
-{
-    char byte;
-
-    (void)plain_done();
-    /* Stay until the end comes from outside: a sleeping process's CPU time is fully counted. */
-    while (read(BOX_CONTROL_FD, &byte, 1) < 0 && errno == EINTR) {
-    }
-    _exit(0);
-}
-
-static PyObject *hand_over(enum rest rest, PyObject *what, const struct buf *body)
-{
-    PyObject *fields = module_fields(body);
-
-    if (fields == NULL) {
-        Py_XDECREF(what);
-        return NULL;
-    }
-    if (what == NULL) {
-        what = Py_None;
-        Py_INCREF(what);
-    }
-    return Py_BuildValue("iNN", (int)rest, what, fields);
 }
 
 /* The steps of a first short cell, up to its answer. */
@@ -187,7 +167,7 @@ static PyObject *serve_once(bool cool)
         rest = REST_VALUE;
     }
     if (rest != REST_NOTHING) {
-        return hand_over(rest, what, body);
+        return module_hand_over(rest, what, body);
     }
     bool has_more = module_count_names(given.space) != names;
     module_finalise(given.space);
@@ -198,8 +178,9 @@ static PyObject *serve_once(bool cool)
     if (!module_run_is_open()) {
         _exit(0); /* forked by a finaliser */
     }
-    send_done_and_wait();
-    return NULL;
+    (void)plain_done();
+    module_wait_for_end();
+    _exit(0);
 }
 
 /* prepare(space, count_threads, count_exit_functions, in_box, may_break_a_rule) */
@@ -238,7 +219,10 @@ PyObject *husk_rehearse(PyObject *self, PyObject *args)
         struct buf body = {.max = 1};
         (void)buf_reserve(&body, 1); /* as for the request */
         buf_release(&body);
-        /* Not the template's warm-up: a box that is not warmed would pay for pages it may never need. */
+        /*
+         * Not the template's warm-up: a box that is not warmed would pay for pages it may never
+         * need.
+         */
         (void)settle(false);
         (void)first_cell();
         hotset_save();

@@ -2,8 +2,9 @@
 /*
  * Sweeping; see sweep.h.
  *
- * Everything is stopped first, by one call that no fork escapes: then nobody can run away, multiply or change parents while we look. Who has lost
- * its parent belongs to nobody, and goes by its age alone. Like all of PID 1 this must not allocate.
+ * Everything is stopped first, by one call that no fork escapes: then nobody can run away,
+ * multiply or change parents while we look. Who has lost its parent belongs to nobody, and goes by
+ * its age alone. Like all of PID 1 this must not allocate.
  */
 #include "runner/sweep.h"
 
@@ -21,6 +22,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/units.h"
 #include "runner/fileworkers.h"
 #include "runner/session.h"
 #include "wire/frame.h"
@@ -164,7 +166,10 @@ static void spare(const struct order *o)
     }
 }
 
-/* How many were still alive. The dead are buried here, if they are ours to bury: nobody needs to hear of their end. */
+/*
+ * How many were still alive. The dead are buried here, if they are ours to bury: nobody needs to
+ * hear of their end.
+ */
 static size_t kill_young(const struct order *o)
 {
     size_t alive = 0;
@@ -209,7 +214,7 @@ int sweep(const struct buf *request, uint64_t *ret_order)
     struct order o = read_order(request);
     AUTO_CLOSE int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     uint64_t until = clock_ms() + PATIENCE_MS;
-    const struct timespec pause = {.tv_nsec = 1000000};
+    const struct timespec pause = {.tv_nsec = NS_PER_MS};
     int r = -ETIMEDOUT;
 
     *ret_order = o.number;

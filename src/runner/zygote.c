@@ -2,10 +2,10 @@
 /*
  * The zygote's loop; see zygote.h.
  *
- * How a box is born: the launcher sends SPAWN with the box's descriptors. The zygote steps into an unused
- * network namespace, clones a child into new user, mount, pid, ipc and uts namespaces, writes the
- * child's id maps (only a parent namespace may), lets it go on and sends its pidfd to the launcher. The child walks
- * box_setup() and returns from zygote_serve() into the runtime.
+ * How a box is born: the launcher sends SPAWN with the box's descriptors. The zygote steps into an
+ * unused network namespace, clones a child into new user, mount, pid, ipc and uts namespaces,
+ * writes the child's id maps (only a parent namespace may), lets it go on and sends its pidfd to
+ * the launcher. The child walks box_setup() and returns from zygote_serve() into the runtime.
  */
 #include "runner/zygote.h"
 
@@ -25,6 +25,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/units.h"
 #include "box/idmap.h"
 #include "box/netns.h"
 #include "box/root.h"
@@ -41,8 +42,8 @@
 #define NETNS_SPARE 4  /* as many are made ahead, when there is nothing else to do */
 #define TRIM_MS 5000   /* nothing to do for so long: half of what a burst left is given back */
 #define IDLE_MS 1      /* nothing to do for so long */
-#define NETNS_FD_FIRST                                                                             \
-    256 /* descriptors of network namespaces: a box leaves them all behind at once */
+/* descriptors of network namespaces: a box leaves them all behind at once */
+#define NETNS_FD_FIRST 256
 
 static struct {
     int child_signals; /* signalfd */
@@ -105,8 +106,9 @@ static void read_writable(void)
 }
 
 /*
- * A zygote with many boxes has thousands of descriptors, nearly all for namespaces. A fork would copy them one by one and the box close
- * them one by one; instead the child shares the table for a moment and then takes along only the low ones.
+ * A zygote with many boxes has thousands of descriptors, nearly all for namespaces. A fork would
+ * copy them one by one and the box close them one by one; instead the child shares the table for a
+ * moment and then takes along only the low ones.
  */
 static void leave_table(void)
 {
@@ -144,8 +146,9 @@ static int take_netns(struct netns *ret, struct err *e)
 }
 
 /*
- * Idle work. Making a namespace takes longer than all the rest of a box's birth, so a few are made while nobody waits; and
- * what a burst of boxes left behind is given back, since each holds 200 KB of the kernel's memory.
+ * Idle work. Making a namespace takes longer than all the rest of a box's birth, so a few are made
+ * while nobody waits; and what a burst of boxes left behind is given back, since each holds 200 KB
+ * of the kernel's memory.
  */
 static int idle_after_ms(void)
 {
@@ -286,8 +289,7 @@ static void report_exit(pid_t pid, int status, const struct rusage *usage)
             .box_id = z.live[i].box_id,
             .wait_status = status,
             .cpu_ns =
-                ((uint64_t)usage->ru_utime.tv_sec + (uint64_t)usage->ru_stime.tv_sec) *
-                    1000000000u +
+                ((uint64_t)usage->ru_utime.tv_sec + (uint64_t)usage->ru_stime.tv_sec) * NS_PER_SEC +
                 ((uint64_t)usage->ru_utime.tv_usec + (uint64_t)usage->ru_stime.tv_usec) * 1000u,
             .memory_max = (uint64_t)usage->ru_maxrss * 1024u,
         };
@@ -313,8 +315,9 @@ static void reap(void)
 }
 
 /*
- * Boxes inherit the first half of their filter from us: loading it takes longer than the other half. All boxes of a template have
- * the same one, so a request for another is no request of our launcher's.
+ * Boxes inherit the first half of their filter from us: loading it takes longer than the other
+ * half. All boxes of a template have the same one, so a request for another is no request of our
+ * launcher's.
  */
 static int confine(uint32_t profile, struct err *e)
 {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Start of a daemon: what the one before it left, in the store and in the launcher, is put together again.
+ * Start of a daemon: what the one before it left, in the store and in the launcher, is put
+ * together again.
  *
- * A session whose box the launcher kept goes on as if nothing had happened, and so does the cell that runs in it. A session whose
- * box is gone gets a new one when it is next used, with the files that were saved. An execution that was under way and
- * whose end nobody can know is `lost`, with the output that was seen of it; one that had not begun is as well, since it may
- * have: nothing is repeated.
+ * A session whose box the launcher kept goes on as if nothing had happened, and so does the cell
+ * that runs in it. A session whose box is gone gets a new one when it is next used, with the files
+ * that were saved. An execution that was under way and whose end nobody can know is `lost`, with
+ * the output that was seen of it; one that had not begun is as well, since it may have: nothing is
+ * repeated.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -26,7 +28,7 @@ struct found {
     struct found *next;
     struct guest *guest;
     struct husk_session *box;
-    char tag[LAUNCHER_NOTE_MAX];
+    char tag[KEEP_TAG_MAX];
     struct kept_cell cells[CONTEXTS_MAX];
     size_t n_cells;
 };
@@ -113,6 +115,7 @@ static int adopt_session(void *user, const struct store_session *row, struct err
     if (s == NULL) {
         return err_set(e, ERR_SYSTEM, "out of memory");
     }
+    s->recorded = true;
     read_spec(s);
     /* Not what it was made with: it may have been extended. */
     s->timeout_ms = (uint64_t)MAX(row->expires_ms - row->active_ms, (int64_t)0);
@@ -124,10 +127,6 @@ static int adopt_session(void *user, const struct store_session *row, struct err
         s->box = TAKE_PTR(f->box);
         s->dirty =
             s->persistent; /* the other daemon may have died before it saved the last change */
-        if (engine_limits(&s->limits, &s->box->guest->live->def.info.limits, &s->box->limits, e) <
-            0) {
-            e->code = ERR_NONE; /* they were accepted once */
-        }
         svc->figures.readopted++;
     } else {
         s->restarted = true;
@@ -218,8 +217,8 @@ static bool has_cell(const struct adoption *a, const char *session_id, uint32_t 
 }
 
 /*
- * It may have been handed over in the daemon's last moment, and run on in a context that nobody watches. One that does nothing
- * does not mind; a command's own ended with the daemon.
+ * It may have been handed over in the daemon's last moment, and run on in a context that nobody
+ * watches. One that does nothing does not mind; a command's own ended with the daemon.
  */
 static void interrupt_lost(const struct adoption *a, struct session *s,
                            const struct store_execution *row)
@@ -232,8 +231,7 @@ static void interrupt_lost(const struct adoption *a, struct session *s,
     json_decref(request);
     if (s->box != NULL && !is_command && id >= 0 && id < CONTEXTS_MAX &&
         s->box->contexts[id].used && !has_cell(a, s->id, (uint32_t)id)) {
-        (void)context_send(&s->box->guest->control, FRAME_SIGNAL, NULL, s->box->contexts[id].pid,
-                           SIGINT, &e);
+        (void)context_signal(s->box->guest, &s->box->contexts[id], SIGINT, &e);
     }
 }
 
@@ -302,7 +300,10 @@ void service_settle(struct service *svc)
     }
 }
 
-/* One whose end was recorded, but the daemon did not live to let go of it. It is not to be recorded again. */
+/*
+ * One whose end was recorded, but the daemon did not live to let go of it. It is not to be recorded
+ * again.
+ */
 static bool let_go_of_ended(struct service *svc, struct session *s, const struct kept_cell *cell)
 {
     AUTO_FREE struct store_execution *row = NULL;
@@ -320,8 +321,9 @@ static bool let_go_of_ended(struct service *svc, struct session *s, const struct
 }
 
 /*
- * A cell without a record: its caller waited for the answer, which died with the daemon, and the record was to be made with
- * it. It runs all the same, so its time limit is kept, and its end is recorded.
+ * A cell without a record: its caller waited for the answer, which died with the daemon, and the
+ * record was to be made with it. It runs all the same, so its time limit is kept, and its end is
+ * recorded.
  */
 static void resume_unrecorded(struct adoption *a)
 {

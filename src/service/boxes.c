@@ -34,14 +34,7 @@ size_t service_boxes(struct service *svc, struct service_box *ret, size_t max)
                      : g->in_pool               ? "parked"
                                                 : "running",
             .created_ms = g->created_ms,
-            .limits = {.memory_bytes = g->limits.memory_bytes,
-                       .disk_bytes = g->limits.disk_bytes,
-                       .timeout_ms = g->limits.timeout_ms,
-                       .output_bytes = g->limits.output_bytes,
-                       .cpu_milli = g->limits.cpu_milli,
-                       .pids = g->limits.pids,
-                       .inodes = g->limits.inodes,
-                       .open_files = g->limits.open_files},
+            .limits = engine_limits_export(&g->limits),
         };
         (void)str_copy(ret[n].template_name, sizeof(ret[n].template_name), g->live->name);
         if (owners[i].session != NULL) {

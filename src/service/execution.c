@@ -10,7 +10,10 @@
 #include "base/str.h"
 #include "service/impl.h"
 
-/* gcc 12's analyzer loses sight of what a record owns once it is stored there; execution_free() frees it. */
+/*
+ * gcc 12's analyzer loses sight of what a record owns once it is stored there; execution_free()
+ * frees it.
+ */
 #if defined(__GNUC__) && !defined(__clang__)
 #    pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
 #endif
@@ -234,23 +237,21 @@ static struct execution *revive(struct session *s, const char *id, struct err *e
     } else {
         err_sys(e, ENOMEM, "execution");
     }
-    store_execution_free(row);
+    free(row);
     return x;
 }
 
-const char *session_language(const struct session *s)
-{
-    static const char *const names[] = {"python", "shell", "javascript"};
-    struct err ignored;
-    const struct live_template *live = live_get(s->svc->engine, s->record.template, true, &ignored);
-
-    return names[live != NULL ? live->def.info.language : HUSK_PYTHON];
-}
-
-/* A session runs what its template is for, and shell, as commands do. A wrong one would only spend an ephemeral session. */
+/*
+ * A session runs what its template is for, and shell, as commands do. A wrong one would only spend
+ * an ephemeral session.
+ */
 static int check_language(const struct session *s, const char *language, struct err *e)
 {
-    return language == NULL || str_eq(language, "shell") || str_eq(language, session_language(s))
+    if (language == NULL || str_eq(language, "shell")) {
+        return 0;
+    }
+    const char *own = session_language(s);
+    return own != NULL && str_eq(language, own)
                ? 0
                : err_set(e, ERR_CONFLICT, "template %s has no %s: use a session of another one",
                          s->record.template, language);
@@ -294,7 +295,10 @@ int execution_start(struct session *s, const struct execution_ask *ask, struct e
     int r = 0;
 
     *ret_existed = false;
-    /* A key that was used before does not help here: whoever asks again gets the record from the store. */
+    /*
+     * A key that was used before does not help here: whoever asks again gets the record from the
+     * store.
+     */
     if (check_session(s, ask, e) < 0) {
         return -1;
     }
@@ -331,6 +335,10 @@ int execution_start(struct session *s, const struct execution_ask *ask, struct e
 
 int execution_record_now(struct execution *x, struct err *e)
 {
+    if (x->ending) { /* that is its record, and nothing may be written behind it */
+        (void)execution_wait(x, -1);
+        return x->durable ? 0 : err_set(e, ERR_STORAGE, "the result could not be written");
+    }
     struct store_batch *b = x->stored ? NULL : store_batch_new(x->svc->store);
 
     if (x->stored) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How an execution ends: its result is put together and recorded. See service.h for what is promised.
+ * How an execution ends: its result is put together and recorded. See service.h for what is
+ * promised.
  */
 #include <errno.h>
 #include <limits.h>
@@ -13,7 +14,10 @@
 #include "base/str.h"
 #include "service/impl.h"
 
-/* gcc 12's analyzer loses sight of what a record owns once it is stored there; execution_release() frees it. */
+/*
+ * gcc 12's analyzer loses sight of what a record owns once it is stored there; execution_release()
+ * frees it.
+ */
 #if defined(__GNUC__) && !defined(__clang__)
 #    pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
 #endif
@@ -56,8 +60,9 @@ static void store_end(struct execution *x, const struct store_execution *next, u
 }
 
 /*
- * The end, durable before anybody hears of it: what a reader has seen must not be another one after a crash. Only those who wait
- * for it are told that the disk does not take it; the record follows when it does.
+ * The end, durable before anybody hears of it: what a reader has seen must not be another one
+ * after a crash. Only those who wait for it are told that the disk does not take it; the record
+ * follows when it does.
  */
 static void note_end(struct execution *x, int state, json_t *result)
 {
@@ -65,6 +70,7 @@ static void note_end(struct execution *x, int state, json_t *result)
     char *text = result != NULL ? json_dumps(result, JSON_COMPACT) : NULL;
 
     json_decref(result);
+    x->ending = true;
     next.status = state;
     next.ended_ms = clock_wall_ms();
     next.result = text != NULL ? text : strdup("{}");

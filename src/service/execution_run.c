@@ -2,7 +2,8 @@
 /*
  * How an execution runs: one fiber from its turn to its record. See service.h for what is promised.
  *
- * Nothing here runs a program twice: what was handed over once and whose end is not known becomes `lost`.
+ * Nothing here runs a program twice: what was handed over once and whose end is not known becomes
+ * `lost`.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/units.h"
 #include "service/impl.h"
 
 static ssize_t read_output(void *user, enum husk_stream stream, int pipe, char *buf, size_t size)
@@ -121,8 +123,9 @@ static int run_alone(struct execution *x, const struct husk_spec *base, struct e
     struct husk_error h;
 
     if (str_eq(x->record.language, "shell")) {
+        const char *own = live_language(x->svc->engine, x->session->record.template);
         spec.kind = HUSK_SCRIPT;
-        if (!str_eq(session_language(x->session), "shell")) {
+        if (own == NULL || !str_eq(own, "shell")) {
             spec.template_name = "shell";
         }
     }
@@ -140,9 +143,9 @@ static bool is_command(const struct execution *x)
 }
 
 /*
- * Runs the command that is its first argument and ends as that ends. A long one would not fit into bash's arguments.
- * Tracebacks would be of this code, which nobody has written: a stop is answered for by whoever stops, and a shell that
- * cannot start is said as a shell says it.
+ * Runs the command that is its first argument and ends as that ends. A long one would not fit into
+ * bash's arguments. Tracebacks would be of this code, which nobody has written: a stop is answered
+ * for by whoever stops, and a shell that cannot start is said as a shell says it.
  */
 static const char command_code[] =
     "import sys\n"
@@ -245,8 +248,8 @@ static int take_box(struct execution *x, struct err *e)
 }
 
 /*
- * Only when its end is recorded: until then a successor of this process finds the cell and its last word where they
- * are, and the next cell may not push them aside.
+ * Only when its end is recorded: until then a successor of this process finds the cell and its
+ * last word where they are, and the next cell may not push them aside.
  */
 static void let_go(struct execution *x)
 {
@@ -312,7 +315,10 @@ static void end_ephemeral(struct session *s)
     }
 }
 
-/* One at a time in each context, in the order in which they came; who has it is bounded by its own time limit. */
+/*
+ * One at a time in each context, in the order in which they came; who has it is bounded by its own
+ * time limit.
+ */
 static int take_turn(struct execution *x, struct err *e)
 {
     struct session *s = x->session;
@@ -346,7 +352,7 @@ static void live(void *user)
     if (r == 0) {
         r = gate_enter(&svc->gate, (int64_t)svc->config->queue_timeout_ms, &x->cancel, &e);
     }
-    x->queue_ms = (double)(clock_ns() - came) / 1e6;
+    x->queue_ms = (double)(clock_ns() - came) / NS_PER_MS;
     if (r == 0) {
         r = x->cancel ? err_set(&e, ERR_CONFLICT, "cancelled before it began") : run(x, &e);
         gate_leave(&svc->gate);

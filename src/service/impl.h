@@ -51,8 +51,7 @@ struct turn {
     struct execution *execution; /* that runs in it */
 };
 
-struct
-    session { /* NOLINT(clang-analyzer-optin.performance.Padding): in the order in which it is read */
+struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is read */
     UT_hash_handle hh;
     struct service *svc;
     int refs;
@@ -68,6 +67,9 @@ struct
     size_t box_users;         /* fibers that wait with it in their hands: it must not go away */
     bool opening;             /* a fiber is making the box */
     struct fiber_queue opened;
+    bool moving; /* its next state is on its way to the disk */
+    struct fiber_queue moved;
+    bool recorded;  /* the store has it: until then nobody knows whether there is such a session */
     bool keyed;     /* whoever asked for it may ask again, by its key */
     bool restarted; /* the interpreter is not the first one: variables are gone */
     bool ending;
@@ -93,6 +95,7 @@ struct execution {
     char id[ID_SIZE];
     struct store_execution record; /* its texts are ours */
     bool stored;                   /* the store has a row */
+    bool ending;                   /* its end is being written */
     bool durable;                  /* and its end is in it */
     bool unwritten;                /* it is over, and waits for the disk to take its end */
     enum execution_kind kind;
@@ -150,7 +153,10 @@ void table_remove_execution(struct service *svc, struct execution *x);
 
 /* gate.c */
 int gate_enter(struct gate *g, int64_t timeout_ms, const bool *cancel, struct err *e);
-/* The same for a line of any length: 0, -ETIMEDOUT, -ECANCELED. Whoever sets *cancel wakes the fiber. */
+/*
+ * The same for a line of any length: 0, -ETIMEDOUT, -ECANCELED. Whoever sets *cancel wakes the
+ * fiber.
+ */
 int gate_wait(struct gate *g, int64_t timeout_ms, const bool *cancel);
 void gate_leave(struct gate *g);
 /* Nobody is turned out: with fewer places those who leave hand theirs to nobody, until it fits. */
@@ -160,10 +166,10 @@ size_t gate_position(const struct gate *g, const struct fiber *f); /* from 1; 0:
 /* session.c */
 struct session *session_new(struct service *svc, const struct store_session *record);
 void session_ref(struct session *s);
+struct session *session_find(struct service *svc, const char *id); /* once it is recorded; waits */
 int session_move(struct session *s, int state, const char *reason,
-                 struct err *e);                       /* durable; waits */
-void session_touch(struct session *s);                 /* there was work */
-const char *session_language(const struct session *s); /* of its template */
+                 struct err *e);       /* durable; waits */
+void session_touch(struct session *s); /* there was work */
 /* Its box, made or made again if there is none. Waits. */
 int session_box(struct session *s, struct err *e);
 /* Access to the workspace; `last`: also of a session that is ending. */
@@ -190,8 +196,8 @@ void service_settle(struct service *svc); /* again, what a full disk did not tak
 /* If it is dirty; waits, also for a copy that is being written already. */
 int workspace_save(struct session *s, struct err *e);
 /*
- * Saves one that changed and had no work for so long. False: there is none. Waits. even_at_work: also for a copy that somebody
- * else writes.
+ * Saves one that changed and had no work for so long. False: there is none. Waits. even_at_work:
+ * also for a copy that somebody else writes.
  */
 bool workspace_save_next(struct service *svc, uint64_t quiet_ms, bool even_at_work);
 int workspace_restore(struct session *s, struct err *e);
@@ -214,6 +220,7 @@ int reaper_start(struct service *svc, struct err *e);
 
 /* pools.c */
 int pools_start(struct service *svc, struct err *e);
+void pools_reconfigure(struct service *svc);
 void pools_adjust(struct service *svc); /* by demand; called every second */
 
 /* template_text.c, template_put.c */

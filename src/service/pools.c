@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How large the pools are: as large as the last second's demand wanted, between min and max, and smaller again when nobody comes.
+ * How large the pools are: as large as the last second's demand wanted, between min and max, and
+ * smaller again when nobody comes.
  *
- * Every size of box that is asked for gets a pool of its own (core/pool.c) once it was missed; those that nobody asks for any more go.
+ * Every size of box that is asked for gets a pool of its own (core/pool.c) once it was missed;
+ * those that nobody asks for any more go.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -43,8 +45,8 @@ static void add_pool(const struct opening *o, enum launcher_mode mode, uint64_t 
     if (pool != NULL) {
         pool->kept = true;
         pool->floor = (uint32_t)min;
-        pool->min = MAX(pool->min, (uint32_t)min);
         pool->max = (uint32_t)MAX(min, max);
+        pool->min = MIN(MAX(pool->min, pool->floor), pool->max);
     }
 }
 
@@ -92,11 +94,10 @@ static int open_in_fiber(struct service *svc, const char *name, const struct hus
     return 0;
 }
 
-int pools_start(struct service *svc, struct err *e)
+static int open_preloaded(struct service *svc, struct err *e)
 {
     const struct config *c = svc->config;
 
-    svc->ready = c->templates_preload.n == 0;
     svc->engine->adaptive_max = (uint32_t)c->pool_max;
     for (size_t i = 0; i < c->templates_preload.n; i++) {
         if (open_in_fiber(svc, c->templates_preload.items[i], NULL, c->pool_min, true, e) < 0) {
@@ -104,6 +105,34 @@ int pools_start(struct service *svc, struct err *e)
         }
     }
     return 0;
+}
+
+int pools_start(struct service *svc, struct err *e)
+{
+    svc->ready = svc->config->templates_preload.n == 0;
+    return open_preloaded(svc, e);
+}
+
+void pools_reconfigure(struct service *svc)
+{
+    uint32_t max = (uint32_t)svc->config->pool_max;
+    struct err e = {0};
+
+    /*
+     * Those that are still wanted are asked for again, perhaps in another size; the others go when
+     * nobody comes.
+     */
+    for (struct live_template *t = svc->engine->templates; t != NULL; t = t->next) {
+        for (struct pool *pool = t->pools; pool != NULL; pool = pool->next) {
+            pool->kept = false;
+            pool->floor = 0;
+            pool->max = max;
+            pool->min = MIN(pool->min, max);
+        }
+    }
+    if (open_preloaded(svc, &e) < 0) {
+        log_warn("pool_failed", "%s", e.msg);
+    }
 }
 
 void service_warm(struct service *svc, const char *template_name, const struct husk_limits *limits,
@@ -116,7 +145,10 @@ void service_warm(struct service *svc, const char *template_name, const struct h
     }
 }
 
-/* Demand is what was taken or missed in the last second; supply follows it up at once and down slowly. */
+/*
+ * Demand is what was taken or missed in the last second; supply follows it up at once and down
+ * slowly.
+ */
 static void adjust(struct pool *pool, uint64_t floor, uint64_t idle_rounds)
 {
     uint64_t taken = pool->stats.hits + pool->stats.misses;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Once a second: sessions that are over their limits, boxes that died, records past their time, copies of workspaces, pools. */
+/*
+ * Once a second: sessions that are over their limits, boxes that died, records past their time,
+ * copies of workspaces, pools.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +13,8 @@
 
 #define ROUND_MS 1000
 #define SAVE_AFTER_MS 2000 /* of quiet */
-#define PURGE_EVERY 60     /* rounds */
+#define PURGE_EVERY 60     /* rounds, if the last one left nothing */
+#define PURGE_PAGES 8      /* in one round: other work waits meanwhile */
 
 static const char *why_over(const struct session *s, uint64_t now)
 {
@@ -55,38 +59,22 @@ static bool end_one(struct service *svc)
     return false;
 }
 
-static bool is_past(const struct store_session *row, int64_t before_ms)
+/* Records of sessions that ended longer ago than they are kept. True: there are more of them. */
+static bool purge(struct service *svc)
 {
-    return row->ended_ms != 0 && row->ended_ms < before_ms;
-}
-
-/* Records of sessions that ended longer ago than they are kept. */
-static void purge(struct service *svc)
-{
-    int64_t before = clock_wall_ms() - (int64_t)svc->config->session_retention_ms;
-    struct store_filter filter = {.limit = 1};
+    int64_t now = clock_wall_ms();
+    struct store_filter past = {.ended_before = now - (int64_t)svc->config->session_retention_ms};
     struct store_session_list list = {0};
     struct err e = {0};
 
-    /* Newest rows come first: the oldest page is the last one. */
     struct store_batch *b = store_batch_new(svc->store);
-    if (b == NULL || store_list_sessions(svc->store, &filter, &list, &e) < 0) {
+    if (b == NULL || store_list_sessions(svc->store, &past, &list, &e) < 0) {
         store_batch_free(b);
-        return;
+        return false;
     }
-    int64_t total = list.total;
-    store_session_list_release(&list);
-    filter.limit = STORE_PAGE_MAX;
-    filter.offset = total > STORE_PAGE_MAX ? (size_t)total - STORE_PAGE_MAX : 0;
-    if (store_list_sessions(svc->store, &filter, &list, &e) < 0) {
-        store_batch_free(b);
-        return;
-    }
-    store_expire_keys(b, clock_wall_ms());
+    store_expire_keys(b, now);
     for (size_t i = 0; i < list.n; i++) {
-        if (is_past(list.rows[i], before)) {
-            store_delete_session(b, list.rows[i]->id);
-        }
+        store_delete_session(b, list.rows[i]->id);
     }
     int r = service_commit(svc, b, NULL, &e);
     if (r < 0) {
@@ -94,17 +82,28 @@ static void purge(struct service *svc)
     }
     /* Only now: a session whose record stays keeps its files. */
     for (size_t i = 0; r == 0 && i < list.n; i++) {
-        if (is_past(list.rows[i], before)) {
-            workspace_remove(svc, list.rows[i]->id);
-        }
+        workspace_remove(svc, list.rows[i]->id);
     }
+    bool has_more = r == 0 && list.total > (int64_t)list.n;
     store_session_list_release(&list);
+    return has_more;
+}
+
+static bool purge_pages(struct service *svc)
+{
+    bool has_more = true;
+
+    for (int i = 0; i < PURGE_PAGES && has_more && !svc->closing; i++) {
+        has_more = purge(svc);
+    }
+    return has_more;
 }
 
 static void reap(void *user)
 {
     struct service *svc = user;
     unsigned rounds = 0;
+    bool has_more = false; /* to purge */
 
     svc->reaper = fiber_self();
     while (!svc->closing) {
@@ -124,8 +123,8 @@ static void reap(void *user)
             pools_adjust(svc);
             templates_sweep(svc);
         }
-        if (!svc->closing && ++rounds % PURGE_EVERY == 0) {
-            purge(svc);
+        if (rounds++ % PURGE_EVERY == 0 || has_more) {
+            has_more = purge_pages(svc);
         }
     }
     svc->reaper = NULL;

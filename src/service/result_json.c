@@ -8,24 +8,14 @@
 #include "core/run_frames.h"
 #include "service/service.h"
 
-json_t *receipt_json(const struct husk_receipt *r)
-{
-    return result_receipt(r);
-}
-
-json_t *limits_json(const struct husk_limits *l)
-{
-    return result_limits(l);
-}
-
 bool result_is_too_much(const char *json)
 {
     return str_json_extent(json, strlen(json)).values > RESULT_VALUES_MAX;
 }
 
 /*
- * Only JSON that parses is passed on: it is a claim of the box. NULL also for whole numbers beyond 64 bits, which could be
- * kept only as others than they are, and for too much of it.
+ * Only JSON that parses is passed on: it is a claim of the box. NULL also for whole numbers beyond
+ * 64 bits, which could be kept only as others than they are, and for too much of it.
  */
 static json_t *parse(const char *text)
 {
@@ -73,13 +63,8 @@ static json_t *outputs_json(const struct husk_result *r)
 /* Output that is no text: shown with U+FFFD, but events that are read later need the bytes. */
 static void add_bytes(json_t *to, const char *name, const char *data, size_t n)
 {
-    for (size_t i = 0; i < n;) {
-        size_t len = str_utf8_len(data + i, n - i);
-        if (len == 0) {
-            json_object_set_new(to, name, result_base64(data, n));
-            return;
-        }
-        i += len;
+    if (!str_is_utf8(data, n)) {
+        json_object_set_new(to, name, result_base64(data, n));
     }
 }
 

@@ -167,9 +167,15 @@ static struct store *open_store(const struct store_options *options, struct err 
     return store;
 }
 
-void service_reconfigure(struct service *svc)
+static void resize_gate(struct service *svc)
 {
     gate_resize(&svc->gate, svc->config->max_executions, svc->config->queue_length);
+}
+
+void service_reconfigure(struct service *svc)
+{
+    resize_gate(svc);
+    pools_reconfigure(svc);
 }
 
 static int start(struct service *svc, const struct service_options *o, struct err *e)
@@ -191,7 +197,7 @@ static int start(struct service *svc, const struct service_options *o, struct er
         return -1;
     }
     svc->figures.epoch = store_epoch(svc->store);
-    service_reconfigure(svc);
+    resize_gate(svc);
     FAULT_POINT("start.store_open");
     if (service_adopt(svc, e) < 0 || engine_serve(svc->engine, e) < 0 ||
         pool_keep(svc->engine, e) < 0) {
@@ -202,6 +208,34 @@ static int start(struct service *svc, const struct service_options *o, struct er
         return err_sys(e, -r, "start a fiber");
     }
     return pools_start(svc, e) < 0 ? -1 : reaper_start(svc, e);
+}
+
+/* Fibers that belong to executions see `closing` and end; nobody new starts. */
+static void wait_for_fibers(struct service *svc)
+{
+    uint64_t until = clock_ms() + 5000;
+
+    while ((svc->fibers > 0 || svc->reaper != NULL) && clock_ms() < until) {
+        fiber_wake(svc->reaper);
+        fiber_run();
+        (void)poll(NULL, 0, 1);
+    }
+}
+
+/* Of a service that could not be opened: one that serves ends by service_leave(). */
+static void discard(struct service *svc)
+{
+    svc->closing = true;
+    wait_for_fibers(svc);
+    struct store *store = svc->store;
+    svc->store = NULL;
+    while (svc->store_pump != NULL) {
+        fiber_wake(svc->store_pump);
+        fiber_run();
+    }
+    husk_close(svc->engine);
+    store_close(store);
+    free(svc);
 }
 
 int service_open(const struct service_options *options, struct service **ret, struct err *e)
@@ -216,7 +250,7 @@ int service_open(const struct service_options *options, struct service **ret, st
     svc->user = options->user;
     svc->figures.started_ms = clock_wall_ms();
     if (start(svc, options, e) < 0) {
-        service_close(svc);
+        discard(svc);
         return -1;
     }
     *ret = svc;
@@ -224,8 +258,8 @@ int service_open(const struct service_options *options, struct service **ret, st
 }
 
 /*
- * What still runs in a box changes files without a word: a cell, or a process that an earlier one left. Only a session that never
- * ran anything is known to be as it was saved.
+ * What still runs in a box changes files without a word: a cell, or a process that an earlier one
+ * left. Only a session that never ran anything is known to be as it was saved.
  */
 static void save_all(struct service *svc)
 {
@@ -261,36 +295,6 @@ void service_leave(struct service *svc)
 {
     /* No fiber runs any more: what is under way is found by the next daemon as after a crash. */
     store_close(TAKE_PTR(svc->store));
-}
-
-/* Fibers that belong to executions see `closing` and end; nobody new starts. */
-static void wait_for_fibers(struct service *svc)
-{
-    uint64_t until = clock_ms() + 5000;
-
-    while ((svc->fibers > 0 || svc->reaper != NULL) && clock_ms() < until) {
-        fiber_wake(svc->reaper);
-        fiber_run();
-        (void)poll(NULL, 0, 1);
-    }
-}
-
-void service_close(struct service *svc)
-{
-    if (svc == NULL) {
-        return;
-    }
-    svc->closing = true;
-    wait_for_fibers(svc);
-    struct store *store = svc->store;
-    svc->store = NULL;
-    while (svc->store_pump != NULL) {
-        fiber_wake(svc->store_pump);
-        fiber_run();
-    }
-    husk_close(svc->engine);
-    store_close(store);
-    free(svc);
 }
 
 struct husk_limits service_limits(struct service *svc, const char *template_name,

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The service: sessions and executions of a daemon, durable, on top of the engine (core) and the store.
+ * The service: sessions and executions of a daemon, durable, on top of the engine (core) and the
+ * store.
  *
- * Everything here runs on one thread. Functions that may wait say so, and are called in a fiber (base/fiber.h). Ids, names
- * and limits that come in were checked for their shape by the API; what they mean is checked here. What is reported
- * as done is durable.
+ * Everything here runs on one thread. Functions that may wait say so, and are called in a fiber
+ * (base/fiber.h). Ids, names and limits that come in were checked for their shape by the API; what
+ * they mean is checked here. What is reported as done is durable.
  *
- * A session or execution that is held (*_hold, or returned by a function) stays valid until it is released; it may end
- * meanwhile, which its state tells.
+ * A session or execution that is held (*_hold, or returned by a function) stays valid until it is
+ * released; it may end meanwhile, which its state tells.
  */
 #pragma once
 
@@ -36,22 +37,35 @@ struct service_options {
     void *user;
 };
 
-/* Opens the store, takes over what an earlier daemon left, starts zygotes and pools. Not in a fiber. */
+/*
+ * Opens the store, takes over what an earlier daemon left, starts zygotes and pools. Not in a
+ * fiber.
+ */
 int service_open(const struct service_options *options, struct service **ret, struct err *e);
-/* The settings have changed: what is not looked up each time is taken over. */
+/*
+ * The settings have changed: what is not looked up each time is taken over. What was warmed has to
+ * be warmed again.
+ */
 void service_reconfigure(struct service *svc);
-/* Lets executions end that no other daemon can go on with, and copies workspaces that may have changed. Waits. */
+/*
+ * Lets executions end that no other daemon can go on with, and copies workspaces that may have
+ * changed. Waits.
+ */
 void service_save(struct service *svc);
-/* The last thing before the process ends: records are flushed, sessions and what runs in them are left to the next daemon. */
+/*
+ * The last thing before the process ends: records are flushed, sessions and what runs in them are
+ * left to the next daemon.
+ */
 void service_leave(struct service *svc);
-/* After a start that failed. Not in a fiber. */
-void service_close(struct service *svc);
 
 struct store *service_store(struct service *svc); /* for reads */
 const struct config *service_config(const struct service *svc);
 bool service_is_ready(
     const struct service *svc); /* zygotes run, the launcher answers, the store writes */
-/* Right after the start that takes a moment, which whoever was told that husk is up need not notice. In a fiber. */
+/*
+ * Right after the start that takes a moment, which whoever was told that husk is up need not
+ * notice. In a fiber.
+ */
 bool service_await_ready(const struct service *svc);
 
 /* Writes a batch and waits for its fsync (in a fiber, without holding up others). */
@@ -61,8 +75,8 @@ int service_commit(struct service *svc, struct store_batch *batch, struct store_
 /* ---- one-shot runs: no record, no session ---- */
 
 /*
- * Like husk_run(), with admission: waits in the queue for a place (ERR_LIMIT when that is full or takes too long).
- * *cancel may become true meanwhile (then fiber_wake() the caller).
+ * Like husk_run(), with admission: waits in the queue for a place (ERR_LIMIT when that is full or
+ * takes too long). *cancel may become true meanwhile (then fiber_wake() the caller).
  */
 int service_run(struct service *svc, const struct husk_spec *spec, struct husk_result **ret,
                 struct err *e);
@@ -94,29 +108,36 @@ struct session_ask {
 };
 
 /*
- * Waits. *ret_existed: it was there already (same agent, or same idempotency key). ERR_EXISTS: the id is taken;
- * ERR_CONFLICT: the key was used with another request, or the agent has a session with another id; ERR_NOT_FOUND: no
- * such template; ERR_LIMIT: too many sessions.
+ * Waits. *ret_existed: it was there already (same agent, or same idempotency key). ERR_EXISTS: the
+ * id is taken; ERR_CONFLICT: the key was used with another request, or the agent has a session
+ * with another id; ERR_NOT_FOUND: no such template; ERR_LIMIT: too many sessions.
  */
 int session_create(struct service *svc, const struct session_ask *ask, struct session **ret,
                    bool *ret_existed, struct err *e);
 
-/* A live session. ERR_NOT_FOUND: there is no record; ERR_CONFLICT: it has ended, the message says how. */
+/*
+ * A live session; waits for the record of one that is being made. ERR_NOT_FOUND: there is no
+ * record; ERR_CONFLICT: it has ended, the message says how.
+ */
 struct session *session_hold(struct service *svc, const char *id, struct err *e);
 void session_release(struct session *s); /* NULL is fine */
 
 const struct store_session *session_record(const struct session *s);
 struct service *session_service(const struct session *s);
+/* What it runs; NULL: its template is gone. A kept interpreter goes on without one. */
+const char *session_language(const struct session *s);
 bool session_is_working(const struct session *s); /* an execution runs in it, or waits to */
 
-/* Ends it: every process is dead, running executions are cancelled, workspace kept. Idempotent. Waits. */
+/*
+ * Ends it: every process is dead, running executions are cancelled, workspace kept. Idempotent.
+ * Waits.
+ */
 int session_end(struct service *svc, const char *id, int state, const char *reason, struct err *e);
 /* The same, and removes record, executions and workspace. Waits. */
 int session_purge(struct service *svc, const char *id, struct err *e);
 int session_extend(struct session *s, uint64_t timeout_ms, struct err *e); /* waits */
 
 struct session_usage {
-    bool is_live; /* it has a box */
     uint32_t box_id;
     double cpu_time_ms;
     double memory_mb;
@@ -125,7 +146,6 @@ struct session_usage {
     uint64_t io_write_bytes;
     uint32_t processes;
     uint64_t disk_used_bytes; /* UINT64_MAX: not known */
-    uint64_t disk_limit_bytes;
 };
 int session_usage(struct session *s, struct session_usage *ret, struct err *e); /* waits */
 /* ERR_CONFLICT while it has no box. */
@@ -146,8 +166,8 @@ int session_branch(struct session *s, uint32_t context, uint32_t *ret, struct er
 int session_restore(struct session *s, uint32_t context, uint32_t checkpoint, struct err *e);
 
 /*
- * Access to the workspace: one user at a time, so give it back soon. Waits for a turn. See core/box_files.h. A
- * session that has ended has none: ERR_CONFLICT.
+ * Access to the workspace: one user at a time, so give it back soon. Waits for a turn. See
+ * core/box_files.h. A session that has ended has none: ERR_CONFLICT.
  */
 struct box_files *session_files_take(struct session *s, struct err *e);
 void session_files_give(struct session *s, struct box_files *files, bool changed);
@@ -172,19 +192,20 @@ struct execution_ask {
     bool rich;
     const char *const *variables; /* NULL-terminated names, or NULL */
     const json_t *request;        /* as it was asked for: kept in the record */
-    bool
-        record_at_end; /* the caller waits for the result and answers only then: one write instead of three */
-    bool
-        unrecorded; /* the caller waits, and nobody can ask for it later by any name: nothing is written */
+    /* the caller waits for the result and answers only then: one write instead of three */
+    bool record_at_end;
+    /* the caller waits, and nobody can ask for it later by any name: nothing is written */
+    bool unrecorded;
     const char *idempotency_scope;
     const char *idempotency_key;
     uint8_t hash[STORE_HASH_SIZE];
 };
 
 /*
- * Starts it; everything in ask is copied. Waits until the record is durable; the caller may then wait for the end or go
- * away. *ret_existed: the key was used before, and this is that execution. ERR_CONFLICT: the session has ended, has
- * an execution already (ephemeral), or the key was used with another request; ERR_LIMIT: the queue is full.
+ * Starts it; everything in ask is copied. Waits until the record is durable; the caller may then
+ * wait for the end or go away. *ret_existed: the key was used before, and this is that execution.
+ * ERR_CONFLICT: the session has ended, has an execution already (ephemeral), or the key was used
+ * with another request; ERR_LIMIT: the queue is full.
  */
 int execution_start(struct session *s, const struct execution_ask *ask, struct execution **ret,
                     bool *ret_existed, struct err *e);
@@ -194,18 +215,30 @@ struct execution *execution_hold(struct service *svc, const char *id);
 void execution_release(struct execution *x);
 
 const struct store_execution *execution_record(const struct execution *x);
-/* Once it is over. NULL: it never ran, or in another process; the record's result says what there is to say. */
+/*
+ * Once it is over. NULL: it never ran, or in another process; the record's result says what there
+ * is to say.
+ */
 const struct husk_result *execution_result(const struct execution *x);
-/* One that was to be recorded only at its end (record_at_end), and goes on after all. Waits. */
+/*
+ * One that was to be recorded only at its end (record_at_end), and goes on after all, or is over by
+ * now. Waits.
+ */
 int execution_record_now(struct execution *x, struct err *e);
-/* False after execution_wait(): its end could not be written yet, so nothing about it may be promised. */
+/*
+ * False after execution_wait(): its end could not be written yet, so nothing about it may be
+ * promised.
+ */
 bool execution_is_durable(const struct execution *x);
 size_t execution_queue_position(const struct execution *x); /* 0: it runs or is over */
 
 int execution_wait(struct execution *x, int64_t timeout_ms); /* waits for its end: 0, -ETIMEDOUT */
 void execution_cancel(struct execution *x); /* at once; its end follows. Over already is fine */
 
-/* What there is to read beyond a position. Text is bounded by the configuration's output_keep; totals are not. */
+/*
+ * What there is to read beyond a position. Text is bounded by the configuration's output_keep;
+ * totals are not.
+ */
 struct execution_position {
     uint64_t out;
     uint64_t err;
@@ -228,13 +261,17 @@ bool execution_news(struct execution *x, struct execution_position *at, struct e
 int execution_wait_news(struct execution *x, const struct execution_position *at,
                         int64_t timeout_ms); /* 0, -ETIMEDOUT */
 
-/* The result as it is stored and shown by /api/v1 (see api/v1_schemas.yaml): made once, when it ends. */
+/*
+ * The result as it is stored and shown by /api/v1 (see api/v1_schemas.yaml): made once, when it
+ * ends.
+ */
 json_t *result_json(const struct husk_result *r);
-/* JSON of a box with more values than that: as a tree it would take memory by the gigabyte, and time that all others wait for. */
+/*
+ * JSON of a box with more values than that: as a tree it would take memory by the gigabyte, and
+ * time that all others wait for.
+ */
 #define RESULT_VALUES_MAX 200000
 bool result_is_too_much(const char *json);
-json_t *receipt_json(const struct husk_receipt *r);
-json_t *limits_json(const struct husk_limits *l);
 
 /* ---- templates, pools, boxes, figures ---- */
 

@@ -18,6 +18,12 @@ const struct store_session *session_record(const struct session *s)
     return &s->record;
 }
 
+const char *session_language(const struct session *s)
+{
+    /* No other interpreter can be kept. */
+    return s->persistent ? "python" : live_language(s->svc->engine, s->record.template);
+}
+
 bool session_is_working(const struct session *s)
 {
     return s->working > 0;
@@ -107,12 +113,22 @@ static void describe_end(const struct store_session *r, struct err *e)
             r->end_reason[0] != '\0' ? ": " : "", r->end_reason);
 }
 
+struct session *session_find(struct service *svc, const char *id)
+{
+    struct session *s;
+
+    while ((s = table_session(svc, id)) != NULL && !s->recorded) {
+        fiber_sleep(CREATING_LOOK_MS); /* what is refused must not have been used */
+    }
+    return s;
+}
+
 struct session *session_hold(struct service *svc, const char *id, struct err *e)
 {
     struct store_session *row = NULL;
     struct session *s;
 
-    s = table_session(svc, id);
+    s = session_find(svc, id);
     if (s != NULL && !s->ending) {
         session_ref(s);
         return s;
@@ -122,7 +138,7 @@ struct session *session_hold(struct service *svc, const char *id, struct err *e)
     } else if (e->code == ERR_NOT_FOUND) {
         err_set(e, ERR_NOT_FOUND, "there is no session %s", id);
     }
-    store_session_free(row);
+    free(row);
     return NULL;
 }
 
@@ -134,7 +150,8 @@ int session_move(struct session *s, int state, const char *reason, struct err *e
 
     next.status = state;
     next.epoch = s->svc->figures.epoch;
-    next.updated_ms = clock_wall_ms();
+    /* Told at once: whoever records work meanwhile writes it as well. */
+    next.updated_ms = s->record.updated_ms = clock_wall_ms();
     if (session_state_is_final(state)) {
         next.ended_ms = next.updated_ms;
     }
@@ -146,7 +163,11 @@ int session_move(struct session *s, int state, const char *reason, struct err *e
     }
     next.end_reason = why;
     store_move_session(b, from, &next);
-    if (service_commit(s->svc, b, NULL, e) < 0) {
+    s->moving = true;
+    int r = service_commit(s->svc, b, NULL, e);
+    s->moving = false;
+    fiber_queue_wake_all(&s->moved);
+    if (r < 0) {
         free(why);
         return -1;
     }
@@ -155,14 +176,15 @@ int session_move(struct session *s, int state, const char *reason, struct err *e
     s->record.end_reason = why;
     s->record.status = next.status;
     s->record.epoch = next.epoch;
-    s->record.updated_ms = next.updated_ms;
     s->record.ended_ms = next.ended_ms;
     return 0;
 }
 
 /* ---- making one ---- */
 
-/* An ephemeral one that has had its execution, or has it now, is of no use to its agent any more. */
+/*
+ * An ephemeral one that has had its execution, or has it now, is of no use to its agent any more.
+ */
 static bool is_spent(const struct session *s)
 {
     return !s->persistent && s->record.executions > 0;
@@ -216,7 +238,10 @@ static int check_ask(struct service *svc, const struct session_ask *ask, struct 
                        "template %s has no interpreter that can be kept: use mode ephemeral",
                        template);
     }
-    /* Now, also for a box that is made later: an execution that can never start would spend the session. */
+    /*
+     * Now, also for a box that is made later: an execution that can never start would spend the
+     * session.
+     */
     struct husk_limits asked = service_limits(svc, template, &ask->limits);
     struct limits limits;
     if (engine_limits(&asked, &live->def.info.limits, &limits, e) < 0) {
@@ -227,7 +252,7 @@ static int check_ask(struct service *svc, const struct session_ask *ask, struct 
     }
     s = table_session(svc, ask->id);
     if (s != NULL || store_get_session(svc->store, ask->id, &row, e) == 0) {
-        store_session_free(row);
+        free(row);
         return err_set(e, ERR_EXISTS, "there is a session %s already", ask->id);
     }
     if (e->code != ERR_NOT_FOUND) {
@@ -337,8 +362,8 @@ static void unlist(struct session *s)
 }
 
 /*
- * Whoever makes it may fail, and nobody finishes it should we die: until it is there it is promised to nobody else.
- * *ret is NULL if the agent has none.
+ * Whoever makes it may fail, and nobody finishes it should we die: until it is there it is
+ * promised to nobody else. *ret is NULL if the agent has none.
  */
 static int find_made(struct service *svc, const struct session_ask *ask, struct session **ret,
                      struct err *e)
@@ -390,6 +415,7 @@ int session_create(struct service *svc, const struct session_ask *ask, struct se
         *ret_existed = r == 1;
         return r == 1 ? 0 : -1;
     }
+    s->recorded = true;
     FAULT_POINT("session.recorded");
     svc->figures.sessions_created++;
     if ((s->persistent && session_box(s, e) < 0) || session_move(s, SESSION_RUNNING, "", e) < 0) {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a session: nothing of it runs any more, what it left stays for a while; see service.h. */
+/*
+ * The end of a session: nothing of it runs any more, what it left stays for a while; see service.h.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +13,8 @@
 #include "core/box_files.h"
 #include "service/impl.h"
 
-#define FILES_PATIENCE_MS                                                                          \
-    500 /* for an upload or download; its connection is its own, it fails by itself */
+/* for an upload or download; its connection is its own, it fails by itself */
+#define FILES_PATIENCE_MS 500
 #define CANCEL_PATIENCE_MS 3000
 
 static void cancel_executions(struct session *s)
@@ -39,8 +41,8 @@ static bool has_unwritten(const struct session *s)
 }
 
 /*
- * Executions that see `cancel` end within a moment, unless the box takes its time: then it is killed, which ends every wait
- * for it. Nobody may be using it when it is closed.
+ * Executions that see `cancel` end within a moment, unless the box takes its time: then it is
+ * killed, which ends every wait for it. Nobody may be using it when it is closed.
  */
 static int wait_for_users(struct session *s, struct err *e)
 {
@@ -52,9 +54,7 @@ static int wait_for_users(struct session *s, struct err *e)
             return err_set(e, ERR_STORAGE, "session %s: a result waits for the disk", s->id);
         }
         if (clock_ms() >= until && s->box != NULL && !s->box->guest->exited) {
-            struct launcher_req kill = {.op = LAUNCHER_KILL, .box_id = s->box->guest->box_id};
-            struct err ignored;
-            (void)native_send(s->svc->engine->native, &kill, NULL, 0, &ignored);
+            guest_kill(s->svc->engine, s->box->guest);
             until = UINT64_MAX;
         }
         fiber_sleep(2);
@@ -62,7 +62,10 @@ static int wait_for_users(struct session *s, struct err *e)
     return 0;
 }
 
-/* -1 and *e only if the disk does not take the copy: then the box is the only place that has the files, and stays. */
+/*
+ * -1 and *e only if the disk does not take the copy: then the box is the only place that has the
+ * files, and stays.
+ */
 static int close_box(struct session *s, struct err *e)
 {
     if (s->box != NULL && s->persistent && !s->box->guest->exited && (s->dirty || s->saving) &&
@@ -98,7 +101,7 @@ static int end_stored(struct service *svc, const char *id, struct err *e)
     struct store_session *row = NULL;
 
     int r = store_get_session(svc->store, id, &row, e);
-    store_session_free(row);
+    free(row);
     return r < 0 ? err_set(e, ERR_NOT_FOUND, "there is no session %s", id) : 0;
 }
 
@@ -106,7 +109,7 @@ int session_end(struct service *svc, const char *id, int state, const char *reas
 {
     struct session *s;
 
-    s = table_session(svc, id);
+    s = session_find(svc, id);
     if (s == NULL) {
         return end_stored(svc, id, e);
     }
@@ -122,8 +125,8 @@ int session_end(struct service *svc, const char *id, int state, const char *reas
     s->ending = true;
     cancel_executions(s);
     int r = wait_for_users(s, e);
-    while (s->opening) {
-        (void)fiber_queue_wait(&s->opened, -1);
+    while (s->opening || s->moving) { /* its maker records that it runs: we move it from there */
+        (void)fiber_queue_wait(s->opening ? &s->opened : &s->moved, -1);
     }
     FAULT_POINT("session.end.idle");
     r = r < 0 ? r : close_and_record(s, state, reason, e);

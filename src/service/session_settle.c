@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions at the start of a daemon, once their boxes and cells are back (adopt.c): what cannot go on ends, what was begun is finished. */
+/*
+ * Sessions at the start of a daemon, once their boxes and cells are back (adopt.c): what cannot go
+ * on ends, what was begun is finished.
+ */
 #include <signal.h>
 
 #include "base/str.h"
 #include "service/impl.h"
 
 /*
- * Sessions of the dialect whose cells have no records: whoever waited for their cells is gone, and nobody knows their time limits any more.
- * A context that does nothing does not mind.
+ * Sessions of the dialect whose cells have no records: whoever waited for their cells is gone, and
+ * nobody knows their time limits any more. A context that does nothing does not mind.
  */
 static void interrupt_forsaken(struct service *svc)
 {
@@ -16,15 +19,17 @@ static void interrupt_forsaken(struct service *svc)
     for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
         bool is_se = str_eq(s->record.dialect, "workspace_se");
         if (is_se && s->box != NULL && s->box->contexts[0].used) {
-            (void)context_send(&s->box->guest->control, FRAME_SIGNAL, NULL, s->box->contexts[0].pid,
-                               SIGINT, &e);
+            (void)context_signal(s->box->guest, &s->box->contexts[0], SIGINT, &e);
         }
     }
 }
 
 /*
- * Ephemeral sessions end with their execution, which is over now. Unfinished creations were never answered: one with a key is
- * finished, for its caller will ask again; of the others nobody knows the id.
+ * Ephemeral sessions end with their execution, which is over now. Unfinished creations were never
+ * answered: one with a key is finished, for its caller will ask again, and so is one that was used
+ * by an id that its maker chose, or may have been: files leave no record, but a box that was kept
+ * may hold them. Of the others nobody knows the id. What runs in one of them is waited for by
+ * nobody here: its fiber goes on only when we are done.
  */
 static void settle(struct service *svc)
 {
@@ -34,11 +39,11 @@ static void settle(struct service *svc)
 
     for (s = svc->sessions, next = session_next(s); s != NULL; s = next, next = session_next(s)) {
         bool had_its_run = !s->persistent && s->record.executions > 0;
-        if (s->record.status == SESSION_CREATING && s->keyed &&
-            session_move(s, SESSION_RUNNING, "", &e) == 0) {
-            continue;
+        bool may_be_used = s->record.executions > 0 || (s->persistent && s->box != NULL);
+        if (s->record.status == SESSION_CREATING && (s->keyed || may_be_used)) {
+            (void)session_move(s, SESSION_RUNNING, "", &e);
         }
-        if (s->record.status == SESSION_CREATING || (had_its_run && s->working == 0)) {
+        if (s->working == 0 && (s->record.status == SESSION_CREATING || had_its_run)) {
             int to = s->record.status == SESSION_CREATING ? SESSION_FAILED : SESSION_COMPLETED;
             (void)session_end(svc, s->id, to, "the server was restarted", &e);
         }

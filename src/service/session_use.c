@@ -9,12 +9,13 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/units.h"
 #include "box/cgroup.h"
 #include "core/box_files.h"
 #include "service/impl.h"
 
-#define MIB ((double)(1 << 20))
 #define FILES_PATIENCE_MS 60000
+#define END_TRIES 500        /* of 2 ms, from the end of a box to the launcher's word of it */
 #define LAST_PATIENCE_MS 500 /* of a session that ends: an upload that stalls does not hold it up */
 
 static int from_husk(const struct husk_error *h, struct err *e)
@@ -67,8 +68,8 @@ static bool can_drop(const struct session *s)
 }
 
 /*
- * A box that ended behind our back: its files are gone back to what was last saved. One that only has no context still has
- * them. -1: they cannot be saved now, so it stays.
+ * A box that ended behind our back: its files are gone back to what was last saved. One that only
+ * has no context still has them. -1: they cannot be saved now, so it stays.
  */
 static int drop_dead_box(struct session *s, struct err *e)
 {
@@ -189,9 +190,13 @@ int session_interrupt(struct session *s, uint32_t context, bool *ret_was_running
         return -1;
     }
     *ret_was_running = s->turns[context].gate.taken > 0;
-    return *ret_was_running
-               ? context_send(&s->box->guest->control, FRAME_SIGNAL, NULL, c->pid, SIGINT, e)
-               : 0;
+    if (!*ret_was_running) {
+        return 0;
+    }
+    s->box_users++; /* a box that does not listen keeps us waiting */
+    int r = context_signal(s->box->guest, c, SIGINT, e);
+    s->box_users--;
+    return r;
 }
 
 int session_reset(struct session *s, uint32_t context, struct err *e)
@@ -274,24 +279,64 @@ int session_restore(struct session *s, uint32_t context, uint32_t checkpoint, st
 
 /* ---- files ---- */
 
+/* Perhaps it was our turn. */
+static void files_pass(struct session *s)
+{
+    if (!s->files_busy) {
+        (void)fiber_queue_wake(&s->files_line);
+    }
+}
+
+/* Until nobody has them. A box that is being opened may not have got its files back yet. */
+static int files_await(struct session *s, int64_t patience_ms, struct err *e)
+{
+    while (s->files_busy || s->opening) {
+        if (fiber_queue_wait(s->files_busy ? &s->files_line : &s->opened, patience_ms) < 0) {
+            files_pass(s);
+            return err_set(e, ERR_TIMEOUT, "the workspace of session %s is busy", s->id);
+        }
+    }
+    return 0;
+}
+
+/* Whoever had them last may have left a dead box behind: then there is a new one. */
+static int files_box(struct session *s, struct err *e)
+{
+    do {
+        if (session_box(s, e) < 0) {
+            files_pass(s);
+            return -1;
+        }
+        if (files_await(s, FILES_PATIENCE_MS, e) < 0) {
+            return -1;
+        }
+    } while (s->box == NULL || is_dead(s->box));
+    return 0;
+}
+
 struct box_files *session_files_take(struct session *s, struct err *e)
 {
     if (!s->persistent) {
         err_set(e, ERR_CONFLICT, "session %s is ephemeral: it has no workspace to keep", s->id);
         return NULL;
     }
-    return session_box(s, e) < 0 ? NULL : files_take(s, false, e);
+    for (unsigned tries = 1; files_box(s, e) == 0; tries++) {
+        struct box_files *files = files_take(s, false, e);
+        if (files != NULL || e->code != ERR_NOT_FOUND || tries == END_TRIES) {
+            return files;
+        }
+        fiber_sleep(2); /* the box has ended, and the launcher's word of it is on its way */
+    }
+    return NULL;
 }
 
 struct box_files *files_take(struct session *s, bool last, struct err *e)
 {
-    while (s->files_busy) {
-        if (fiber_queue_wait(&s->files_line, last ? LAST_PATIENCE_MS : FILES_PATIENCE_MS) < 0) {
-            err_set(e, ERR_TIMEOUT, "the workspace of session %s is busy", s->id);
-            return NULL;
-        }
+    if (files_await(s, last ? LAST_PATIENCE_MS : FILES_PATIENCE_MS, e) < 0) {
+        return NULL;
     }
     if ((s->ending && !last) || s->box == NULL) {
+        files_pass(s);
         err_set(e, ERR_CONFLICT, "session %s has ended", s->id);
         return NULL;
     }
@@ -330,8 +375,7 @@ void session_files_give(struct session *s, struct box_files *files, bool changed
 
 int session_usage(struct session *s, struct session_usage *ret, struct err *e)
 {
-    struct launcher_req req = {.op = LAUNCHER_USAGE, .usage.disk = 1};
-    struct launcher_rep rep;
+    struct launcher_usage now = {.disk_free = UINT64_MAX};
 
     *ret = (struct session_usage){.disk_used_bytes = UINT64_MAX};
     if (s->box == NULL || s->box->guest->exited) {
@@ -339,20 +383,18 @@ int session_usage(struct session *s, struct session_usage *ret, struct err *e)
     }
     const struct guest *g = s->box->guest;
     uint64_t disk = s->box->limits.disk_bytes;
-    req.box_id = ret->box_id = g->box_id;
-    ret->is_live = true;
-    ret->disk_limit_bytes = disk;
-    if (native_call(s->svc->engine->native, &req, NULL, 0, &rep, e) < 0) {
-        return e->code == ERR_NOT_FOUND ? 0 : -1; /* it ended a moment ago */
+    ret->box_id = g->box_id;
+    if (guest_usage(s->svc->engine, g, true, &now, e) < 0) {
+        return -1;
     }
-    ret->cpu_time_ms = (double)rep.box.usage.cpu_ns / 1e6;
-    ret->memory_mb = (double)rep.box.usage.memory_now / MIB;
-    ret->peak_memory_mb = (double)rep.box.usage.memory_peak / MIB;
-    ret->io_read_bytes = rep.box.usage.io_read;
-    ret->io_write_bytes = rep.box.usage.io_write;
-    ret->processes = (uint32_t)rep.box.usage.pids_peak;
-    if (rep.box.usage.disk_free != UINT64_MAX) {
-        ret->disk_used_bytes = disk - MIN(disk, rep.box.usage.disk_free);
+    ret->cpu_time_ms = (double)now.cpu_ns / NS_PER_MS;
+    ret->memory_mb = (double)now.memory_now / MIB;
+    ret->peak_memory_mb = (double)now.memory_peak / MIB;
+    ret->io_read_bytes = now.io_read;
+    ret->io_write_bytes = now.io_write;
+    ret->processes = (uint32_t)now.pids_peak;
+    if (now.disk_free != UINT64_MAX) {
+        ret->disk_used_bytes = disk - MIN(disk, now.disk_free);
     }
     return 0;
 }
@@ -369,19 +411,23 @@ int session_receipt(struct session *s, struct husk_receipt *ret, struct err *e)
 int session_extend(struct session *s, uint64_t timeout_ms, struct err *e)
 {
     struct store_batch *b = store_batch_new(s->svc->store);
-    struct store_session next = s->record;
+    uint64_t before = s->timeout_ms;
 
-    next.updated_ms = next.active_ms = clock_wall_ms();
-    next.expires_ms = next.active_ms + (int64_t)timeout_ms;
     if (b == NULL) {
         return err_sys(e, ENOMEM, "session");
     }
-    store_put_session(b, &next);
+    /*
+     * Before it is durable: whoever records the session meanwhile would write the old time behind
+     * it.
+     */
+    s->timeout_ms = timeout_ms;
+    session_touch(s);
+    s->record.updated_ms = s->record.active_ms;
+    store_put_session(b, &s->record);
     int r = service_commit(s->svc, b, NULL, e);
     FAULT_POINT("session.extended");
-    if (r == 0) { /* only now: what is refused does not hold */
-        s->timeout_ms = timeout_ms;
-        s->record.updated_ms = next.updated_ms;
+    if (r < 0 && s->timeout_ms == timeout_ms) { /* what is refused does not hold */
+        s->timeout_ms = before;
         session_touch(s);
     }
     return r;

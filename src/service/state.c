@@ -15,7 +15,6 @@ struct state {
 struct step {
     int from;
     int to;
-    const char *why;
 };
 
 #define SESSION_STATE(name, word, final) [SESSION_##name] = {word, final},
@@ -31,7 +30,7 @@ static const struct state session_states[] = {
 #undef EXECUTION_STEP
 
 #define SESSION_STATE(name, word, final)
-#define SESSION_STEP(from, to, why) {SESSION_##from, SESSION_##to, why},
+#define SESSION_STEP(from, to, why) {SESSION_##from, SESSION_##to},
 #define EXECUTION_STATE(name, word, final)
 #define EXECUTION_STEP(from, to, why)
 static const struct step session_steps[] = {
@@ -49,18 +48,6 @@ static const struct step session_steps[] = {
 static const struct state execution_states[] = {
 #include "service/state.def"
 };
-#undef SESSION_STATE
-#undef SESSION_STEP
-#undef EXECUTION_STATE
-#undef EXECUTION_STEP
-
-#define SESSION_STATE(name, word, final)
-#define SESSION_STEP(from, to, why)
-#define EXECUTION_STATE(name, word, final)
-#define EXECUTION_STEP(from, to, why) {EXECUTION_##from, EXECUTION_##to, why},
-static const struct step execution_steps[] = {
-#include "service/state.def"
-};
 
 static int find(const struct state *states, size_t n, const char *word)
 {
@@ -70,16 +57,6 @@ static int find(const struct state *states, size_t n, const char *word)
         }
     }
     return -1;
-}
-
-static bool exists(const struct step *steps, size_t n, int from, int to)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (steps[i].from == from && steps[i].to == to) {
-            return true;
-        }
-    }
-    return false;
 }
 
 const char *session_state_word(int state)
@@ -94,7 +71,12 @@ bool session_state_is_final(int state)
 
 bool session_step_exists(int from, int to)
 {
-    return exists(session_steps, ARRAY_LEN(session_steps), from, to);
+    for (size_t i = 0; i < ARRAY_LEN(session_steps); i++) {
+        if (session_steps[i].from == from && session_steps[i].to == to) {
+            return true;
+        }
+    }
+    return false;
 }
 
 int session_state_find(const char *word)
@@ -112,30 +94,7 @@ bool execution_state_is_final(int state)
     return state >= 0 && state < EXECUTION_STATES && execution_states[state].is_final;
 }
 
-bool execution_step_exists(int from, int to)
-{
-    return exists(execution_steps, ARRAY_LEN(execution_steps), from, to);
-}
-
 int execution_state_find(const char *word)
 {
     return find(execution_states, ARRAY_LEN(execution_states), word);
-}
-
-void session_each_step(void (*fn)(void *user, const char *from, const char *to, const char *why),
-                       void *user)
-{
-    for (size_t i = 0; i < ARRAY_LEN(session_steps); i++) {
-        fn(user, session_states[session_steps[i].from].word,
-           session_states[session_steps[i].to].word, session_steps[i].why);
-    }
-}
-
-void execution_each_step(void (*fn)(void *user, const char *from, const char *to, const char *why),
-                         void *user)
-{
-    for (size_t i = 0; i < ARRAY_LEN(execution_steps); i++) {
-        fn(user, execution_states[execution_steps[i].from].word,
-           execution_states[execution_steps[i].to].word, execution_steps[i].why);
-    }
 }

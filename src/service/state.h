@@ -37,11 +37,4 @@ int session_state_find(const char *word); /* -1: none */
 
 const char *execution_state_word(int state);
 bool execution_state_is_final(int state);
-bool execution_step_exists(int from, int to);
 int execution_state_find(const char *word);
-
-/* The table as Graphviz or Mermaid needs it: calls fn for each step; NULL-terminated words. */
-void session_each_step(void (*fn)(void *user, const char *from, const char *to, const char *why),
-                       void *user);
-void execution_each_step(void (*fn)(void *user, const char *from, const char *to, const char *why),
-                         void *user);

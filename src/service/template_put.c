@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Templates that clients make: a record in the store and a file in DATA/templates, where the engine finds it.
+ * Templates that clients make: a record in the store and a file in DATA/templates, where the
+ * engine finds it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -66,7 +67,7 @@ static bool has_boxes(const struct husk_engine *engine, const struct live_templa
 
 static bool is_busy(const struct live_template *live)
 {
-    bool busy = live->starting_up;
+    bool busy = live->starting_up || live->users > 0;
 
     for (const struct pool *p = live->pools; p != NULL; p = p->next) {
         busy = busy || p->busy || p->stats.starting > 0;
@@ -90,9 +91,9 @@ void templates_sweep(struct service *svc)
 /* ---- changes: the record and the file of a template go together ---- */
 
 /*
- * How it works: what is to become of the file waits under its temporary name until the record is durable, then one
- * rename makes it so. Whoever is killed in between leaves the temporary file behind, and templates_settle() puts the
- * file right by the record. One change at a time.
+ * How it works: what is to become of the file waits under its temporary name until the record is
+ * durable, then one rename makes it so. Whoever is killed in between leaves the temporary file
+ * behind, and templates_settle() puts the file right by the record. One change at a time.
  */
 struct template_paths {
     char file[4400];
@@ -135,7 +136,10 @@ static int record(struct service *svc, const char *name, const struct store_temp
     return service_commit(svc, batch, NULL, e);
 }
 
-/* old: the record before, or NULL. If it cannot be put back either, the next start goes on from the record. */
+/*
+ * old: the record before, or NULL. If it cannot be put back either, the next start goes on from the
+ * record.
+ */
 static int place_file(struct service *svc, const char *name, const struct template_paths *paths,
                       const struct store_template *old, struct err *e)
 {

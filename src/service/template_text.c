@@ -2,8 +2,8 @@
 /*
  * The text of a template file that a client's definition asks for.
  *
- * A client's template takes root, runtime and mounts from one that the operator made; it can say what is imported ahead, variables
- * and limits. It can never name a path of the host.
+ * A client's template takes root, runtime and mounts from one that the operator made; it can say
+ * what is imported ahead, variables and limits. It can never name a path of the host.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -27,9 +27,7 @@ static int add(struct buf *b, const char *key, const char *value, struct err *e)
 
 static int add_base(struct buf *b, const struct template_def *base, struct err *e)
 {
-    static const char *const languages[] = {"python", "shell", "javascript"};
-
-    if (add(b, "language", languages[base->info.language], e) < 0 ||
+    if (add(b, "language", template_language_name(base->info.language), e) < 0 ||
         add(b, "runtime", base->info.runtime, e) < 0 ||
         add(b, "root", base->host_root ? "host" : base->root, e) < 0 ||
         add(b, "seccomp", base->seccomp, e) < 0) {

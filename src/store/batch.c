@@ -138,11 +138,6 @@ void store_delete_session(struct store_batch *batch, const char *id)
     add_change(batch, CHANGE_DELETE, RECORD_SESSION, &(struct store_session){.id = id}, 0);
 }
 
-void store_delete_execution(struct store_batch *batch, const char *id)
-{
-    add_change(batch, CHANGE_DELETE, RECORD_EXECUTION, &(struct store_execution){.id = id}, 0);
-}
-
 void store_delete_template(struct store_batch *batch, const char *name)
 {
     add_change(batch, CHANGE_DELETE, RECORD_TEMPLATE, &(struct store_template){.name = name}, 0);

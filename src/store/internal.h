@@ -67,7 +67,6 @@ struct store {
     int log_pages;     /* writer thread: in the log since the last complete checkpoint */
     int log_limit;     /* writer thread: at so many pages the next checkpoint is tried */
     pthread_t thread;
-    bool has_thread;
 
     pthread_mutex_t mutex;
     pthread_cond_t work; /* for the writer: the queue or is_stopping changed */

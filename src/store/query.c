@@ -25,7 +25,11 @@ static const struct filter {
     {"owner", "owner = ?6", BY_TEXT, offsetof(struct store_filter, owner)},
     {"ended_ms", "ended_ms = 0", BY_FLAG, offsetof(struct store_filter, live)},
     {"epoch", "epoch < ?8", BY_NUMBER, offsetof(struct store_filter, epoch_before)},
+    {"ended_ms", "ended_ms > 0 AND ended_ms < ?9", BY_NUMBER,
+     offsetof(struct store_filter, ended_before)},
 };
+
+#define ENDED_BEFORE (1U << 8) /* the last one */
 
 static const void *value_of(const struct filter *filter, const struct store_filter *f)
 {
@@ -46,7 +50,10 @@ static bool is_set(const struct filter *filter, const struct store_filter *f)
     return *(const void *const *)value_of(filter, f) != NULL;
 }
 
-/* The set of filters as bits. A filter that this type of record cannot have is refused, not ignored. */
+/*
+ * The set of filters as bits. A filter that this type of record cannot have is refused, not
+ * ignored.
+ */
 static int filter_set(enum record_type type, const struct store_filter *f, unsigned *ret,
                       struct err *e)
 {
@@ -78,7 +85,9 @@ static int query_text(struct buf *b, enum record_type type, bool is_count, unsig
         }
     }
     if (rc == 0 && !is_count) {
-        rc = buf_printf(b, " ORDER BY seq DESC LIMIT ?%d OFFSET ?%d", PARAM_LIMIT, PARAM_OFFSET);
+        rc = buf_printf(b, " ORDER BY %s LIMIT ?%d OFFSET ?%d",
+                        (set & ENDED_BEFORE) != 0 ? "ended_ms" : "seq DESC", PARAM_LIMIT,
+                        PARAM_OFFSET);
     }
     return rc;
 }

@@ -158,76 +158,31 @@ static int list_rows(struct store *st, enum record_type type, const struct store
     {                                                                                              \
         free_rows(l->rows, l->n);                                                                  \
         *l = (struct store_##kind##_list){.rows = NULL};                                           \
-    }                                                                                              \
-    void store_##kind##_free(struct store_##kind *row)                                             \
-    {                                                                                              \
-        free(row);                                                                                 \
     }
 
 LIST_FUNCTIONS(session, RECORD_SESSION)
 LIST_FUNCTIONS(execution, RECORD_EXECUTION)
-LIST_FUNCTIONS(template, RECORD_TEMPLATE)
 
-void store_key_free(struct store_key *k)
-{
-    free(k);
-}
-
-int store_find_agent(struct store *st, const char *agent_id, struct store_session **ret,
-                     struct err *e)
-{
-    struct store_filter f = {.agent_id = agent_id, .live = true, .limit = 1};
-    struct row_list l = {.rows = NULL};
-
-    if (query_walk(st, RECORD_SESSION, &f, add_row, &l, e) != 0) {
-        free_rows(l.rows, l.n);
-        return -1;
+#define EACH_FUNCTION(kind, type)                                                                  \
+    struct kind##_visit {                                                                          \
+        int (*fn)(void *user, const struct store_##kind *row, struct err *e);                      \
+        void *user;                                                                                \
+    };                                                                                             \
+    static int visit_##kind(void *user, void *row, struct err *e)                                  \
+    {                                                                                              \
+        AUTO_FREE void *owned = row;                                                               \
+        const struct kind##_visit *visit = user;                                                   \
+                                                                                                   \
+        return visit->fn(visit->user, owned, e);                                                   \
+    }                                                                                              \
+    int store_each_##kind(struct store *st, const struct store_filter *f,                          \
+                          int (*fn)(void *user, const struct store_##kind *row, struct err *e),    \
+                          void *user, struct err *e)                                               \
+    {                                                                                              \
+        struct kind##_visit visit = {fn, user};                                                    \
+                                                                                                   \
+        return query_walk(st, type, f, visit_##kind, &visit, e);                                   \
     }
-    *ret = l.n > 0 ? l.rows[0] : NULL;
-    free(l.rows);
-    return 0;
-}
 
-struct session_visit {
-    int (*fn)(void *user, const struct store_session *s, struct err *e);
-    void *user;
-};
-
-static int visit_session(void *user, void *row, struct err *e)
-{
-    AUTO_FREE void *owned = row;
-    const struct session_visit *visit = user;
-
-    return visit->fn(visit->user, owned, e);
-}
-
-int store_each_session(struct store *st, const struct store_filter *f,
-                       int (*fn)(void *user, const struct store_session *s, struct err *e),
-                       void *user, struct err *e)
-{
-    struct session_visit visit = {fn, user};
-
-    return query_walk(st, RECORD_SESSION, f, visit_session, &visit, e);
-}
-
-struct execution_visit {
-    int (*fn)(void *user, const struct store_execution *x, struct err *e);
-    void *user;
-};
-
-static int visit_execution(void *user, void *row, struct err *e)
-{
-    AUTO_FREE void *owned = row;
-    const struct execution_visit *visit = user;
-
-    return visit->fn(visit->user, owned, e);
-}
-
-int store_each_execution(struct store *st, const struct store_filter *f,
-                         int (*fn)(void *user, const struct store_execution *x, struct err *e),
-                         void *user, struct err *e)
-{
-    struct execution_visit visit = {fn, user};
-
-    return query_walk(st, RECORD_EXECUTION, f, visit_execution, &visit, e);
-}
+EACH_FUNCTION(session, RECORD_SESSION)
+EACH_FUNCTION(execution, RECORD_EXECUTION)

@@ -23,12 +23,12 @@ static const struct column session_columns[] = {
     {AT(spec), .kind = COLUMN_TEXT, .is_fixed = true},
     {AT(created_ms), .kind = COLUMN_INT64, .is_fixed = true},
     {AT(epoch), .kind = COLUMN_INT64},
-    {AT(status), .kind = COLUMN_INT},
+    {AT(status), .kind = COLUMN_INT, .is_moved = true},
     {AT(updated_ms), .kind = COLUMN_INT64},
     {AT(active_ms), .kind = COLUMN_INT64},
     {AT(expires_ms), .kind = COLUMN_INT64},
-    {AT(ended_ms), .kind = COLUMN_INT64},
-    {AT(end_reason), .kind = COLUMN_TEXT},
+    {AT(ended_ms), .kind = COLUMN_INT64, .is_moved = true},
+    {AT(end_reason), .kind = COLUMN_TEXT, .is_moved = true},
     {AT(executions), .kind = COLUMN_INT64},
 };
 #undef RECORD
@@ -75,7 +75,10 @@ static const struct column key_columns[] = {
 
 #define COLUMNS(array) .columns = (array), .n = ARRAY_LEN(array)
 
-/* The partial indexes hold live rows only: what a restart has to look at, however long the past. */
+/*
+ * By when they ended: a restart looks at the live ones, however long the past, and sessions are
+ * removed in that order. Executions go with their session.
+ */
 const struct record records[RECORD_TYPES] = {
     [RECORD_SESSION] =
         {
@@ -87,7 +90,7 @@ const struct record records[RECORD_TYPES] = {
             .constraint = "UNIQUE (id)",
             .indexes = "CREATE INDEX sessions_status ON sessions(status);"
                        "CREATE INDEX sessions_agent ON sessions(agent_id, ended_ms);"
-                       "CREATE INDEX sessions_live ON sessions(ended_ms) WHERE ended_ms = 0;",
+                       "CREATE INDEX sessions_ended ON sessions(ended_ms);",
         },
     [RECORD_EXECUTION] =
         {

@@ -32,6 +32,7 @@ struct column {
     size_t offset; /* in the struct */
     enum column_kind kind;
     bool is_fixed; /* written when the row is made and never again */
+    bool is_moved; /* written when the row is made and by moves, not by later puts */
     size_t max;    /* bytes of a text; 0: STORE_TEXT_MAX */
     int since;     /* schema version that brought it; 0 is 1 */
     const char *constraint;
@@ -71,7 +72,10 @@ int record_check(const struct record *r, const void *rec, struct err *e);
 /* One block with all texts, freed by free(). NULL when memory is gone; *ret_size is its size. */
 void *record_copy(const struct record *r, const void *rec, size_t *ret_size);
 
-/* Column i is parameter i+1, as far as the statement has them. The texts are borrowed until the statement is reset. */
+/*
+ * Column i is parameter i+1, as far as the statement has them. The texts are borrowed until the
+ * statement is reset.
+ */
 int record_bind(const struct record *r, sqlite3_stmt *stmt, const void *rec);
 
 /* The current row of a record_sql_select(), as record_copy() would give it. */

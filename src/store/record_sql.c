@@ -59,14 +59,16 @@ static int add_names(struct buf *b, const struct record *r, size_t n)
     return rc;
 }
 
-/* "x = ?10, y = ?11" for all columns that may change: parameters have the same numbers everywhere. */
-static int add_assignments(struct buf *b, const struct record *r)
+/*
+ * "x = ?10, y = ?11" for all columns that may change: parameters have the same numbers everywhere.
+ */
+static int add_assignments(struct buf *b, const struct record *r, bool is_move)
 {
     const char *separator = "";
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < r->n; i++) {
-        if (!r->columns[i].is_fixed) {
+        if (!r->columns[i].is_fixed && (is_move || !r->columns[i].is_moved)) {
             rc = buf_printf(b, "%s%s = ?%zu", separator, r->columns[i].name, i + 1);
             separator = ", ";
         }
@@ -93,14 +95,14 @@ int record_sql_put(struct buf *b, const struct record *r)
     rc = rc != 0 ? rc : buf_add_str(b, " ON CONFLICT (");
     rc = rc != 0 ? rc : add_names(b, r, r->keys);
     rc = rc != 0 ? rc : buf_add_str(b, ") DO UPDATE SET ");
-    return rc != 0 ? rc : add_assignments(b, r);
+    return rc != 0 ? rc : add_assignments(b, r, false);
 }
 
 int record_sql_move(struct buf *b, const struct record *r)
 {
     int rc = buf_printf(b, "UPDATE %s SET ", r->table);
 
-    rc = rc != 0 ? rc : add_assignments(b, r);
+    rc = rc != 0 ? rc : add_assignments(b, r, true);
     return rc != 0 ? rc : buf_printf(b, " WHERE id = ?1 AND status = ?%zu", r->n + 1);
 }
 

@@ -81,8 +81,8 @@ static int check_file(const char *path, struct err *e)
 }
 
 /*
- * On a full disk it begins all the same, so that what is there can be read: the number is then part of the first change
- * that the disk takes (writer.c), and no record bears it before.
+ * On a full disk it begins all the same, so that what is there can be read: the number is then
+ * part of the first change that the disk takes (writer.c), and no record bears it before.
  */
 static int start_epoch(struct store *st, struct err *e)
 {
@@ -170,7 +170,6 @@ static int start_thread(struct store *st, struct err *e)
     if (rc != 0) {
         return err_sys(e, rc, "writer thread");
     }
-    st->has_thread = true;
     return 0;
 }
 

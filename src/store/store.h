@@ -12,8 +12,8 @@
  * is live until its ended_ms is set. What the status numbers mean is not known here.
  *
  * Texts of a record that is put are borrowed for the call. Records that are handed out are owned:
- * one block with all its texts, freed by the function named with it. A text is never NULL there,
- * except `result`; on the way in NULL counts as "".
+ * one block with all its texts, for free(). A text is never NULL there, except `result`; on the way
+ * in NULL counts as "".
  */
 #pragma once
 
@@ -43,14 +43,17 @@ struct store_session {
     const char *min_isolation;
     const char *spec; /* JSON: resources, environment, everything as it was asked for */
     int64_t created_ms;
+    /*
+     * Later only by moves: a put of what was true before a move that is under way undoes nothing.
+     */
+    int status;
+    int64_t ended_ms; /* 0 while it lives */
+    const char *end_reason;
     /* Written by every put and move. */
     int64_t epoch; /* of the daemon start that last touched it */
-    int status;
     int64_t updated_ms;
     int64_t active_ms; /* last work */
     int64_t expires_ms;
-    int64_t ended_ms; /* 0 while it lives */
-    const char *end_reason;
     int64_t executions; /* how many there have been */
 };
 
@@ -137,7 +140,10 @@ void store_put_session(struct store_batch *batch, const struct store_session *s)
 void store_put_execution(struct store_batch *batch, const struct store_execution *x);
 void store_put_template(struct store_batch *batch, const struct store_template *t);
 
-/* Updates the row of that id only if its stored status is `from`; else the batch fails: STORE_MOVED. */
+/*
+ * Updates the row of that id only if its stored status is `from`; else the batch fails:
+ * STORE_MOVED.
+ */
 void store_move_session(struct store_batch *batch, int from, const struct store_session *s);
 void store_move_execution(struct store_batch *batch, int from, const struct store_execution *x);
 
@@ -146,7 +152,6 @@ void store_claim_key(struct store_batch *batch, const struct store_key *key);
 
 /* A row that is not there is no error. A session takes its executions with it; keys stay. */
 void store_delete_session(struct store_batch *batch, const char *id);
-void store_delete_execution(struct store_batch *batch, const char *id);
 void store_delete_template(struct store_batch *batch, const char *name);
 void store_expire_keys(struct store_batch *batch, int64_t now_ms); /* those past their retention */
 
@@ -196,6 +201,7 @@ struct store_filter {
     const char *owner;
     bool live;            /* ended_ms is 0 */
     int64_t epoch_before; /* rows of older daemon starts */
+    int64_t ended_before; /* that were over by then; those that ended first come first */
     size_t limit;         /* 0: STORE_PAGE_MAX, which is also the most; store_each_*: 0 is all */
     size_t offset;
 };
@@ -212,12 +218,6 @@ struct store_execution_list {
     int64_t total;
 };
 
-struct store_template_list {
-    struct store_template **rows;
-    size_t n;
-    int64_t total;
-};
-
 /* ERR_NOT_FOUND when there is none. */
 int store_get_session(struct store *st, const char *id, struct store_session **ret, struct err *e);
 int store_get_execution(struct store *st, const char *id, struct store_execution **ret,
@@ -225,9 +225,7 @@ int store_get_execution(struct store *st, const char *id, struct store_execution
 int store_get_template(struct store *st, const char *name, struct store_template **ret,
                        struct err *e);
 
-/* 0 with NULL when there is none. The newest live session of an agent; a key within its retention. */
-int store_find_agent(struct store *st, const char *agent_id, struct store_session **ret,
-                     struct err *e);
+/* A key within its retention. 0 with NULL when there is none. */
 int store_find_key(struct store *st, const char *scope, const char *key, int64_t now_ms,
                    struct store_key **ret, struct err *e);
 
@@ -235,8 +233,6 @@ int store_list_sessions(struct store *st, const struct store_filter *f,
                         struct store_session_list *ret, struct err *e);
 int store_list_executions(struct store *st, const struct store_filter *f,
                           struct store_execution_list *ret, struct err *e);
-int store_list_templates(struct store *st, const struct store_filter *f,
-                         struct store_template_list *ret, struct err *e);
 
 /*
  * Calls fn for each row, borrowed for the call; a return other than 0 ends the walk and is an
@@ -249,11 +245,5 @@ int store_each_execution(struct store *st, const struct store_filter *f,
                          int (*fn)(void *user, const struct store_execution *x, struct err *e),
                          void *user, struct err *e);
 
-/* NULL is allowed everywhere. */
-void store_session_free(struct store_session *row);
-void store_execution_free(struct store_execution *row);
-void store_template_free(struct store_template *row);
-void store_key_free(struct store_key *k);
 void store_session_list_release(struct store_session_list *l);
 void store_execution_list_release(struct store_execution_list *l);
-void store_template_list_release(struct store_template_list *l);

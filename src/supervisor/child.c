@@ -1,14 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The daemon's account and arguments; see child.h. */
+/* Starting launcher and daemon; see child.h. */
 #include "supervisor/child.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/signals.h"
 #include "base/str.h"
+#include "wire/launcher_msg.h"
+
+#define DAEMON_ARGS_MAX (2 * CONFIG_KEYS + 4)
+
+/* ---- as whom and with what ---- */
 
 int account_find(const struct config *c, struct account *ret, struct err *e)
 {
@@ -62,7 +74,12 @@ static bool is_for_daemon(const char *variable)
     return is_setting(name);
 }
 
-char **daemon_environment(void)
+/*
+ * What of our environment launcher and daemon get: settings and places. Keys of the person who
+ * started us are none of their business. Borrowed strings in an owned list; NULL when memory is
+ * gone.
+ */
+static char **daemon_environment(void)
 {
     size_t n = 0;
 
@@ -80,11 +97,12 @@ char **daemon_environment(void)
 }
 
 /*
- * The flags that we were given, and the same file, so that the daemon can read it again; data and socket always, since their defaults
- * depend on who asks.
+ * The flags that we were given, and the same file, so that the daemon can read it again; data and
+ * socket always, since their defaults depend on who asks. Fills argv from its second item on; the
+ * strings live in *text.
  */
-int daemon_args(const struct config *c, struct buf *text, char *argv[DAEMON_ARGS_MAX],
-                struct err *e)
+static int daemon_args(const struct config *c, struct buf *text, char *argv[DAEMON_ARGS_MAX],
+                       struct err *e)
 {
     size_t offsets[DAEMON_ARGS_MAX];
     size_t n = 0;
@@ -117,5 +135,126 @@ int daemon_args(const struct config *c, struct buf *text, char *argv[DAEMON_ARGS
         argv[i + 1] = text->data + offsets[i];
     }
     argv[n + 1] = NULL;
+    return 0;
+}
+
+/* ---- starting ---- */
+
+static int pair(int *ours, int *theirs, struct err *e)
+{
+    int p[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p) < 0) {
+        return err_sys(e, errno, "socketpair");
+    }
+    *ours = p[0];
+    *theirs = p[1];
+    return 0;
+}
+
+/*
+ * In the child: descriptor 3 and nothing else, no signal blocked, dies with us. That we died before
+ * that was arranged shows in our number; 1 alone says nothing: it is ours in a container.
+ */
+static NORETURN void become(const struct child_kit *kit, pid_t parent, int socket, bool is_daemon,
+                            char *const *argv)
+{
+    const struct account *account = &kit->account;
+
+    prctl(PR_SET_PDEATHSIG, is_daemon ? SIGTERM : 0, 0, 0, 0);
+    if (getppid() != parent) {
+        _exit(127);
+    }
+    if (dup2(socket, SUPERVISOR_FD) < 0 || close_range(SUPERVISOR_FD + 1, ~0U, 0) < 0) {
+        _exit(127);
+    }
+    if (is_daemon && account->switch_to &&
+        (setgroups(0, NULL) < 0 || setgid(account->gid) < 0 || setuid(account->uid) < 0)) {
+        _exit(127);
+    }
+    setsid(); /* a terminal's Ctrl-C is for us; we tell them */
+    signals_reset();
+    char **environment = daemon_environment();
+    if (environment != NULL) {
+        execve(argv[0], argv, environment);
+    }
+    static const char message[] =
+        "husk: cannot start a program of its own: is it readable for the daemon's account?\n";
+    (void)!write(STDERR_FILENO, message, sizeof(message) - 1);
+    _exit(127);
+}
+
+static int start(const struct child_kit *kit, bool is_daemon, char *const *argv, struct child *ret,
+                 struct err *e)
+{
+    AUTO_CLOSE int ours = -1;
+    AUTO_CLOSE int theirs = -1;
+    pid_t self = getpid();
+
+    if (pair(&ours, &theirs, e) < 0) {
+        return -1;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        become(kit, self, theirs, is_daemon, argv);
+    }
+    if (pid < 0) {
+        return err_sys(e, errno, "start %s", is_daemon ? "huskd" : "the launcher");
+    }
+    *ret = (struct child){.pid = pid, .socket = take_fd(&ours)};
+    return 0;
+}
+
+int child_start_launcher(const struct child_kit *kit, struct child *ret, struct err *e)
+{
+    char *argv[] = {drop_const(kit->o->launcher), "--supervised", NULL};
+
+    return start(kit, false, argv, ret, e);
+}
+
+/* A new connection to the launcher for a new daemon. */
+static int connect_launcher(const struct child_kit *kit, const struct child *launcher, int *ret,
+                            struct err *e)
+{
+    struct launcher_newcomer newcomer = {.uid = kit->account.uid};
+    int theirs = -1;
+
+    if (pair(ret, &theirs, e) < 0) {
+        return -1;
+    }
+    ssize_t n = fd_send(launcher->socket, &newcomer, sizeof(newcomer), &theirs, 1, 0);
+    fd_close(&theirs);
+    if (n != (ssize_t)sizeof(newcomer)) {
+        fd_close(ret);
+        return err_set(e, ERR_LAUNCHER, "husk-launcher is gone");
+    }
+    return 0;
+}
+
+static int send_start(const struct listeners *l, int daemon, int launcher, struct err *e)
+{
+    struct supervisor_start start = {.n_listeners = (uint32_t)l->n};
+    int fds[1 + SUPERVISOR_LISTENERS_MAX] = {launcher};
+
+    memcpy(fds + 1, l->fds, l->n * sizeof(int));
+    ssize_t n = fd_send(daemon, &start, sizeof(start), fds, l->n + 1, 0);
+    return n == (ssize_t)sizeof(start) ? 0 : err_set(e, ERR_SYSTEM, "huskd did not start");
+}
+
+int child_start_daemon(const struct child_kit *kit, const struct child *launcher,
+                       struct child *daemon, struct err *e)
+{
+    AUTO_BUF struct buf text = BUF_INIT((size_t)1 << 20);
+    AUTO_CLOSE int to_launcher = -1;
+    char *argv[DAEMON_ARGS_MAX] = {drop_const(kit->o->daemon)};
+
+    if (daemon_args(kit->o->config, &text, argv, e) < 0 || start(kit, true, argv, daemon, e) < 0) {
+        return -1;
+    }
+    if (connect_launcher(kit, launcher, &to_launcher, e) < 0 ||
+        send_start(&kit->listeners, daemon->socket, to_launcher, e) < 0) {
+        fd_close(&daemon->socket);
+        return -1;
+    }
     return 0;
 }

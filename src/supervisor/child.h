@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to the supervisor: as whom and with which arguments the daemon is started. */
+/*
+ * Private to the supervisor: how launcher and daemon are started, as whom and with which arguments.
+ */
 #pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "base/buf.h"
 #include "base/err.h"
 #include "config/config.h"
-
-#define DAEMON_ARGS_MAX (2 * CONFIG_KEYS + 4)
+#include "supervisor/supervisor.h"
 
 struct account {
     uid_t uid;
@@ -17,14 +17,25 @@ struct account {
     bool switch_to; /* another one than ours */
 };
 
+/* What both are started with. */
+struct child_kit {
+    const struct supervisor_options *o; /* borrowed */
+    struct account account;             /* of the daemon */
+    struct listeners listeners;         /* for the daemon */
+};
+
+struct child {
+    pid_t pid;  /* 0: it does not run */
+    int socket; /* to speak with it, owned; -1: none */
+};
+
 int account_find(const struct config *c, struct account *ret, struct err *e);
 
-/*
- * What of our environment launcher and daemon get: settings and places. Keys of the person who started us are none of their
- * business. Borrowed strings in an owned list; NULL when memory is gone.
- */
-char **daemon_environment(void);
+int child_start_launcher(const struct child_kit *kit, struct child *ret, struct err *e);
 
-/* Fills argv from its second item on; the strings live in *text. */
-int daemon_args(const struct config *c, struct buf *text, char *argv[DAEMON_ARGS_MAX],
-                struct err *e);
+/*
+ * With a new connection to the launcher, and the listening sockets. One that cannot get them runs
+ * in spite of -1, without a socket: it ends by that.
+ */
+int child_start_daemon(const struct child_kit *kit, const struct child *launcher,
+                       struct child *daemon, struct err *e);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Listening sockets; see supervisor.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
@@ -39,10 +40,12 @@ static int listen_tcp(const char *text, struct err *e)
     return fd;
 }
 
-/* A socket file that nobody listens on is left from before; one that answers belongs to somebody. */
+/*
+ * A socket file that nobody listens on is left from before; one that answers belongs to somebody.
+ */
 static int clear_stale(const struct sockaddr_un *address, struct err *e)
 {
-    AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct stat st;
 
     if (lstat(address->sun_path, &st) < 0) {
@@ -52,7 +55,9 @@ static int clear_stale(const struct sockaddr_un *address, struct err *e)
         return err_set(e, ERR_EXISTS, "%s is there and is no socket: choose another --socket",
                        address->sun_path);
     }
-    if (fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0) {
+    /* EAGAIN: its queue is full. */
+    if (fd >= 0 &&
+        (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 || errno == EAGAIN)) {
         return err_set(e, ERR_EXISTS, "another server listens on %s: choose another --socket",
                        address->sun_path);
     }
@@ -72,9 +77,31 @@ static void make_parent(const char *path)
     }
 }
 
+/*
+ * In a folder of the account's another file can be under the name at any moment: root gives away
+ * only what it holds and has looked at. A second name: it is the socket of somebody else.
+ */
+static int give_away(const char *path, uid_t owner, gid_t group, struct err *e)
+{
+    AUTO_CLOSE int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        return err_sys(e, errno, "open %s", path);
+    }
+    if (!S_ISSOCK(st.st_mode) || st.st_uid != 0 || st.st_nlink != 1) {
+        return err_set(e, ERR_EXISTS, "%s was replaced by something else: choose another --socket",
+                       path);
+    }
+    return fchownat(fd, "", owner, group, AT_EMPTY_PATH) < 0
+               ? err_sys(e, errno, "give %s away", path)
+               : 0;
+}
+
 static int listen_unix(const struct config *c, uid_t owner, gid_t group, struct err *e)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    AUTO_CLOSE int fd = -1;
 
     if (str_copy(address.sun_path, sizeof(address.sun_path), c->socket) < 0) {
         return err_set(e, ERR_INVALID, "the path of the socket is too long");
@@ -83,26 +110,29 @@ static int listen_unix(const struct config *c, uid_t owner, gid_t group, struct 
     if (clear_stale(&address, e) < 0) {
         return -1;
     }
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    mode_t mask = umask(0177);
-    bool ok = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
-              chmod(c->socket, (mode_t)c->socket_mode) == 0 &&
-              (geteuid() != 0 || chown(c->socket, owner, group) == 0) && listen(fd, BACKLOG) == 0;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    mode_t mask = umask(0777 & ~(mode_t)c->socket_mode); /* the file is born with its mode */
+    int r = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&address, sizeof(address));
     int why = errno;
     umask(mask);
-    if (!ok) {
-        fd_close(&fd);
+    if (r < 0) {
         return err_sys(e, why, "listen on %s", c->socket);
     }
-    return fd;
+    if (geteuid() == 0 && give_away(c->socket, owner, group, e) < 0) {
+        return -1;
+    }
+    if (listen(fd, BACKLOG) < 0) {
+        return err_sys(e, errno, "listen on %s", c->socket);
+    }
+    return take_fd(&fd);
 }
 
 static int open_all(const struct config *c, uid_t owner, gid_t group, struct listeners *ret,
                     struct err *e)
 {
     *ret = (struct listeners){.n = 0};
-    if (c->listen.n + 1 > LISTENERS_MAX) {
-        return err_set(e, ERR_INVALID, "at most %d addresses", LISTENERS_MAX - 1);
+    if (c->listen.n + 1 > SUPERVISOR_LISTENERS_MAX) {
+        return err_set(e, ERR_INVALID, "at most %d addresses", SUPERVISOR_LISTENERS_MAX - 1);
     }
     for (size_t i = 0; i < c->listen.n; i++) {
         int fd = listen_tcp(c->listen.items[i], e);

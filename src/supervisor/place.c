@@ -2,15 +2,12 @@
 /* The data folder and who holds it; see supervisor.h. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/dirs.h"
 #include "base/fd.h"
-#include "base/parse.h"
 #include "base/str.h"
 #include "supervisor/supervisor.h"
 
@@ -24,24 +21,26 @@ static int pid_path(const struct config *c, char *ret, size_t size, struct err *
 /* Like mkdir -p; folders on the way belong to us, the last one to the account. */
 static int make_folders(const char *path, struct err *e)
 {
-    char part[4200];
+    int r = dirs_make_parents(path, 0755);
 
-    if (str_copy(part, sizeof(part), path) < 0) {
-        return err_set(e, ERR_INVALID, "the path of the data folder is too long");
+    if (r == 0 && mkdir(path, 0700) < 0 && errno != EEXIST) {
+        r = -errno;
     }
-    for (char *p = part + 1; *p != '\0'; p++) {
-        if (*p == '/') {
-            *p = '\0';
-            if (mkdir(part, 0755) < 0 && errno != EEXIST) {
-                return err_sys(e, errno, "make %s", part);
-            }
-            *p = '/';
-        }
+    return r < 0 ? err_sys(e, -r, "make %s", path) : 0;
+}
+
+/* False for a link to it. A slash at the end would follow one. */
+static bool is_named(const struct stat *folder, const char *path)
+{
+    char name[4200];
+    struct stat st;
+    size_t n = strlen(path);
+
+    while (n > 1 && path[n - 1] == '/') {
+        n--;
     }
-    if (mkdir(part, 0700) < 0 && errno != EEXIST) {
-        return err_sys(e, errno, "make %s", part);
-    }
-    return 0;
+    return str_format(name, sizeof(name), "%.*s", (int)n, path) == 0 && lstat(name, &st) == 0 &&
+           st.st_ino == folder->st_ino && st.st_dev == folder->st_dev;
 }
 
 /* Files that another account left there could not be opened: better said now than by a database. */
@@ -57,6 +56,11 @@ static int check_owner(const char *path, uid_t owner, gid_t group, struct err *e
         return 0;
     }
     if (geteuid() == 0 && st.st_uid == 0) {
+        /* Who can write the folder above could have put a link to any folder there. */
+        if (!is_named(&st, path)) {
+            return err_set(e, ERR_INVALID,
+                           "%s is a link to a folder of root's: name that as --data", path);
+        }
         return fchown(fd, owner, group) < 0 ? err_sys(e, errno, "give %s away", path) : 0;
     }
     return err_set(e, ERR_INVALID, "%s belongs to another account (id %u): choose another --data",
@@ -68,38 +72,107 @@ int place_prepare(const struct config *c, struct err *e)
     return make_folders(c->data, e);
 }
 
+/*
+ * In a folder of the account's any file can be under the name: a link, a pipe, a second name of a
+ * file of ours. What we trust or write to was made by one of us.
+ */
+static int check_file(int fd, const char *path, struct err *e)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0) {
+        return err_sys(e, errno, "open %s", path);
+    }
+    if (!S_ISREG(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0) || st.st_nlink > 1) {
+        return err_set(e, ERR_INVALID,
+                       "%s belongs to another account (id %u) or is no plain file: not trusted",
+                       path, (unsigned)st.st_uid);
+    }
+    return 0;
+}
+
+/*
+ * Who holds the pid file: the kernel knows, whatever is written in it. 0: nobody whom we could
+ * see. Only writers count: everybody who can read the file can lock it for reading.
+ */
+static pid_t lock_holder(int fd)
+{
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+
+    return fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK ? lock.l_pid : 0;
+}
+
+int place_open_log(const struct config *c, struct err *e)
+{
+    char path[4300];
+
+    if (str_format(path, sizeof(path), "%s/husk.log", c->data) < 0) {
+        return err_set(e, ERR_INVALID, "the path of the data folder is too long");
+    }
+    AUTO_CLOSE int fd =
+        open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0640);
+    if (fd < 0) { /* a pipe without a reader, too */
+        return err_sys(e, errno, "open %s", path);
+    }
+    if (check_file(fd, path, e) < 0) {
+        return -1;
+    }
+    (void)fd_set_nonblock(fd, false);
+    return take_fd(&fd);
+}
+
+/* The locked file; or -1. Nobody else may read it, for who reads can hold a lock against us. */
+static int lock_file(const struct config *c, const char *path, struct err *e)
+{
+    AUTO_CLOSE int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) {
+        return err_sys(e, errno, "open %s", path);
+    }
+    if (check_file(fd, path, e) < 0) {
+        return -1;
+    }
+    /*
+     * The kind of lock whose holder can be asked for; closing any descriptor of this file ends it.
+     */
+    if (fcntl(fd, F_SETLK, &(struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET}) < 0) {
+        if (errno != EAGAIN && errno != EACCES) {
+            return err_sys(e, errno, "lock %s", path);
+        }
+        return err_set(e, ERR_EXISTS,
+                       "husk is up already with %s (process %d): `husk down --data %s` ends it, or "
+                       "choose another --data",
+                       c->data, (int)lock_holder(fd), c->data);
+    }
+    return take_fd(&fd);
+}
+
 int place_take(const struct config *c, uid_t owner, gid_t group, bool *ret_was_left, struct err *e)
 {
     char path[4300];
     char text[16];
-    struct stat st;
+    AUTO_CLOSE int fd = -1;
+    struct stat st = {.st_nlink = 0};
 
     if (pid_path(c, path, sizeof(path), e) < 0 || make_folders(c->data, e) < 0 ||
         check_owner(c->data, owner, group, e) < 0) {
         return -1;
     }
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (fd < 0) {
-        return err_sys(e, errno, "open %s", path);
-    }
-    if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-        pid_t holder = 0;
-        struct err ignored;
-        (void)place_holder(c, &holder, &ignored);
+    while (st.st_nlink == 0) { /* else a server that was just ending has removed what we opened */
         fd_close(&fd);
-        return err_set(e, ERR_EXISTS,
-                       "husk is up already with %s (process %d): `husk down --data %s` ends it, or "
-                       "choose another --data",
-                       c->data, (int)holder, c->data);
+        fd = lock_file(c, path, e);
+        if (fd < 0) {
+            return -1;
+        }
+        if (fstat(fd, &st) < 0) {
+            return err_sys(e, errno, "stat %s", path);
+        }
     }
-    *ret_was_left = fstat(fd, &st) == 0 && st.st_size > 0;
+    *ret_was_left = st.st_size > 0;
     (void)str_format(text, sizeof(text), "%d\n", (int)getpid());
     if (ftruncate(fd, 0) < 0 || pwrite(fd, text, strlen(text), 0) < 0) {
-        err_sys(e, errno, "write %s", path);
-        fd_close(&fd);
-        return -1;
+        return err_sys(e, errno, "write %s", path);
     }
-    return fd;
+    return take_fd(&fd);
 }
 
 void place_leave(const struct config *c, int fd)
@@ -116,20 +189,21 @@ void place_leave(const struct config *c, int fd)
 int place_holder(const struct config *c, pid_t *ret, struct err *e)
 {
     char path[4300];
-    char text[16];
 
     if (pid_path(c, path, sizeof(path), e) < 0) {
         return -1;
     }
-    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) == 0) { /* not there, or nobody holds it */
+    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) {
         return err_set(e, ERR_NOT_FOUND, "husk is not up with %s", c->data);
     }
-    ssize_t n = read(fd, text, sizeof(text) - 1);
-    if (n <= 0) {
-        return err_set(e, ERR_NOT_FOUND, "husk is just starting with %s", c->data);
+    if (check_file(fd, path, e) < 0) {
+        return -1;
     }
-    text[n] = '\0';
-    *ret = (pid_t)strtol(text, NULL, 10);
-    return *ret > 1 ? 0 : err_set(e, ERR_INVALID, "%s holds no process id", path);
+    pid_t pid = lock_holder(fd);
+    if (pid <= 0) {
+        return err_set(e, ERR_NOT_FOUND, "husk is not up with %s", c->data);
+    }
+    *ret = pid;
+    return 0;
 }

@@ -1,267 +1,92 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The supervisor's loop; see supervisor.h. */
+/*
+ * The supervisor's loop; see supervisor.h.
+ *
+ * It is in one phase at a time, and five things can happen to it: `steps` says what each means in
+ * each phase. At most one time is waited for: that of the next start, or of killing all.
+ */
 #include "supervisor/supervisor.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <grp.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/str.h"
-#include "daemon/supervisor_msg.h"
 #include "supervisor/child.h"
 #include "supervisor/workers.h"
-#include "wire/launcher_msg.h"
 
 #define QUICK_DEATH_MS 10000 /* one that dies sooner is started again more slowly each time */
 #define PAUSE_MAX_MS 5000
 /* Beyond the drain time of requests and that of runs: workers end, files are saved. */
 #define END_EXTRA_MS 30000
 #define END_TICK_MS 50 /* how often a daemon that does not end is killed again */
-#define LEFT_PATIENCE_MS                                                                           \
-    2000 /* a daemon whose supervisor was killed closes its sockets within this */
+/* a daemon whose supervisor was killed closes its sockets within this */
+#define LEFT_PATIENCE_MS 2000
 
-struct supervisor {
-    const struct supervisor_options *o;
-    struct account account; /* of the daemon */
-    struct listeners listeners;
-    int signals;
-    sigset_t old_mask;
-    pid_t launcher;
-    int launcher_socket;
-    pid_t daemon;
-    int daemon_socket;
-    struct workers *workers;
-    uint64_t daemon_started;
-    uint64_t start_at; /* when the next daemon is due; 0: one runs */
-    unsigned pause_ms;
-    bool stopping;
-    bool
-        saving; /* stopping, by a daemon that took the place of one that was killed on its way out */
-    uint64_t kill_at; /* when a daemon that does not end is killed */
-    bool was_ready;
-    bool failed; /* the first daemon could not start */
+enum phase {
+    STARTING, /* the first daemon runs, and does not serve yet */
+    SERVING,  /* a daemon runs */
+    PAUSED,   /* it has ended; the next one is started when due */
+
+    /* On the way out, with a daemon or without: the end is when nobody runs any more. */
+    LOST, /* what is needed could not be started; the daemon ends by itself */
+    /* Somebody asked for it. Who does not end is killed when due. */
+    CUT_SHORT, /* the daemon was told to end, and has never served */
+    DRAINING,  /* the daemon was told to end */
+    LAST,      /* the daemon saves what another one could not, and is told to end when it serves */
+    KILLING,   /* all are killed, again and again */
 };
 
-/* ---- children ---- */
+enum event {
+    SERVES,
+    DAEMON_ENDED,
+    LAUNCHER_ENDED,
+    ASKED, /* to end */
+    DUE,
+    EVENTS,
+};
 
-static int pair(int *ours, int *theirs, struct err *e)
+struct supervisor {
+    struct child_kit kit;
+    int signals;
+    sigset_t mask_before;
+    struct child launcher;
+    struct child daemon;
+    struct workers *workers;
+    enum phase phase;
+    uint64_t due; /* when DUE happens; 0: never */
+    uint64_t daemon_started;
+    unsigned pause_ms;
+    bool failed; /* the first daemon could not start */
+    bool serves; /* the daemon that runs now: until then SIGHUP would end it */
+    bool reload; /* it is to read its settings again */
+};
+
+static void enter(struct supervisor *s, enum phase phase, uint64_t due)
 {
-    int p[2];
-
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p) < 0) {
-        return err_sys(e, errno, "socketpair");
-    }
-    *ours = p[0];
-    *theirs = p[1];
-    return 0;
+    s->phase = phase;
+    s->due = due;
 }
 
-/*
- * In the child: descriptor 3 and nothing else, no signal blocked, dies with us. That we died before
- * that was arranged shows in our number; 1 alone says nothing: it is ours in a container.
- */
-static void become(const struct supervisor *s, pid_t parent, int socket, bool drop,
-                   char *const *argv)
+static void tell_daemon(const struct supervisor *s, int signum)
 {
-    prctl(PR_SET_PDEATHSIG, drop ? SIGTERM : 0, 0, 0, 0);
-    if (getppid() != parent) {
-        _exit(127);
+    if (s->daemon.pid > 0) {
+        kill(s->daemon.pid, signum);
     }
-    if (dup2(socket, SUPERVISOR_FD) < 0 || close_range(SUPERVISOR_FD + 1, ~0U, 0) < 0) {
-        _exit(127);
-    }
-    if (drop && s->account.switch_to &&
-        (setgroups(0, NULL) < 0 || setgid(s->account.gid) < 0 || setuid(s->account.uid) < 0)) {
-        _exit(127);
-    }
-    setsid(); /* a terminal's Ctrl-C is for us; we tell them */
-    sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
-    char **environment = daemon_environment();
-    if (environment != NULL) {
-        execve(argv[0], argv, environment);
-    }
-    static const char message[] =
-        "husk: cannot start a program of its own: is it readable for the daemon's account?\n";
-    (void)!write(STDERR_FILENO, message, sizeof(message) - 1);
-    _exit(127);
-}
-
-static int start_launcher(struct supervisor *s, struct err *e)
-{
-    char *argv[] = {drop_const(s->o->launcher), "--supervised", NULL};
-    pid_t self = getpid();
-    int theirs = -1;
-
-    if (pair(&s->launcher_socket, &theirs, e) < 0) {
-        return -1;
-    }
-    s->launcher = fork();
-    if (s->launcher == 0) {
-        become(s, self, theirs, false, argv);
-    }
-    fd_close(&theirs);
-    return s->launcher < 0 ? err_sys(e, errno, "start the launcher") : 0;
-}
-
-/* A new connection to the launcher for a new daemon. */
-static int connect_launcher(struct supervisor *s, int *ret, struct err *e)
-{
-    struct launcher_newcomer newcomer = {.uid = s->account.uid};
-    int theirs = -1;
-
-    if (pair(ret, &theirs, e) < 0) {
-        return -1;
-    }
-    ssize_t n = fd_send(s->launcher_socket, &newcomer, sizeof(newcomer), &theirs, 1, 0);
-    fd_close(&theirs);
-    if (n != (ssize_t)sizeof(newcomer)) {
-        fd_close(ret);
-        return err_set(e, ERR_LAUNCHER, "husk-launcher is gone");
-    }
-    return 0;
-}
-
-static int send_start(struct supervisor *s, int launcher, struct err *e)
-{
-    struct supervisor_start start = {.n_listeners = (uint32_t)s->listeners.n};
-    int fds[1 + LISTENERS_MAX] = {launcher};
-
-    memcpy(fds + 1, s->listeners.fds, s->listeners.n * sizeof(int));
-    ssize_t n = fd_send(s->daemon_socket, &start, sizeof(start), fds, s->listeners.n + 1, 0);
-    return n == (ssize_t)sizeof(start) ? 0 : err_set(e, ERR_SYSTEM, "huskd did not start");
 }
 
 static int start_daemon(struct supervisor *s, struct err *e)
 {
-    AUTO_BUF struct buf text = BUF_INIT((size_t)1 << 20);
-    char *argv[DAEMON_ARGS_MAX] = {drop_const(s->o->daemon)};
-    pid_t self = getpid();
-    int theirs = -1;
-
-    if (daemon_args(s->o->config, &text, argv, e) < 0 || pair(&s->daemon_socket, &theirs, e) < 0) {
-        return -1;
-    }
-    s->daemon = fork();
-    if (s->daemon == 0) {
-        become(s, self, theirs, true, argv);
-    }
-    fd_close(&theirs);
-    if (s->daemon < 0) {
-        return err_sys(e, errno, "start huskd");
-    }
     s->daemon_started = clock_ms();
-    s->start_at = 0;
-    int launcher = -1;
-    int r = connect_launcher(s, &launcher, e);
-    if (r == 0) {
-        r = send_start(s, launcher, e);
-        fd_close(&launcher);
-    }
-    if (r < 0) {
-        fd_close(&s->daemon_socket); /* it ends by that */
-    }
-    return r;
-}
-
-/* ---- events ---- */
-
-/*
- * Files of sessions that changed a moment ago are in their boxes only, and those end with the launcher. If the one who would
- * have saved them was killed, another one does; but not a third.
- */
-static bool wants_saver(const struct supervisor *s, int status)
-{
-    return s->was_ready && !s->saving && s->launcher > 0 && s->kill_at != 0 &&
-           clock_ms() < s->kill_at && !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
-static void on_daemon_end(struct supervisor *s, int status)
-{
-    uint64_t lived = clock_ms() - s->daemon_started;
-
-    s->daemon = 0;
-    fd_close(&s->daemon_socket);
-    /* It has let them finish if it was told to end; else nobody knows what they were at. */
-    workers_orphan(s->workers, s->stopping && s->kill_at != 0 ? SIGTERM : SIGKILL);
-    if (s->stopping) {
-        s->saving = wants_saver(s, status);
-        if (s->saving) {
-            s->start_at = clock_ms();
-            s->kill_at += END_EXTRA_MS;
-            log_error("daemon_ended", "status=%d on its way out; another one saves files", status);
-        }
-        return;
-    }
-    if (!s->was_ready) { /* it has said why */
-        s->failed = true;
-        s->stopping = true;
-        return;
-    }
-    s->pause_ms = lived > QUICK_DEATH_MS ? 0 : MIN(MAX(s->pause_ms * 2, 50u), PAUSE_MAX_MS);
-    s->start_at = clock_ms() + s->pause_ms;
-    log_error("daemon_ended", "status=%d; started again in %u ms, what runs in boxes goes on",
-              status, s->pause_ms);
-}
-
-/* Every box died with it: the daemon says so to its clients and ends, then both begin anew. */
-static void on_launcher_end(struct supervisor *s, int status)
-{
-    struct err e = {0};
-
-    s->launcher = 0;
-    fd_close(&s->launcher_socket);
-    if (s->stopping) {
-        s->start_at = 0; /* there is nothing left to save */
-        return;
-    }
-    if (!s->was_ready) {
-        s->failed = true;
-        s->stopping = true;
-        return;
-    }
-    log_error("launcher_ended", "status=%d; started again", status);
-    if (start_launcher(s, &e) < 0) {
-        log_error("launcher_not_started", "%s", e.msg);
-        s->stopping = true;
-        s->start_at = 0;
-    }
-}
-
-static void reap(struct supervisor *s)
-{
-    int status;
-    pid_t pid;
-
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        if (pid == s->daemon) {
-            on_daemon_end(s, status);
-        } else if (pid == s->launcher) {
-            on_launcher_end(s, status);
-        } else {
-            (void)workers_reap(s->workers, pid, status);
-        }
-    }
-}
-
-static void end_now(struct supervisor *s)
-{
-    if (s->daemon > 0) {
-        kill(s->daemon, SIGKILL);
-    }
-    workers_end(s->workers, SIGKILL);
+    s->serves = false;
+    return child_start_daemon(&s->kit, &s->launcher, &s->daemon, e);
 }
 
 /* Of one daemon: it drains requests, then runs. */
@@ -276,19 +101,165 @@ uint64_t supervisor_end_ms(const struct config *c)
            2 * (uint64_t)END_EXTRA_MS; /* the other one's, and what the launcher takes apart */
 }
 
-static void stop(struct supervisor *s)
-{
-    bool again = s->stopping;
+/* ---- steps; status: as of wait(), of whoever ended ---- */
 
-    s->stopping = true;
-    s->kill_at = again ? 1 : clock_ms() + end_ms(s->o->config);
-    if (again) { /* asked twice: at once */
-        end_now(s);
-    } else if (s->daemon > 0) {
-        kill(s->daemon, SIGTERM);
-    } else if (s->start_at != 0) {
-        s->saving = true;
-        s->start_at = clock_ms();
+static void greet(struct supervisor *s, int status)
+{
+    if (s->kit.o->on_ready != NULL) {
+        s->kit.o->on_ready(s->kit.o->user);
+    }
+    enter(s, s->phase == STARTING ? SERVING : DRAINING, s->due);
+}
+
+/* Before anything was served; whoever ended has said why. */
+static void give_up(struct supervisor *s, int status)
+{
+    s->failed = true;
+    enter(s, LOST, 0);
+}
+
+static void pause_start(struct supervisor *s, int status)
+{
+    uint64_t lived = clock_ms() - s->daemon_started;
+
+    s->pause_ms = lived > QUICK_DEATH_MS ? 0 : MIN(MAX(s->pause_ms * 2, 50u), PAUSE_MAX_MS);
+    enter(s, PAUSED, clock_ms() + s->pause_ms);
+    log_error("daemon_ended", "status=%d; started again in %u ms%s", status, s->pause_ms,
+              s->launcher.pid > 0 ? ", what runs in boxes goes on" : "");
+}
+
+static void start_next(struct supervisor *s, int status)
+{
+    bool has_launcher = s->launcher.pid > 0;
+    struct err e = {0};
+
+    enter(s, SERVING, 0);
+    if (!has_launcher && child_start_launcher(&s->kit, &s->launcher, &e) < 0) {
+        log_error("launcher_not_started", "%s", e.msg);
+        enter(s, PAUSED, clock_ms() + PAUSE_MAX_MS);
+    } else if (start_daemon(s, &e) < 0) {
+        log_error("daemon_not_started", "%s", e.msg);
+        if (s->daemon.pid == 0) { /* else its end is near and comes as any other */
+            enter(s, PAUSED, clock_ms() + PAUSE_MAX_MS);
+        }
+    }
+}
+
+/*
+ * Every box died with it: the daemon says so to its clients and ends, then both begin anew. Not
+ * sooner: a launcher that cannot run would be started again without a pause.
+ */
+static void miss_launcher(struct supervisor *s, int status)
+{
+    log_error("launcher_ended", "status=%d; started again with the daemon", status);
+}
+
+static void drain(struct supervisor *s, int status)
+{
+    enter(s, s->phase == STARTING ? CUT_SHORT : DRAINING, clock_ms() + end_ms(s->kit.o->config));
+    tell_daemon(s, SIGTERM);
+}
+
+static void start_last(struct supervisor *s, uint64_t due)
+{
+    struct err e = {0};
+
+    enter(s, LAST, due);
+    if (start_daemon(s, &e) < 0) {
+        log_error("daemon_not_started", "%s", e.msg);
+    }
+}
+
+static void save(struct supervisor *s, int status)
+{
+    start_last(s, clock_ms() + end_ms(s->kit.o->config));
+}
+
+/*
+ * Files of sessions that changed a moment ago are in their boxes only, and those end with the
+ * launcher. If the one who would have saved them was killed, another one does; but not a third.
+ */
+static void save_instead(struct supervisor *s, int status)
+{
+    bool saved = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+
+    if (!saved && s->launcher.pid > 0 && clock_ms() < s->due) {
+        log_error("daemon_ended", "status=%d on its way out; another one saves files", status);
+        start_last(s, s->due + END_EXTRA_MS);
+    }
+}
+
+static void end_last(struct supervisor *s, int status)
+{
+    tell_daemon(s, SIGTERM);
+}
+
+static void kill_all(struct supervisor *s, int status)
+{
+    enter(s, KILLING, clock_ms() + END_TICK_MS);
+    tell_daemon(s, SIGKILL);
+    workers_end(s->workers, SIGKILL);
+}
+
+/* What is not here means nothing. */
+static void (*const steps[][EVENTS])(struct supervisor *s, int status) = {
+    [STARTING] =
+        {[SERVES] = greet, [DAEMON_ENDED] = give_up, [LAUNCHER_ENDED] = give_up, [ASKED] = drain},
+    [SERVING] = {[DAEMON_ENDED] = pause_start, [LAUNCHER_ENDED] = miss_launcher, [ASKED] = drain},
+    [PAUSED] = {[LAUNCHER_ENDED] = miss_launcher, [ASKED] = save, [DUE] = start_next},
+    [LOST] = {[ASKED] = kill_all},
+    [CUT_SHORT] = {[SERVES] = greet, [ASKED] = kill_all, [DUE] = kill_all},
+    [DRAINING] = {[DAEMON_ENDED] = save_instead, [ASKED] = kill_all, [DUE] = kill_all},
+    [LAST] = {[SERVES] = end_last, [ASKED] = kill_all, [DUE] = kill_all},
+    [KILLING] = {[ASKED] = kill_all, [DUE] = kill_all},
+};
+
+static void happen(struct supervisor *s, enum event event, int status)
+{
+    if (steps[s->phase][event] != NULL) {
+        steps[s->phase][event](s, status);
+    }
+}
+
+/* ---- events ---- */
+
+static void on_daemon_end(struct supervisor *s, int status)
+{
+    s->daemon.pid = 0;
+    fd_close(&s->daemon.socket);
+    /* It has let them finish if it was told to end; else nobody knows what they were at. */
+    workers_orphan(s->workers, s->phase > LOST ? SIGTERM : SIGKILL);
+    happen(s, DAEMON_ENDED, status);
+}
+
+static void on_launcher_end(struct supervisor *s, int status)
+{
+    s->launcher.pid = 0;
+    fd_close(&s->launcher.socket);
+    happen(s, LAUNCHER_ENDED, status);
+}
+
+static void reap(struct supervisor *s)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid == s->daemon.pid) {
+            on_daemon_end(s, status);
+        } else if (pid == s->launcher.pid) {
+            on_launcher_end(s, status);
+        } else {
+            (void)workers_reap(s->workers, pid, status);
+        }
+    }
+}
+
+static void pass_reload(struct supervisor *s)
+{
+    if (s->reload && s->serves) {
+        s->reload = false;
+        tell_daemon(s, SIGHUP);
     }
 }
 
@@ -300,23 +271,11 @@ static void take_signals(struct supervisor *s)
         if (info.ssi_signo == SIGCHLD) {
             reap(s);
         } else if (info.ssi_signo == SIGHUP && !isatty(STDIN_FILENO)) {
-            if (s->daemon > 0) {
-                kill(s->daemon, SIGHUP); /* read the settings again */
-            }
+            s->reload = true;
+            pass_reload(s);
         } else {
-            stop(s);
+            happen(s, ASKED, 0);
         }
-    }
-}
-
-static void on_daemon_ready(struct supervisor *s)
-{
-    if (s->o->on_ready != NULL && !s->was_ready) {
-        s->o->on_ready(s->o->user);
-    }
-    s->was_ready = true;
-    if (s->saving) {
-        kill(s->daemon, SIGTERM);
     }
 }
 
@@ -325,52 +284,45 @@ static void hear_daemon(struct supervisor *s)
     char msg[64];
 
     /* Without room for descriptors: it has none to give us. */
-    ssize_t n = fd_recv(s->daemon_socket, msg, sizeof(msg), NULL, MSG_DONTWAIT);
+    ssize_t n = fd_recv(s->daemon.socket, msg, sizeof(msg), NULL, MSG_DONTWAIT);
     if (n == (ssize_t)sizeof(struct supervisor_ready)) {
-        on_daemon_ready(s);
+        s->serves = true;
+        happen(s, SERVES, 0);
+        pass_reload(s);
     } else if (n > 0) {
-        workers_hear(s->workers, s->daemon_socket, msg, (size_t)n);
+        workers_hear(s->workers, s->daemon.socket, msg, (size_t)n);
     } else if (n == -EMSGSIZE || n == -EBADMSG) {
         log_error("daemon_message_refused", "%s", strerror((int)-n));
     } else if (n != -EAGAIN && n != -EINTR) {
-        fd_close(&s->daemon_socket); /* its end follows */
+        fd_close(&s->daemon.socket); /* its end follows */
     }
 }
 
 static int timeout(const struct supervisor *s)
 {
     uint64_t now = clock_ms();
-    uint64_t at = s->start_at != 0 ? s->start_at : s->stopping ? s->kill_at : 0;
 
-    return at == 0 ? -1 : at > now ? (int)(at - now) : s->stopping ? END_TICK_MS : 0;
+    return s->due == 0 ? -1 : s->due > now ? (int)(s->due - now) : 0;
 }
 
 static void loop(struct supervisor *s)
 {
-    struct err e = {0};
-
-    while (!s->stopping || s->daemon > 0 || s->start_at != 0 || workers_any(s->workers)) {
+    while (s->phase < LOST || s->daemon.pid > 0 || workers_any(s->workers)) {
         short wanted = workers_owe(s->workers) ? POLLIN | POLLOUT : POLLIN;
         struct pollfd p[] = {{.fd = s->signals, .events = POLLIN},
-                             {.fd = s->daemon_socket, .events = wanted}};
+                             {.fd = s->daemon.socket, .events = wanted}};
         (void)poll(p, ARRAY_LEN(p), timeout(s));
         if (p[0].revents != 0) {
             take_signals(s);
         }
-        if (s->daemon_socket >= 0 && (p[1].revents & ~POLLOUT) != 0) {
+        if (s->daemon.socket >= 0 && (p[1].revents & ~POLLOUT) != 0) {
             hear_daemon(s);
         }
-        if (s->daemon_socket >= 0) {
-            workers_tell(s->workers, s->daemon_socket);
+        if (s->daemon.socket >= 0) {
+            workers_tell(s->workers, s->daemon.socket);
         }
-        if (s->stopping && s->kill_at != 0 && clock_ms() >= s->kill_at) {
-            s->start_at = 0;
-            end_now(s);
-        }
-        if (s->start_at != 0 && clock_ms() >= s->start_at && s->launcher > 0 &&
-            start_daemon(s, &e) < 0) {
-            log_error("daemon_not_started", "%s", e.msg);
-            s->start_at = s->stopping ? 0 : clock_ms() + PAUSE_MAX_MS;
+        if (s->due != 0 && clock_ms() >= s->due) {
+            happen(s, DUE, 0);
         }
     }
 }
@@ -386,53 +338,56 @@ static int block_signals(struct supervisor *s, struct err *e)
     sigaddset(&mask, SIGTERM);
     sigaddset(&mask, SIGINT);
     sigaddset(&mask, SIGHUP);
-    sigprocmask(SIG_BLOCK, &mask, &s->old_mask);
+    sigprocmask(SIG_BLOCK, &mask, &s->mask_before);
+    /* Nobody reads our log any more: that must not end us. Children have all signals reset. */
+    sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
     s->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     return s->signals < 0 ? err_sys(e, errno, "signalfd") : 0;
 }
 
 static void end_launcher(struct supervisor *s)
 {
-    fd_close(&s->launcher_socket); /* it ends by itself, with everything it made */
-    if (s->launcher > 0) {
-        (void)waitpid(s->launcher, NULL, 0);
+    fd_close(&s->launcher.socket); /* it ends by itself, with everything it made */
+    if (s->launcher.pid > 0) {
+        (void)waitpid(s->launcher.pid, NULL, 0);
     }
 }
 
 int supervisor_run(const struct supervisor_options *options, struct err *e)
 {
-    struct supervisor s = {.o = options, .signals = -1, .launcher_socket = -1, .daemon_socket = -1};
+    struct supervisor s = {
+        .kit.o = options, .signals = -1, .launcher.socket = -1, .daemon.socket = -1};
+    struct account *account = &s.kit.account;
     const struct config *c = options->config;
     bool was_left = false;
     int place = -1;
     int r = -1;
 
-    if (account_find(c, &s.account, e) == 0 &&
-        (place = place_take(c, s.account.uid, s.account.gid, &was_left, e)) >= 0 &&
-        listeners_open(c, s.account.uid, s.account.gid, was_left ? LEFT_PATIENCE_MS : 0,
-                       &s.listeners, e) == 0 &&
-        block_signals(&s, e) == 0 &&
-        workers_open(c, options->daemon, &s.old_mask, &s.workers, e) == 0 &&
-        start_launcher(&s, e) == 0 && start_daemon(&s, e) == 0) {
+    if (account_find(c, account, e) == 0 &&
+        (place = place_take(c, account->uid, account->gid, &was_left, e)) >= 0 &&
+        listeners_open(c, account->uid, account->gid, was_left ? LEFT_PATIENCE_MS : 0,
+                       &s.kit.listeners, e) == 0 &&
+        block_signals(&s, e) == 0 && workers_open(c, options->daemon, &s.workers, e) == 0 &&
+        child_start_launcher(&s.kit, &s.launcher, e) == 0 && start_daemon(&s, e) == 0) {
         loop(&s);
         r = s.failed ? err_set(e, ERR_SYSTEM, "the server could not start") : 0;
     }
-    if (s.daemon > 0) {
-        kill(s.daemon, SIGKILL);
-        (void)waitpid(s.daemon, NULL, 0);
+    if (s.daemon.pid > 0) {
+        kill(s.daemon.pid, SIGKILL);
+        (void)waitpid(s.daemon.pid, NULL, 0);
     }
     workers_close(s.workers);
     end_launcher(&s);
-    if (s.listeners.n > 0) {
-        listeners_close(&s.listeners, c);
+    if (s.kit.listeners.n > 0) {
+        listeners_close(&s.kit.listeners, c);
     }
     if (place >= 0) {
         place_leave(c, place);
     }
-    fd_close(&s.daemon_socket);
+    fd_close(&s.daemon.socket);
     if (s.signals >= 0) {
         fd_close(&s.signals);
-        sigprocmask(SIG_SETMASK, &s.old_mask, NULL);
+        sigprocmask(SIG_SETMASK, &s.mask_before, NULL);
     }
     return r;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps a launcher and a daemon running, and the workers of agents that the daemon asks for (workers.h): `husk up`.
+ * Keeps a launcher and a daemon running, and the workers of agents that the daemon asks for
+ * (workers.h): `husk up`.
  *
- * The supervisor binds the sockets, so that no connection is refused while the daemon is started again, and hands each new daemon a
- * fresh connection to the same launcher, which has kept the boxes. It reads nothing that clients or boxes send.
+ * The supervisor binds the sockets, so that no connection is refused while the daemon is started
+ * again, and hands each new daemon a fresh connection to the same launcher, which has kept the
+ * boxes. It reads nothing that clients or boxes send.
  */
 #pragma once
 
@@ -12,28 +14,34 @@
 
 #include "base/err.h"
 #include "config/config.h"
+#include "wire/supervisor_msg.h"
 
 struct supervisor_options {
     const struct config *config;
     const char *launcher; /* paths of the programs */
     const char *daemon;
-    void (*on_ready)(void *user); /* each time a daemon serves; `again`: not the first */
+    void (*on_ready)(void *user); /* the first daemon serves */
     void *user;
 };
 
 /* Runs until SIGTERM or SIGINT, then ends all of them. 0, or -1 and why it could not start. */
 int supervisor_run(const struct supervisor_options *options, struct err *e);
-/* How long its end may take, with a daemon that is killed on its way and another one that saves files. */
+/*
+ * How long its end may take, with a daemon that is killed on its way and another one that saves
+ * files.
+ */
 uint64_t supervisor_end_ms(const struct config *c);
 
 /* listen.c */
-#define LISTENERS_MAX 15
 struct listeners {
-    int fds[LISTENERS_MAX];
+    int fds[SUPERVISOR_LISTENERS_MAX];
     size_t n;
 };
 
-/* Binds everything that the configuration names; tries again for so long. The unix socket belongs to `owner`. */
+/*
+ * Binds everything that the configuration names; tries again for so long. The unix socket belongs
+ * to `owner`.
+ */
 int listeners_open(const struct config *c, uid_t owner, gid_t group, unsigned patience_ms,
                    struct listeners *ret, struct err *e);
 void listeners_close(struct listeners *l, const struct config *c); /* removes the unix socket */
@@ -42,11 +50,17 @@ void listeners_close(struct listeners *l, const struct config *c); /* removes th
 
 /* Makes the folder; whose it is comes later. */
 int place_prepare(const struct config *c, struct err *e);
+/* DATA/husk.log for appending. The descriptor or -1. */
+int place_open_log(const struct config *c, struct err *e);
 /*
- * Makes it, gives it to the account, and holds DATA/husk.pid locked with our pid in it. The descriptor or -1. *ret_was_left:
- * the one before us was killed, and its daemon may still be on its way out.
+ * Makes it, gives it to the account, and holds DATA/husk.pid locked with our pid in it. The
+ * descriptor or -1. *ret_was_left: the one before us was killed, and its daemon may still be on
+ * its way out.
  */
 int place_take(const struct config *c, uid_t owner, gid_t group, bool *ret_was_left, struct err *e);
 void place_leave(const struct config *c, int fd);
-/* The pid of the supervisor that holds the place. ERR_NOT_FOUND: nobody does. */
+/*
+ * The pid of the supervisor that holds the place, from the kernel. ERR_NOT_FOUND: nobody does. Not
+ * for the holder itself: it would lose its lock.
+ */
 int place_holder(const struct config *c, pid_t *ret, struct err *e);

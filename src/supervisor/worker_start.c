@@ -2,14 +2,15 @@
 /*
  * Reads the plan of agents and starts a worker for one of them; see workers.h.
  *
- * The worker is of the user who runs us, with that user's environment; its descriptors are the standard ones and
- * WORKER_SOCKET.
+ * The worker is of the user who runs us, with that user's environment; its descriptors are the
+ * standard ones and WORKER_SOCKET.
  */
 #include "supervisor/worker_start.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/signals.h"
 #include "base/str.h"
 
 #define WORKER_SOCKET 3
@@ -170,7 +172,7 @@ static NORETURN void become(const struct worker_kit *kit, const struct agent_pla
     setsid(); /* a terminal's Ctrl-C is for the supervisor, which tells the workers in time */
     if (getppid() == parent && set_descriptors(fds[0], fds[1]) == 0 &&
         set_environment(kit, agent) == 0 && chdir(kit->plan.folder) == 0) {
-        sigprocmask(SIG_SETMASK, &kit->mask, NULL);
+        signals_reset();
         execv(kit->husk, argv);
     }
     static const char message[] = "husk: cannot start a worker: is the project's folder there?\n";

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <limits.h>
-#include <signal.h>
 
 #include "base/err.h"
 #include "config/agents_plan.h"
@@ -14,7 +13,6 @@ struct worker_kit {
     struct agents_plan plan;
     char husk[PATH_MAX];
     const char *socket; /* of the server, for agents that use sandboxes; borrowed */
-    sigset_t mask;
 };
 
 /* A worker that was just started. Both descriptors are owned by whoever holds this. */

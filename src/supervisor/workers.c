@@ -2,8 +2,9 @@
 /*
  * Which workers there are, and what the daemon is told of them; see workers.h.
  *
- * There are twice as many slots as the plan has replicas: old workers may still be finishing when their successors start. The
- * daemon is never waited for: an end that it does not take now stays in its slot.
+ * There are twice as many slots as the plan has replicas: old workers may still be finishing when
+ * their successors start. The daemon is never waited for: an end that it does not take now stays
+ * in its slot.
  */
 #include "supervisor/workers.h"
 
@@ -18,9 +19,9 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "daemon/supervisor_msg.h"
 #include "limited/limited.h"
 #include "supervisor/worker_start.h"
+#include "wire/supervisor_msg.h"
 
 #define SLOTS_PER_REPLICA 2
 
@@ -45,15 +46,13 @@ struct workers {
     size_t n_slots;
 };
 
-int workers_open(const struct config *c, const char *daemon, const sigset_t *mask,
-                 struct workers **ret, struct err *e)
+int workers_open(const struct config *c, const char *daemon, struct workers **ret, struct err *e)
 {
     struct workers *w = calloc(1, sizeof(*w));
 
     if (w == NULL) {
         return err_sys(e, ENOMEM, "workers");
     }
-    w->kit.mask = *mask;
     if (worker_kit_open(c, daemon, &w->kit, e) < 0) {
         workers_close(w);
         return -1;

@@ -2,8 +2,9 @@
 /*
  * Workers of served agents: processes that the supervisor starts and ends on the daemon's word.
  *
- * The daemon says which agent of the plan, never what to run: the plan was read before there was a daemon, from a file that the
- * daemon's account cannot have written. Each worker is a `husk limited`, which ends all that the worker started.
+ * The daemon says which agent of the plan, never what to run: the plan was read before there was a
+ * daemon, from a file that the daemon's account cannot have written. Each worker is a `husk
+ * limited`, which ends all that the worker started.
  */
 #pragma once
 
@@ -17,9 +18,8 @@
 
 struct workers;
 
-/* Reads the plan, if the settings name one. daemon: path of huskd; husk is beside it. mask: the workers' signal mask. */
-int workers_open(const struct config *c, const char *daemon, const sigset_t *mask,
-                 struct workers **ret, struct err *e);
+/* Reads the plan, if the settings name one. daemon: path of huskd; husk is beside it. */
+int workers_open(const struct config *c, const char *daemon, struct workers **ret, struct err *e);
 void workers_close(struct workers *w); /* kills and waits; NULL is fine */
 
 /* What the daemon said: checked, and refused with a line in the log if it is no worker message. */

@@ -6,8 +6,9 @@
  * number of descriptors, terminated strings, limits in range), the handlers prove the meaning. A
  * frame that fails the first check closes the connection.
  *
- * A launcher that is supervised outlives its client. Boxes for which descriptors are kept (KEEP) live on, and so does the
- * news of their end, until a client says RELEASE; all others end with the client. The next client asks with ADOPT.
+ * A launcher that is supervised outlives its client. Boxes for which descriptors are kept (KEEP)
+ * live on, and so does the news of their end, until a client says RELEASE; all others end with the
+ * client. The next client asks with ADOPT.
  *
  * A template is built by a sequence: TEMPLATE, any number of MOUNT, LINK, ARG, ENV, then START. Its
  * descriptors are what its boxes will see; the launcher opens no path for a client.
@@ -22,17 +23,17 @@
 #include "base/limits.h"
 #include "base/usage_view.h"
 
-#define LAUNCHER_PROTOCOL 1
+#define LAUNCHER_PROTOCOL 3
 #define LAUNCHER_NAME_MAX 64
 #define LAUNCHER_PATH_MAX 256
 #define LAUNCHER_TEXT_MAX 1024
 #define LAUNCHER_BOXES_MAX 2047 /* of one template */
-#define LAUNCHER_DEADLINE_MAX                                                                      \
-    ((uint64_t)8 * 24 * 3600 * 1000) /* ms: a day more than a timeout may be */
-#define LAUNCHER_BOX_FDS 4           /* control socket, stdin, stdout, stderr */
-#define LAUNCHER_KEEP_FDS 4          /* at most, in one place */
-#define LAUNCHER_KEEP_SLOTS 160      /* places of a box */
-#define LAUNCHER_NOTE_MAX 64
+/* ms: a day more than a timeout may be */
+#define LAUNCHER_DEADLINE_MAX ((uint64_t)8 * 24 * 3600 * 1000)
+#define LAUNCHER_BOX_FDS 4      /* control socket, stdin, stdout, stderr */
+#define LAUNCHER_KEEP_FDS 4     /* at most, in one place */
+#define LAUNCHER_KEEP_SLOTS 160 /* places of a box */
+#define LAUNCHER_NOTE_MAX 120
 
 enum launcher_op {
     LAUNCHER_HELLO = 1,
@@ -51,11 +52,15 @@ enum launcher_op {
     LAUNCHER_KILL,     /* end the box now; its EXIT event follows */
     LAUNCHER_KEEP,     /* hold these descriptors of a box for a later client; no answer */
     LAUNCHER_DROP,     /* and let go of them; no answer */
-    LAUNCHER_ADOPT, /* tell what an earlier client left: TEMPLATE, BOX, KEPT, EXIT events, then OK */
+    /* tell what an earlier client left: TEMPLATE, BOX, KEPT, EXIT events, then OK */
+    LAUNCHER_ADOPT,
     LAUNCHER_OPS
 };
 
-/* How a descriptor appears in the box. A copy saves every box a mount, for small files that do not change. */
+/*
+ * How a descriptor appears in the box. A copy saves every box a mount, for small files that do not
+ * change.
+ */
 enum launcher_place { LAUNCHER_READ_ONLY = 0, LAUNCHER_WRITABLE = 1, LAUNCHER_COPY = 2 };
 
 enum launcher_isolation { LAUNCHER_FULL = 0, LAUNCHER_USERNS = 1 };
@@ -79,8 +84,9 @@ struct launcher_req {
         } hello;
         struct {
             char name[LAUNCHER_NAME_MAX];
-            uint32_t seccomp; /* index of the profile */
-            uint32_t boxes;   /* most boxes at a time, 1 to LAUNCHER_BOXES_MAX */
+            uint32_t seccomp;    /* index of the profile */
+            uint32_t boxes;      /* most boxes at a time, 1 to LAUNCHER_BOXES_MAX */
+            uint64_t definition; /* which one of that name; for a successor of the client */
         } template;
         struct {
             char path[LAUNCHER_PATH_MAX]; /* absolute inside the box */
@@ -102,8 +108,8 @@ struct launcher_req {
         } usage;
         struct {
             uint32_t slot; /* below LAUNCHER_KEEP_SLOTS; what is there is replaced */
-            uint8_t
-                note[LAUNCHER_NOTE_MAX]; /* KEEP: given back as it is; the launcher never looks */
+            /* KEEP: given back as it is; the launcher never looks */
+            uint8_t note[LAUNCHER_NOTE_MAX];
         } keep;
     };
 };
@@ -173,7 +179,8 @@ struct launcher_rep {
         struct {
             char name[LAUNCHER_NAME_MAX];
             uint32_t boxes; /* most at a time */
-        } template;         /* TEMPLATE */
+            uint64_t definition;
+        } template; /* TEMPLATE */
         struct {
             uint32_t slot;
             uint8_t note[LAUNCHER_NOTE_MAX];

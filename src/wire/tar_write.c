@@ -80,19 +80,6 @@ static int put_record(struct buf *records, const char *key, const char *value)
     return buf_printf(records, "%zu %s=%s\n", len, key, value);
 }
 
-static bool is_utf8(const char *s)
-{
-    for (size_t left = strlen(s); left > 0;) {
-        size_t n = str_utf8_len(s, left);
-        if (n == 0) {
-            return false;
-        }
-        s += n;
-        left -= n;
-    }
-    return true;
-}
-
 /* What does not fit into the header that follows. */
 static int collect_records(struct buf *records, const struct tar_entry *entry, size_t name_len)
 {
@@ -102,7 +89,8 @@ static int collect_records(struct buf *records, const struct tar_entry *entry, s
     char number[32];
     int r = 0;
 
-    if ((name && !is_utf8(entry->name)) || (link && !is_utf8(entry->link))) {
+    if ((name && !str_is_utf8(entry->name, strlen(entry->name))) ||
+        (link && !str_is_utf8(entry->link, strlen(entry->link)))) {
         r = put_record(records, "hdrcharset", "BINARY");
     }
     if (r == 0 && name) {

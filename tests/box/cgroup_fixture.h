@@ -6,10 +6,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/units.h"
 #include "box/cgroup.h"
 
 #define NOBODY 65534
-#define MIB ((uint64_t)1 << 20)
 
 /* Small enough for every machine; a test changes what it is about. */
 struct limits small_limits(void);

@@ -10,9 +10,8 @@
 #include <sys/types.h>
 
 #include "base/attr.h"
+#include "base/units.h"
 #include "husk/husk.h"
-
-#define MIB ((uint64_t)1 << 20)
 
 #define AUTO_ENGINE AUTO(fixture_engine_close)
 #define AUTO_RESULT AUTO(fixture_result_free)
@@ -23,7 +22,10 @@ void fixture_result_free(struct husk_result **result);
 /* Makes the library use launcher and files of this build, and no template of this machine's. */
 void fixture_paths(void);
 
-/* The same, with an empty folder for templates of the test's own, made by mkdtemp(). Skips the test without root. */
+/*
+ * The same, with an empty folder for templates of the test's own, made by mkdtemp(). Skips the test
+ * without root.
+ */
 void fixture_template_dir(char *template);
 
 /* An engine with full isolation. Skips the test without root. */

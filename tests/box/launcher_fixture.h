@@ -16,12 +16,20 @@
 
 struct launcher_client {
     int sock;
+    int supervisor; /* who brought us to it, or -1 */
     pid_t pid;
     uint32_t seq;
 };
 
-/* Starts one; not greeted. Skips the test without root. */
+/*
+ * Starts one, which inherits what a test has left open to be inherited; not greeted. Skips the test
+ * without root.
+ */
 struct launcher_client launcher_open(void);
+/* The same through a supervisor, who says that the client runs as that user. */
+struct launcher_client launcher_open_for(uid_t uid);
+/* The supervisor brings another client, which takes the place of this one; that hangs up. */
+void launcher_succeed(struct launcher_client *c, uid_t uid);
 /* Hangs up; the test fails if the launcher or a cgroup of it stays. */
 void launcher_close(struct launcher_client *c);
 

@@ -27,6 +27,25 @@
 /* Newer than the C library's headers. */
 #define NR_OPEN_TREE_ATTR 467
 #define NR_CACHESTAT 451
+#define NR_URETPROBE 335
+#define NR_UPROBE 336
+#define NR_FCHMODAT2 452
+#define NR_MAP_SHADOW_STACK 453
+#define NR_FUTEX_WAKE 454
+#define NR_FUTEX_WAIT 455
+#define NR_FUTEX_REQUEUE 456
+#define NR_MSEAL 462
+#define NR_SETXATTRAT 463
+#define NR_GETXATTRAT 464
+#define NR_LISTXATTRAT 465
+#define NR_REMOVEXATTRAT 466
+#define NR_STATMOUNT 457
+#define NR_LISTMOUNT 458
+#define NR_LSM_GET_SELF_ATTR 459
+#define NR_LSM_SET_SELF_ATTR 460
+#define NR_LSM_LIST_MODULES 461
+#define NR_FILE_GETATTR 468
+#define NR_FILE_SETATTR 469
 #define OPTION_MEMORY_MERGE 67
 #define FAMILY_MAX 64 /* AF_MAX is 46: also some that do not exist yet */
 
@@ -99,17 +118,76 @@ static const int refused_eperm[] = {
     SYS_iopl,
     SYS_ioperm,
     SYS_modify_ldt,
+    SYS_create_module,
+    SYS_get_kernel_syms,
+    SYS_query_module,
 #endif
 };
 
 /* Refused as if the kernel were older. */
 static const int refused_enosys[] = {
-    SYS_clone3,           SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register,
-    SYS_io_setup,         SYS_io_destroy,     SYS_io_submit,      SYS_io_cancel,
-    SYS_io_getevents,     SYS_io_pgetevents,  SYS_splice,         SYS_tee,
-    SYS_vmsplice,         SYS_memfd_secret,   NR_CACHESTAT,       SYS_mincore,
-    SYS_remap_file_pages,
+    SYS_clone3,           SYS_io_uring_setup,   SYS_io_uring_enter,  SYS_io_uring_register,
+    SYS_io_setup,         SYS_io_destroy,       SYS_io_submit,       SYS_io_cancel,
+    SYS_io_getevents,     SYS_io_pgetevents,    SYS_splice,          SYS_tee,
+    SYS_vmsplice,         SYS_memfd_secret,     NR_CACHESTAT,        SYS_mincore,
+    SYS_remap_file_pages, SYS_process_mrelease, NR_STATMOUNT,        NR_LISTMOUNT,
+    NR_LSM_GET_SELF_ATTR, NR_LSM_SET_SELF_ATTR, NR_LSM_LIST_MODULES, NR_FILE_GETATTR,
+    NR_FILE_SETATTR,
 };
+
+/* All that reaches the kernel, with any arguments or with some: what is not here is refused. */
+/* clang-format off */
+static const int let_through[] = {
+    SYS_read, SYS_readv, SYS_pread64, SYS_preadv, SYS_preadv2, SYS_write, SYS_writev, SYS_pwrite64,
+    SYS_pwritev, SYS_pwritev2, SYS_lseek, SYS_close, SYS_close_range, SYS_sendfile,
+    SYS_copy_file_range, SYS_truncate, SYS_ftruncate, SYS_fallocate, SYS_fsync, SYS_fdatasync,
+    SYS_msync, SYS_sync, SYS_syncfs, SYS_sync_file_range, SYS_fadvise64, SYS_readahead, SYS_openat,
+    SYS_openat2, SYS_mkdirat, SYS_linkat, SYS_symlinkat, SYS_renameat, SYS_renameat2, SYS_unlinkat,
+    SYS_readlinkat, SYS_getcwd, SYS_chdir, SYS_fchdir, SYS_getdents64, SYS_umask, SYS_faccessat,
+    SYS_faccessat2, SYS_newfstatat, SYS_fstat, SYS_statx, SYS_statfs, SYS_fstatfs, SYS_fchmod,
+    SYS_fchmodat, NR_FCHMODAT2, SYS_fchown, SYS_fchownat, SYS_utimensat, SYS_getxattr,
+    SYS_lgetxattr, SYS_fgetxattr, NR_GETXATTRAT, SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr,
+    NR_SETXATTRAT, SYS_listxattr, SYS_llistxattr, SYS_flistxattr, NR_LISTXATTRAT, SYS_removexattr,
+    SYS_lremovexattr, SYS_fremovexattr, NR_REMOVEXATTRAT, SYS_inotify_init1, SYS_inotify_add_watch,
+    SYS_inotify_rm_watch, SYS_dup, SYS_dup3, SYS_fcntl, SYS_flock, SYS_pipe2, SYS_eventfd2,
+    SYS_signalfd4, SYS_ppoll, SYS_pselect6, SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait,
+    SYS_epoll_pwait2, SYS_timerfd_create, SYS_timerfd_settime, SYS_timerfd_gettime, SYS_brk,
+    SYS_mmap, SYS_munmap, SYS_mremap, SYS_mprotect, SYS_pkey_alloc, SYS_pkey_free,
+    SYS_pkey_mprotect, NR_MSEAL, SYS_mlock, SYS_mlock2, SYS_mlockall, SYS_munlock, SYS_munlockall,
+    SYS_memfd_create, NR_MAP_SHADOW_STACK, SYS_membarrier, SYS_execve, SYS_execveat, SYS_exit,
+    SYS_exit_group, SYS_wait4, SYS_waitid, SYS_kill, SYS_tkill, SYS_tgkill, SYS_pidfd_open,
+    SYS_pidfd_send_signal, SYS_getpid, SYS_gettid, SYS_getppid, SYS_getpgid, SYS_setpgid,
+    SYS_getsid, SYS_setsid, SYS_set_tid_address, SYS_set_robust_list, SYS_get_robust_list, SYS_rseq,
+    SYS_futex, SYS_futex_waitv, NR_FUTEX_WAKE, NR_FUTEX_WAIT, NR_FUTEX_REQUEUE, SYS_getrlimit,
+    SYS_setrlimit, SYS_prlimit64, SYS_getrusage, SYS_times, SYS_getpriority, SYS_setpriority,
+    SYS_ioprio_get, SYS_ioprio_set, SYS_sched_yield, SYS_getcpu, SYS_sched_getaffinity,
+    SYS_sched_setaffinity, SYS_sched_getparam, SYS_sched_setparam, SYS_sched_getscheduler,
+    SYS_sched_setscheduler, SYS_sched_getattr, SYS_sched_setattr, SYS_sched_get_priority_max,
+    SYS_sched_get_priority_min, SYS_sched_rr_get_interval, SYS_seccomp, SYS_landlock_create_ruleset,
+    SYS_landlock_add_rule, SYS_landlock_restrict_self, SYS_getuid, SYS_geteuid, SYS_getgid,
+    SYS_getegid, SYS_getgroups, SYS_getresuid, SYS_getresgid, SYS_capget, SYS_setuid, SYS_setgid,
+    SYS_setreuid, SYS_setregid, SYS_setresuid, SYS_setresgid, SYS_setfsuid, SYS_setfsgid,
+    SYS_setgroups, SYS_capset, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn,
+    SYS_rt_sigpending, SYS_rt_sigsuspend, SYS_rt_sigtimedwait, SYS_rt_sigqueueinfo,
+    SYS_rt_tgsigqueueinfo, SYS_sigaltstack, SYS_restart_syscall, SYS_clock_gettime,
+    SYS_clock_getres, SYS_clock_nanosleep, SYS_gettimeofday, SYS_nanosleep, SYS_getitimer,
+    SYS_setitimer, SYS_timer_create, SYS_timer_settime, SYS_timer_gettime, SYS_timer_getoverrun,
+    SYS_timer_delete, SYS_bind, SYS_listen, SYS_accept, SYS_accept4, SYS_connect, SYS_shutdown,
+    SYS_sendto, SYS_sendmsg, SYS_sendmmsg, SYS_recvfrom, SYS_recvmsg, SYS_recvmmsg, SYS_getsockname,
+    SYS_getpeername, SYS_getsockopt, SYS_setsockopt, SYS_shmget, SYS_shmat, SYS_shmdt, SYS_shmctl,
+    SYS_semget, SYS_semop, SYS_semtimedop, SYS_semctl, SYS_msgget, SYS_msgsnd, SYS_msgrcv,
+    SYS_msgctl, SYS_mq_open, SYS_mq_unlink, SYS_mq_timedsend, SYS_mq_timedreceive, SYS_mq_notify,
+    SYS_mq_getsetattr, SYS_uname, SYS_sysinfo, SYS_getrandom, SYS_clone, SYS_socket, SYS_socketpair,
+    SYS_ioctl, SYS_prctl, SYS_madvise, SYS_mknodat, SYS_personality,
+#ifdef __x86_64__
+    SYS_open, SYS_creat, SYS_stat, SYS_lstat, SYS_access, SYS_readlink, SYS_mkdir, SYS_rmdir,
+    SYS_unlink, SYS_rename, SYS_link, SYS_symlink, SYS_chmod, SYS_chown, SYS_lchown, SYS_utime,
+    SYS_utimes, SYS_futimesat, SYS_getdents, SYS_inotify_init, SYS_pipe, SYS_dup2, SYS_poll,
+    SYS_select, SYS_eventfd, SYS_signalfd, SYS_epoll_create, SYS_epoll_wait, SYS_fork, SYS_vfork,
+    SYS_getpgrp, SYS_arch_prctl, NR_URETPROBE, NR_UPROBE, SYS_pause, SYS_time, SYS_alarm, SYS_mknod,
+#endif
+};
+/* clang-format on */
 
 #define GOOD_PERSONALITY(v)                                                                        \
     {                                                                                              \

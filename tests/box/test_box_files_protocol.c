@@ -144,6 +144,18 @@ static void ticks_for_ever(int sock)
     }
 }
 
+/* Faster than they are read: nobody would ever have to wait, and so nobody else would ever run. */
+static void ticks_without_pause(int sock)
+{
+    struct files_head heads[1024];
+
+    for (size_t i = 0; i < ARRAY_LEN(heads); i++) {
+        heads[i] = (struct files_head){.type = FILES_TICK};
+    }
+    while (fd_send(sock, heads, sizeof(heads), NULL, 0, 0) > 0) {
+    }
+}
+
 /* Plays PID 1 and worker: takes the socket, says that it is ready, then does its worst. */
 static pid_t play_worker(int control, void (*act)(int sock))
 {
@@ -186,6 +198,7 @@ TEST(a_hostile_worker_is_given_up_whatever_it_says)
         {half_a_message, "worker_lost"},
         {silence, "timeout"},
         {ticks_for_ever, "timeout"},
+        {ticks_without_pause, "protocol_violation"},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

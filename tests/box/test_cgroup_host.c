@@ -405,6 +405,28 @@ TEST(host_without_cgroups_is_refused)
     check_refused("no mounted cgroup hierarchy offers the memory controller");
 }
 
+/* Whoever mounts it names a source or not; mountinfo then has two blanks in a row. */
+TEST(a_mount_without_a_source_is_found)
+{
+    char folder[] = "/tmp/husk-cgroup-XXXXXX";
+    struct cgroup_facts facts;
+    struct cg_trees trees;
+
+    if (geteuid() != 0) {
+        SKIP("needs root to mount");
+    }
+    hide_mounts("cgroup");
+    hide_mounts("cgroup2");
+    CHECK(mkdtemp(folder) != NULL);
+    CHECK(mount("", folder, "cgroup2", 0, NULL) == 0);
+    cg_find(&trees, &facts);
+    CHECK_INT(trees.n, 1);
+    CHECK(trees.tree[0].unified);
+    cg_trees_release(&trees);
+    CHECK(umount(folder) == 0);
+    CHECK(rmdir(folder) == 0);
+}
+
 TEST(read_only_cgroups_are_refused)
 {
     if (geteuid() != 0) {

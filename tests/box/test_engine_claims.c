@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames that claim displays and variables as no runner would: told by code that has found the token of its run. */
+/*
+ * Frames that claim what no runner would: most of them told by code that has found the token of its
+ * run.
+ */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/buf.h"
+#include "base/fd.h"
+#include "core/channel.h"
 #include "core/run.h"
 #include "core/run_frames.h"
 #include "engine_fixture.h"
@@ -175,4 +183,123 @@ TEST(variables_that_no_runner_sends)
     CHECK(r->variables_dropped);
     CHECK(take(r, &spec, FRAME_DONE, good));
     CHECK_STR(r->variables_json, "{\"x\": 1e3}");
+}
+
+TEST(artifacts_that_no_runner_sends)
+{
+    static const char *const no_lists_of_names[] = {"{}", "1", "\"a\"", "[1]", "[\"a\", null]",
+                                                    "["};
+    const struct husk_spec spec = {.artifacts = true};
+    const struct husk_spec plain = {0};
+    AUTO_FREE char *data = malloc(FRAME_ARTIFACTS_MAX + 1);
+    AUTO_RESULT struct husk_result *r = calloc(1, sizeof(*r));
+
+    CHECK(data != NULL);
+    memset(data, ' ', FRAME_ARTIFACTS_MAX + 1);
+    const struct claim good[8] = {{S(KEY_ARTIFACTS, "[\"a\", \"b/c\"]")}};
+    const struct claim huge[8] = {{KEY_ARTIFACTS, data, FRAME_ARTIFACTS_MAX + 1}};
+    CHECK(!take(r, &plain, FRAME_DONE, good));
+    CHECK(!take(r, &spec, FRAME_DONE, huge));
+    for (size_t i = 0; i < ARRAY_LEN(no_lists_of_names); i++) {
+        const struct claim claims[8] = {
+            {KEY_ARTIFACTS, no_lists_of_names[i], strlen(no_lists_of_names[i])}};
+        CASE("%s", no_lists_of_names[i]);
+        CHECK(take(r, &spec, FRAME_DONE, claims));
+        CHECK_STR(r->artifacts_json, NULL);
+    }
+    CASE("names");
+    CHECK(take(r, &spec, FRAME_DONE, good));
+    CHECK_STR(r->artifacts_json, "[\"a\", \"b/c\"]");
+}
+
+/* One frame as it is, to a run that has a token of its own. */
+static bool say(struct run *run, enum frame_type type, const uint8_t *token, const char *message)
+{
+    AUTO_BUF struct buf b = BUF_INIT(FRAME_FROM_BOX_MAX);
+    struct frame_head head;
+
+    CHECK_INT(frame_begin(&b, type, token), 0);
+    CHECK_INT(frame_add_str(&b, KEY_ERROR_MESSAGE, message), 0);
+    CHECK_INT(frame_end(&b), 0);
+    CHECK_INT(frame_parse_head(b.data, b.len, FRAME_FROM_BOX_MAX, &head), 1);
+    return run_take_frame(run, &head, b.data + sizeof(head));
+}
+
+/*
+ * Before it is ready only our own code speaks; afterwards it may be anybody, who has to know the
+ * token.
+ */
+TEST(a_box_that_is_ready_says_nothing_of_its_set_up_any_more)
+{
+    const struct husk_spec spec = {0};
+    AUTO_RESULT struct husk_result *r = calloc(1, sizeof(*r));
+    struct run run = {.spec = &spec, .result = r, .token = {1, 2, 3}};
+    const uint8_t near[FRAME_TOKEN_SIZE] = {1, 2, 3, [FRAME_TOKEN_SIZE - 1] = 1};
+
+    CHECK(say(&run, FRAME_FAILED, NULL, "no\x1b[2J"));
+    CHECK_STR(strchr(run.failure, '\x1b'), NULL);
+    run.failure[0] = '\0';
+    CHECK(say(&run, FRAME_READY, NULL, ""));
+    CHECK(run.ready);
+    CHECK(!say(&run, FRAME_READY, NULL, ""));
+    CHECK(!say(&run, FRAME_READY, run.token, ""));
+    CHECK(!say(&run, FRAME_FAILED, NULL, "forged"));
+    CHECK(!say(&run, FRAME_FAILED, run.token, "forged"));
+    CHECK_STR(run.failure, "");
+    CHECK(!say(&run, FRAME_DONE, NULL, "forged"));
+    CHECK(!say(&run, FRAME_DONE, near, "forged"));
+    CHECK_STR(r->error.message, NULL);
+    CHECK(!run.done);
+    CHECK(say(&run, FRAME_DONE, run.token, "true"));
+    CHECK(run.done);
+}
+
+TEST(an_answer_that_ends_in_the_middle_of_a_field_is_none)
+{
+    const struct husk_spec spec = {0};
+    AUTO_RESULT struct husk_result *r = calloc(1, sizeof(*r));
+    struct run run = {.spec = &spec, .result = r, .ready = true};
+    AUTO_BUF struct buf b = BUF_INIT(FRAME_FROM_BOX_MAX);
+    struct frame_head head;
+
+    CHECK_INT(frame_begin(&b, FRAME_DONE, run.token), 0);
+    CHECK_INT(frame_add_u32(&b, KEY_EXIT, 0), 0);
+    CHECK_INT(buf_add(&b, "\1\0\0", 3), 0);
+    CHECK_INT(frame_end(&b), 0);
+    CHECK_INT(frame_parse_head(b.data, b.len, FRAME_FROM_BOX_MAX, &head), 1);
+    CHECK(!run_take_frame(&run, &head, b.data + sizeof(head)));
+    CHECK(!run.done);
+}
+
+/* What comes out of the channel once a box has sent that head and a descriptor, or none. */
+static int channel_after(const struct frame_head *sent, const int *fd)
+{
+    struct channel c;
+    struct frame_head head;
+    const char *body;
+    int pair[2];
+
+    CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    channel_init(&c, pair[0]);
+    CHECK_INT(fd_send(pair[1], sent, sizeof(*sent), fd, fd != NULL, 0), sizeof(*sent));
+    int r = channel_frame(&c, &head, &body);
+    channel_release(&c);
+    close(pair[1]);
+    return r;
+}
+
+/* Nothing is kept in store for it, and nothing of it is held: the harness counts descriptors. */
+TEST(a_box_hands_over_neither_descriptors_nor_endless_frames)
+{
+    const struct frame_head plain = {.type = FRAME_READY};
+    const struct frame_head most = {.type = FRAME_DONE, .len = FRAME_FROM_BOX_MAX};
+    const struct frame_head more = {.type = FRAME_DONE, .len = FRAME_FROM_BOX_MAX + 1};
+    const struct frame_head all = {.type = FRAME_DONE, .len = UINT32_MAX};
+    const int fd = STDERR_FILENO;
+
+    CHECK_INT(channel_after(&plain, NULL), 1);
+    CHECK_INT(channel_after(&plain, &fd), -EBADMSG);
+    CHECK_INT(channel_after(&most, NULL), 0); /* the rest is waited for */
+    CHECK_INT(channel_after(&more, NULL), -EMSGSIZE);
+    CHECK_INT(channel_after(&all, NULL), -EMSGSIZE);
 }

@@ -13,7 +13,7 @@
 #include "tap.h"
 
 #define CODE_MAX (4 << 20)
-#define OUTPUT_FILE_MAX (24 << 20) /* what one frame out of a box can hold, nearly */
+#define FILES_MAX 256
 
 struct seen {
     size_t out;
@@ -360,9 +360,12 @@ TEST(impossible_requests_are_refused_before_anything_starts)
         refused(engine, names[i], &spec, "invalid_argument");
         spec.outputs = NULL;
     }
-    static const char *const bad_env[] = {"NOVALUE", NULL};
-    spec.env = bad_env;
-    refused(engine, "a variable without value", &spec, "invalid_argument");
+    static const char *const bad_env[] = {"NOVALUE", "=noname", "="};
+    for (size_t i = 0; i < ARRAY_LEN(bad_env); i++) {
+        const char *const env[] = {"GOOD=1", bad_env[i], NULL};
+        spec.env = env;
+        refused(engine, bad_env[i], &spec, "invalid_argument");
+    }
     spec.env = NULL;
     spec.code = NULL;
     refused(engine, "no code", &spec, "invalid_argument");
@@ -380,6 +383,22 @@ TEST(impossible_requests_are_refused_before_anything_starts)
     spec.limits = (struct husk_limits){0};
     AUTO_RESULT struct husk_result *r = fixture_run(engine, &spec); /* and it still works */
     CHECK_END(r, "completed exit 0");
+}
+
+TEST(no_more_files_are_asked_for_than_come_back)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_spec spec = fixture_spec("python", HUSK_SCRIPT, "open('a', 'w')");
+    const char *outputs[FILES_MAX + 2] = {NULL};
+
+    for (size_t i = 0; i < FILES_MAX + 1; i++) {
+        outputs[i] = "a";
+    }
+    spec.outputs = outputs;
+    refused(engine, "one file too many", &spec, "invalid_argument");
+    outputs[FILES_MAX] = NULL;
+    AUTO_RESULT struct husk_result *r = fixture_run(engine, &spec);
+    CHECK_INT(r->n_files, FILES_MAX);
 }
 
 TEST(a_read_only_mount_can_be_read_and_nothing_else)

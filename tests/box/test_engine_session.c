@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions: contexts, branches and checkpoints, and the walls around them. */
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/str.h"
 #include "engine_fixture.h"
 #include "proc_fixture.h"
 #include "tap.h"
+
+#define SUID_DUMPABLE "/proc/sys/fs/suid_dumpable"
 
 TEST(a_branch_has_all_variables_and_shares_none)
 {
@@ -180,6 +184,34 @@ TEST(the_first_process_can_be_neither_killed_nor_read)
     CHECK_CELL(s, 0, "6 * 7", "42");
 }
 
+/*
+ * A change of ids closes a process to its own user, unless the host says otherwise: then PID 1 has
+ * to close itself. Nothing is checked before the host's setting is back.
+ */
+TEST(the_first_process_is_closed_also_where_the_host_leaves_it_open)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_spec shell = fixture_spec(
+        "shell", HUSK_SCRIPT, "cat /proc/1/environ /proc/1/maps /proc/1/auxv 2> /dev/null | wc -c");
+    AUTO_RESULT struct husk_result *in_shell = NULL;
+    AUTO_RESULT struct husk_result *in_session = NULL;
+    char before[8] = "";
+
+    CHECK(fd_read_file(AT_FDCWD, SUID_DUMPABLE, before, sizeof(before)) > 0);
+    CHECK_INT(fd_write_file(AT_FDCWD, SUID_DUMPABLE, "1"), 0);
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+    in_session = fixture_in(s, 0, 0,
+                            "import os\n"
+                            "def reach(name):\n"
+                            "    try: open('/proc/1/' + name, 'rb').read(1); return True\n"
+                            "    except OSError: return False\n"
+                            "[n for n in ('environ', 'maps', 'auxv', 'mem', 'fd/0') if reach(n)]");
+    in_shell = fixture_run(engine, &shell);
+    CHECK_INT(fd_write_file(AT_FDCWD, SUID_DUMPABLE, before), 0);
+    CHECK_STR(in_session->value, "[]");
+    CHECK_STR(in_shell->out, "0\n");
+}
+
 TEST(another_context_of_the_session_can_be_killed_and_is_made_anew)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
@@ -239,8 +271,8 @@ TEST(closing_a_session_ends_its_box)
 }
 
 /*
- * A box that died can leave sockets in a message that its reader has not taken yet. The network namespace that they live in
- * must not become another box's.
+ * A box that died can leave sockets in a message that its reader has not taken yet. The network
+ * namespace that they live in must not become another box's.
  */
 TEST(sockets_that_outlive_their_box_are_in_nobody_elses_way)
 {
@@ -252,7 +284,8 @@ TEST(sockets_that_outlive_their_box_are_in_nobody_elses_way)
         "    time.sleep(0.3)\n" /* the cell is over, and nobody reads this any more */
         "    fds = array.array('i', [s.fileno() for s in left])\n"
         "    control.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])\n"
-        "    resource.prlimit(1, resource.RLIMIT_NOFILE, (0, 0))\n" /* ends PID 1 at its next poll() */
+        /* ends PID 1 at its next poll() */
+        "    resource.prlimit(1, resource.RLIMIT_NOFILE, (0, 0))\n"
         "    if os.fork() == 0:\n"
         "        if os.fork() == 0: time.sleep(0.1)\n"
         "        os._exit(0)\n"
@@ -272,4 +305,28 @@ TEST(sockets_that_outlive_their_box_are_in_nobody_elses_way)
                "import socket\n"
                "[socket.create_server(('127.0.0.1', port)) and port for port in (5555, 8000)]",
                "[5555, 8000]");
+}
+
+/*
+ * Counters, ports that are not free yet, what a peer remembers: none of it becomes another box's.
+ */
+TEST(a_network_that_was_used_is_no_other_boxs)
+{
+    static const char use[] =
+        "import socket\n"
+        "for line in open('/proc/net/dev'):\n"
+        "    if 'lo:' in line: print(sum(map(int, line.split()[1:])))\n"
+        "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))\n";
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    static struct proc_list boxes;
+
+    for (int i = 0; i < 4; i++) {
+        CASE("box %d", i);
+        AUTO_RESULT struct husk_result *r = fixture_script(engine, use);
+        CHECK_END(r, "completed exit 0");
+        CHECK_STR(r->out, "0\n");
+        do { /* until it is buried, which is when its network would be kept */
+            proc_children(proc_zygote(proc_launcher()), &boxes);
+        } while (boxes.n > 0);
+    }
 }

@@ -13,8 +13,6 @@
 #include "engine_fixture.h"
 #include "tap.h"
 
-#define PYTHONS_MAX 64
-
 extern char **environ;
 
 /* The user's templates in these tests. Not below /tmp, of which a box has its own. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The walls of a box as the host sees them, for every process of boxes of every kind: parked ones of
- * each language and a session. What the program inside could say about itself is not asked.
+ * The walls of a box as the host sees them, for every process of boxes of every kind: parked ones
+ * of each language and a session. What the program inside could say about itself is not asked.
  */
 #include <fcntl.h>
+#include <grp.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -206,6 +207,45 @@ TEST(no_namespace_of_a_box_is_the_hosts_or_another_boxs)
     }
 }
 
+/* A template's preloads run in its zygote: it has left the host as well, if not as far. */
+TEST(nothing_of_who_started_it_is_left_in_a_zygote)
+{
+    static const gid_t groups[] = {0, 4, 54321};
+    static struct boxes boxes;
+    AUTO_ENGINE struct husk_engine *engine = NULL;
+    AUTO_SESSION struct husk_session *s = NULL;
+    static struct proc_list zygotes;
+    char text[64];
+    char path[32];
+    char host[64];
+
+    if (geteuid() == 0) {
+        CHECK_INT(setgroups(ARRAY_LEN(groups), groups), 0);
+    }
+    engine = fixture_open();
+    raise_boxes(engine, &s, &boxes);
+    pid_t launcher = proc_launcher();
+    pid_t guard = proc_guard(launcher);
+    proc_children(launcher, &zygotes);
+    for (size_t i = 0; i < zygotes.n; i++) {
+        pid_t pid = zygotes.pids[i];
+        if (pid == guard) {
+            continue;
+        }
+        CASE("zygote %zu", i);
+        proc_status(pid, "Groups", text, sizeof(text));
+        CHECK_INT(strspn(text, " "), strlen(text));
+        CHECK_INT(getsid(pid), pid);
+        for (size_t ns = 0; ns < ARRAY_LEN(namespaces); ns++) {
+            CASE("%s of zygote %zu", namespaces[ns], i);
+            CHECK_INT(str_format(path, sizeof(path), "ns/%s", namespaces[ns]), 0);
+            proc_link(getpid(), path, host, sizeof(host));
+            proc_link(pid, path, text, sizeof(text));
+            CHECK(!str_eq(text, host));
+        }
+    }
+}
+
 TEST(boxes_and_their_zygotes_are_the_first_victims_of_a_full_host)
 {
     static struct boxes boxes;
@@ -231,7 +271,10 @@ TEST(boxes_and_their_zygotes_are_the_first_victims_of_a_full_host)
     CHECK(!str_eq(proc_file(launcher, "oom_score_adj"), "1000\n"));
 }
 
-/* A file of the process's cgroup in the hierarchy of a controller, v1 or unified; "" if there is none. */
+/*
+ * A file of the process's cgroup in the hierarchy of a controller, v1 or unified; "" if there is
+ * none.
+ */
 static void cgroup_value(pid_t pid, const char *controller, const char *file, char *ret,
                          size_t size)
 {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -275,5 +276,41 @@ TEST(deadlines_out_of_range_end_the_connection)
         expect_hangup(true, &box, sizeof(box), LAUNCHER_BOX_FDS);
         CASE("RUN with %" PRIu64 " ms", deadlines[i]);
         expect_hangup(true, &run, sizeof(run), 0);
+    }
+}
+
+/*
+ * A supervisor that says what none of ours says is not listened to any more; who is there already
+ * may finish.
+ */
+TEST(newcomers_of_the_wrong_shape_are_not_let_in)
+{
+    static const struct {
+        const char *what;
+        size_t size;
+        size_t fds;
+    } rows[] = {
+        {"a short message", sizeof(struct launcher_newcomer) - 1, 1},
+        {"a long message", sizeof(struct launcher_newcomer) + 1, 1},
+        {"no socket", sizeof(struct launcher_newcomer), 0},
+        {"two sockets", sizeof(struct launcher_newcomer), 2},
+    };
+    static const char bytes[sizeof(struct launcher_newcomer) + 1];
+    struct launcher_req usage = {.op = LAUNCHER_USAGE, .box_id = 1};
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        AUTO_LAUNCHER struct launcher_client c = launcher_open_for(0);
+        char byte;
+        int pair[2];
+        CASE("%s", rows[i].what);
+        CHECK_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+        const int fds[2] = {pair[1], pair[1]};
+        launcher_greet(&c);
+        CHECK_INT(fd_send(c.supervisor, bytes, rows[i].size, fds, rows[i].fds, 0), rows[i].size);
+        close(pair[1]);
+        CHECK_INT(recv(pair[0], &byte, 1, 0), 0); /* it was closed, not answered */
+        CHECK_INT(recv(c.supervisor, &byte, 1, 0), 0);
+        launcher_call(&c, &usage, NULL, 0, LAUNCHER_EV_ERROR);
+        close(pair[0]);
     }
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests of the right shape at the wrong time or beyond a bound: an error, and the launcher goes on. */
+/*
+ * Requests of the right shape at the wrong time or beyond a bound: an error, and the launcher goes
+ * on.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -108,7 +111,10 @@ TEST(a_template_that_cannot_start_is_taken_apart)
     }
 }
 
-/* Whoever speaks to the launcher must not reach the host's files through it: while a root is built, the host's is still there. */
+/*
+ * Whoever speaks to the launcher must not reach the host's files through it: while a root is built,
+ * the host's is still there.
+ */
 TEST(no_link_of_a_template_leads_the_launcher_anywhere)
 {
     char dir[] = "/var/tmp/husk-links-XXXXXX"; /* /tmp is covered while a root is built */
@@ -148,7 +154,9 @@ TEST(no_link_of_a_template_leads_the_launcher_anywhere)
     CHECK_INT(rmdir(dir), 0);
 }
 
-/* What a box mounts over is not a template's to prepare: a mask over /proc is made of /run/empty. */
+/*
+ * What a box mounts over is not a template's to prepare: a mask over /proc is made of /run/empty.
+ */
 TEST(places_that_every_box_has_of_its_own_are_refused)
 {
     static const char *const paths[] = {"/run/empty", "/proc", "/dev/null", "/tmp/x", "/workspace"};
@@ -248,6 +256,13 @@ TEST(only_sockets_and_pipes_become_a_boxs_streams)
         fds[i] = device;
         expect_error(&c, &req, fds, LAUNCHER_BOX_FDS, ERR_INVALID);
     }
+    CASE("a pipe to talk through");
+    int pipe_ends[2];
+    CHECK_INT(pipe2(pipe_ends, O_CLOEXEC), 0);
+    const int one_way[LAUNCHER_BOX_FDS] = {pipe_ends[0], pair[0], pair[0], pair[0]};
+    expect_error(&c, &req, one_way, LAUNCHER_BOX_FDS, ERR_INVALID);
+    close(pipe_ends[0]);
+    close(pipe_ends[1]);
     close(pair[0]);
     close(pair[1]);
 }
@@ -337,6 +352,61 @@ TEST(a_kept_box_that_is_released_while_it_dies_is_forgotten)
     } while (rep.event != LAUNCHER_EV_OK || rep.seq != c.seq);
     CHECK_INT(kill(zygote, SIGCONT), 0);
     launcher_box_release(&box);
+}
+
+/* A client that was killed just after it asked for it: its successor finds the box. */
+TEST(what_was_asked_to_be_kept_is_kept_although_nobody_had_read_it)
+{
+    AUTO_LAUNCHER struct launcher_client c = launcher_open_for(geteuid());
+    struct launcher_req adopt = {.op = LAUNCHER_ADOPT};
+    struct launcher_rep rep;
+    bool found = false;
+
+    launcher_greet(&c);
+    struct launcher_box box = launcher_box(&c, launcher_shell_template(&c, 1), 0);
+    struct launcher_req usage = {.op = LAUNCHER_USAGE, .box_id = box.id};
+    struct launcher_req keep = {.op = LAUNCHER_KEEP, .box_id = box.id};
+    CHECK_INT(kill(c.pid, SIGSTOP), 0);
+    for (int i = 0; i < 10; i++) {
+        launcher_send(&c, &usage, NULL, 0);
+    }
+    launcher_send(&c, &keep, &box.ends[0], 1);
+    launcher_succeed(&c, geteuid());
+    CHECK_INT(kill(c.pid, SIGCONT), 0);
+    launcher_greet(&c);
+    launcher_send(&c, &adopt, NULL, 0);
+    do {
+        CHECK(launcher_next(&c, &rep));
+        found = found || (rep.event == LAUNCHER_EV_KEPT && rep.box_id == box.id);
+    } while (rep.event != LAUNCHER_EV_OK || rep.seq != c.seq);
+    CHECK(found);
+    launcher_box_release(&box);
+}
+
+/* Its supervisor may have a successor for the client, who is told of kept ones only. */
+TEST(boxes_that_nobody_can_speak_to_any_more_end)
+{
+    AUTO_LAUNCHER struct launcher_client c = launcher_open_for(0);
+    static struct proc_list boxes;
+    struct launcher_box two[2];
+
+    launcher_greet(&c);
+    uint32_t id = launcher_shell_template(&c, 2);
+    for (size_t i = 0; i < ARRAY_LEN(two); i++) {
+        two[i] = launcher_box(&c, id, 0);
+        struct pollfd ready = {.fd = two[i].ends[0], .events = POLLIN};
+        CHECK_INT(poll(&ready, 1, 10000), 1);
+    }
+    struct launcher_req keep = {.op = LAUNCHER_KEEP, .box_id = two[1].id};
+    launcher_send(&c, &keep, &two[1].ends[0], 1);
+    proc_children(proc_zygote(c.pid), &boxes);
+    CHECK_INT(boxes.n, 2);
+    const struct proc_list first = {.pids = {boxes.pids[0]}, .n = 1};
+    fd_close(&c.sock);
+    proc_wait_gone(&first);
+    CHECK(proc_is_alive(boxes.pids[1]));
+    launcher_box_release(&two[0]);
+    launcher_box_release(&two[1]);
 }
 
 TEST(a_box_that_has_ended_is_gone)

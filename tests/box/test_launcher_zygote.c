@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Zygotes that lie, break or stop: a template's preloads run in them, so the launcher must not trust
- * what they say. Here the template's program is a few lines of Python that speak in its name.
+ * Zygotes that lie, break or stop: a template's preloads run in them, so the launcher must not
+ * trust what they say. Here the template's program is a few lines of Python that speak in its
+ * name.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/str.h"
 #include "engine_fixture.h"
 #include "launcher_fixture.h"
@@ -115,7 +118,9 @@ TEST(a_zygote_that_breaks_later_takes_only_its_own_with_it)
     launcher_box_release(&bystander);
 }
 
-/* SPAWNED, REFUSED and EXITED about a box of another template, one that is not there, and its own. */
+/*
+ * SPAWNED, REFUSED and EXITED about a box of another template, one that is not there, and its own.
+ */
 TEST(a_zygote_may_speak_of_its_own_boxes_only)
 {
     char program[300];
@@ -146,6 +151,50 @@ TEST(a_zygote_may_speak_of_its_own_boxes_only)
     launcher_box_release(&foreign);
 }
 
+/*
+ * Runs a zygote that says something about its first box, and refuses the second: the only one that
+ * may end.
+ */
+static void check_first_stays(const char *words)
+{
+    char program[400];
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+    struct launcher_rep rep;
+
+    CHECK_INT(str_format(program, sizeof(program),
+                         "say(1)\n"
+                         "own = struct.unpack('I', s.recv(999)[:4])[0]\n"
+                         "null = os.open('/dev/null', 0)\n%s\n"
+                         "say(4, struct.unpack('I', s.recv(999)[:4])[0])\ntime.sleep(100)",
+                         words),
+              0);
+    launcher_greet(&c);
+    uint32_t id = lying_template(&c, program);
+    start(&c, id, LAUNCHER_EV_OK);
+    struct launcher_box own = launcher_box(&c, id, 0);
+    struct launcher_box second = launcher_box(&c, id, 0);
+    do {
+        CHECK(launcher_next(&c, &rep));
+    } while (rep.event != LAUNCHER_EV_EXIT);
+    CHECK_INT(rep.box_id, second.id);
+    struct launcher_req usage = {.op = LAUNCHER_USAGE, .box_id = own.id};
+    launcher_call(&c, &usage, NULL, 0, LAUNCHER_EV_USAGE);
+    launcher_box_release(&own);
+    launcher_box_release(&second);
+}
+
+/* The place in the launcher's table is the same; whose it was or will be is another box. */
+TEST(a_zygote_speaks_of_boxes_by_their_whole_number)
+{
+    check_first_stays("for b in (own + 4096, own - 4096): say(4, b); say(5, b)");
+}
+
+/* The launcher counts births: with a count that is wrong it would serve nobody any more. */
+TEST(a_box_is_born_once)
+{
+    check_first_stays("for i in range(3): say(3, own, null)");
+}
+
 /* What it gives as the box's pidfd is not one: the launcher must not fall over it. */
 TEST(a_false_pidfd_does_no_harm)
 {
@@ -170,6 +219,78 @@ TEST(a_false_pidfd_does_no_harm)
     struct launcher_box next = launcher_box(&c, honest, 0);
     launcher_box_release(&next);
     launcher_box_release(&box);
+}
+
+/*
+ * One that is stuck does not read the end of its socket. The guard, and the next launcher of
+ * anybody's, would end it a little later, so that its own word is the only proof: 2 is
+ * PR_GET_PDEATHSIG.
+ */
+TEST(the_kernel_ends_a_zygote_with_its_launcher)
+{
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+
+    launcher_greet(&c);
+    uint32_t id = lying_template(&c, "import ctypes\nsig = ctypes.c_int()\n"
+                                     "ctypes.CDLL(None).prctl(2, ctypes.byref(sig))\n"
+                                     "say(2, 0, -1, b'signal %d' % sig.value)");
+    struct launcher_rep rep = start(&c, id, LAUNCHER_EV_ERROR);
+    CHECK_HAS(rep.err.msg, "signal 9");
+}
+
+/*
+ * Looked at from inside and at once: a zygote that is idle makes networks for its boxes, and is in
+ * the last of them then.
+ */
+TEST(preloads_run_in_no_namespace_of_the_hosts)
+{
+    static const char *const names[] = {"user", "mnt", "pid", "net", "ipc", "uts", "cgroup"};
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+    char path[32];
+    char host[64];
+
+    launcher_greet(&c);
+    uint32_t id = lying_template(&c, "names = 'user mnt pid net ipc uts cgroup'.split()\n"
+                                     "links = [os.readlink('/proc/self/ns/' + n) for n in names]\n"
+                                     "say(2, 0, -1, ' '.join(links).encode())");
+    struct launcher_rep rep = start(&c, id, LAUNCHER_EV_ERROR);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        CASE("%s in %s", names[i], rep.err.msg);
+        CHECK_INT(str_format(path, sizeof(path), "ns/%s", names[i]), 0);
+        proc_link(getpid(), path, host, sizeof(host));
+        CHECK_INT(str_format(path, sizeof(path), "%s:[", names[i]), 0);
+        CHECK_HAS(rep.err.msg, path);
+        CHECK(strstr(rep.err.msg, host) == NULL);
+    }
+}
+
+/*
+ * Whoever starts a launcher closes what is not meant for it. One that was started carelessly hands
+ * nothing on.
+ */
+TEST(a_zygote_has_no_descriptor_of_who_started_its_launcher)
+{
+    AUTO_CLOSE int root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int stray = fcntl(root, F_DUPFD, 50); /* NOLINT(android-cloexec-dup): a careless caller's */
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+    char path[64];
+    char link[64];
+
+    CHECK(stray >= 50);
+    CHECK_INT(str_format(path, sizeof(path), "/proc/%d/fd/%d", c.pid, stray), 0);
+    close(stray);
+    launcher_greet(&c);
+    (void)launcher_shell_template(&c, 1);
+    CHECK_INT(readlink(path, link, sizeof(link)), 1); /* "/": the launcher itself has it */
+    pid_t zygote = proc_zygote(c.pid);
+    for (int fd = 0; fd <= stray; fd++) {
+        CASE("descriptor %d", fd);
+        CHECK_INT(str_format(path, sizeof(path), "/proc/%d/fd/%d", zygote, fd), 0);
+        ssize_t n = readlink(path, link, sizeof(link) - 1);
+        CHECK(n != 1);
+        link[n > 0 ? n : 0] = '\0';
+        CHECK(fd > STDERR_FILENO || str_eq(link, "/dev/null")); /* its terminal, most of all */
+    }
 }
 
 TEST(a_preload_that_fails_is_told_by_name)

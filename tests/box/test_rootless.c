@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Without root: full isolation is refused with reasons; less is given only when asked for, and said. */
+/*
+ * Without root: full isolation is refused with reasons; less is given only when asked for, and
+ * said.
+ */
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
@@ -168,6 +171,34 @@ TEST(sessions_and_mounts_work_without_root)
     spec.n_mounts = 1;
     r = fixture_run(engine, &spec);
     CHECK_STR(r->value, "True");
+}
+
+/*
+ * Its owner may write there anyway. A folder of somebody else's is refused, also one that all may
+ * write.
+ */
+TEST(only_a_folder_of_ones_own_is_lent_without_root)
+{
+    char own[] = "/tmp/husk-own-XXXXXX";
+    char path[64];
+    char text[16];
+    AUTO_ENGINE struct husk_engine *engine = open_userns();
+    struct husk_spec spec =
+        fixture_spec("python", HUSK_SCRIPT, "open('/data/new', 'w').write('text')");
+    struct husk_mount mount = {.host = own, .box = "/data"};
+
+    CHECK(mkdtemp(own) != NULL);
+    spec.mounts = &mount;
+    spec.n_mounts = 1;
+    AUTO_RESULT struct husk_result *r = fixture_run(engine, &spec);
+    CHECK_END(r, "completed exit 0");
+    CHECK_INT(str_format(path, sizeof(path), "%s/new", own), 0);
+    CHECK_INT(fd_read_file(AT_FDCWD, path, text, sizeof(text)), 4);
+    CHECK_STR(text, "text");
+    mount.host = "/tmp";
+    CHECK_STR(fixture_refusal(engine, &spec), "invalid_argument");
+    CHECK_INT(unlink(path), 0);
+    CHECK_INT(rmdir(own), 0);
 }
 
 TEST(nothing_stays_when_a_launcher_without_root_is_killed)

@@ -129,6 +129,24 @@ TEST(policy_refuses_what_the_security_chapter_lists)
     }
 }
 
+static bool is_let_through(long nr)
+{
+    for (size_t i = 0; i < ARRAY_LEN(let_through); i++) {
+        if (let_through[i] == nr) {
+            return true;
+        }
+    }
+    return false;
+}
+
+TEST(nothing_else_reaches_the_kernel)
+{
+    for (long nr = 0; nr < (long)ARRAY_LEN(expect_default); nr++) {
+        CASE("%s (%ld)", expect_default[nr].name, nr);
+        CHECK_INT(expect_default[nr].action <= 0, is_let_through(nr));
+    }
+}
+
 /* In a process of its own, which number says what went wrong. */
 static int spool_under_filter(const int box[2], int file)
 {

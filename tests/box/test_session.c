@@ -148,7 +148,10 @@ TEST(a_cell_that_ignores_the_interrupt_is_killed_and_its_context_made_anew)
     "    return state != 'Z' or len(os.listdir(f'/proc/{d}/task')) > 1\n"                          \
     "sum(alive(d) for d in os.listdir('/proc') if d.isdigit())"
 
-/* Whatever it is that hides, ignores signals or multiplies; but not what earlier cells have left running. */
+/*
+ * Whatever it is that hides, ignores signals or multiplies; but not what earlier cells have left
+ * running.
+ */
 TEST(a_cell_that_is_stopped_takes_along_what_it_has_started)
 {
     static const char *const codes[] = {
@@ -174,6 +177,14 @@ TEST(a_cell_that_is_stopped_takes_along_what_it_has_started)
         "    threading.Thread(target=time.sleep, args=(100,)).start()\n"
         "    ctypes.CDLL(None).syscall(60, 0)\n" /* exit() of the first thread */
         "while True: pass",
+        /* whose name reads as if it were old and dead */
+        "import ctypes\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "    ctypes.CDLL(None).prctl(15, b') Z 1 1 1 1')\n"
+        "    while True: time.sleep(1)\n"
+        "while True: pass",
         "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
         "p = subprocess.Popen(['/usr/bin/sleep', '100'], start_new_session=True)\n"
         "while True: pass",
@@ -192,6 +203,26 @@ TEST(a_cell_that_is_stopped_takes_along_what_it_has_started)
         CHECK_END(r, "timeout timeout 124: timeout 300 ms");
         CHECK_CELL(s, 0, "import os, signal, subprocess, time\n" COUNT, "3");
     }
+}
+
+/* Of the same age as what is swept, but another context's. */
+TEST(a_cell_that_is_stopped_leaves_alone_what_others_start)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+    struct husk_error e;
+    uint32_t other;
+
+    CHECK_OK(husk_session_branch(s, 0, &other, &e), &e);
+    CHECK_CELL(s, other,
+               "import subprocess, threading\nfound = []\n"
+               "def start(): found.append(subprocess.Popen(['/usr/bin/sleep', '100']))\n"
+               "timer = threading.Timer(0.4, start)\ntimer.start()",
+               NULL);
+    AUTO_RESULT struct husk_result *r =
+        fixture_in(s, 0, 1000, "import os\nos.fork()\nwhile True: pass");
+    CHECK_END(r, "timeout timeout 124: timeout 1000 ms");
+    CHECK_CELL(s, other, "timer.join()\n[p.poll() for p in found]", "[None]");
 }
 
 /* PID 1 tells of every end that it sees, and must not wait for somebody to listen. */
@@ -262,7 +293,9 @@ TEST(reset_gives_a_fresh_interpreter_in_the_same_box)
     CHECK_STR(e.type, "not_found");
 }
 
-/* They hold its sockets and pipes open, and write: its end is known all the same, and they live on. */
+/*
+ * They hold its sockets and pipes open, and write: its end is known all the same, and they live on.
+ */
 TEST(a_crash_is_seen_although_forked_children_live)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
@@ -329,7 +362,10 @@ TEST(output_belongs_to_the_cell_that_wrote_it)
     CHECK_STR(four->out, "four\n");
 }
 
-/* While a cell runs, all output of the interpreter is its output; between cells there is nobody to write to. */
+/*
+ * While a cell runs, all output of the interpreter is its output; between cells there is nobody to
+ * write to.
+ */
 TEST(what_a_background_thread_writes_between_cells_is_nobodys)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
@@ -353,7 +389,10 @@ TEST(what_a_background_thread_writes_between_cells_is_nobodys)
     CHECK_STR(next->out, "mine\n");
 }
 
-/* After a quick row of cells the next one is awaited awake, but only for a moment: counted in processor time. */
+/*
+ * After a quick row of cells the next one is awaited awake, but only for a moment: counted in
+ * processor time.
+ */
 TEST(a_session_that_waits_sleeps)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
@@ -428,7 +467,9 @@ TEST(stdin_files_and_arguments_are_the_cells)
     CHECK_CELL(s, 0, "[sys.stdin.read(), sys.argv[1:]]", "['', []]");
 }
 
-/* However the cell ends; the cell that looks is one expression, which runs without Python of ours. */
+/*
+ * However the cell ends; the cell that looks is one expression, which runs without Python of ours.
+ */
 TEST(variables_of_the_environment_are_the_cells)
 {
     static const char *const codes[] = {

@@ -81,16 +81,15 @@ class Canary:
         self.bystander = subprocess.Popen(
             ["sleep", "3600"], env={"HUSK_CANARY": self.word}, cwd=self.secret_dir
         )
-        self.has_key = self._add_key()
+        self._add_key()
 
-    def _add_key(self) -> bool:
+    def _add_key(self) -> None:
         """A key in our session keyring, which every child inherits unless it joins another."""
         libc = ctypes.CDLL(None, use_errno=True)
         word = self.word.encode()
-        key = libc.syscall(
+        libc.syscall(
             SYS_ADD_KEY, b"user", b"husk-canary", word, len(word), KEY_SPEC_SESSION_KEYRING
         )
-        return int(key) > 0
 
     def files(self) -> list[Path]:
         return [self.secret_file, self.tmp_file]

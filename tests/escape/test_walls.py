@@ -254,6 +254,31 @@ def test_no_crash_inside_starts_the_hosts_core_handler(canary: Canary, tmp_path:
     assert marker.read_text().split() == [str(control.pid)]
 
 
+SHOW_CORE_LIMIT = "import resource; print(resource.getrlimit(resource.RLIMIT_CORE))"
+
+
+def test_where_the_core_limit_cannot_be_one_byte_nothing_runs(canary: Canary) -> None:
+    """A hard limit of 0 can only be raised with a right that not every root has; at 0 handlers run."""
+    before = CORE_PATTERN.read_text()
+    try:
+        CORE_PATTERN.write_text("|/bin/false %P")
+        done = subprocess.run(
+            command(SMALL, SHOW_CORE_LIMIT),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=canary.parent_env(),
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
+            timeout=20,
+            check=False,
+        )
+    finally:
+        CORE_PATTERN.write_text(before)
+    if done.returncode == 125:
+        assert b"core dump limit" in done.stderr and done.stdout == b"", done
+    else:
+        assert done.stdout == b"(1, 1)\n", done
+
+
 # ---- E18: strings of the host
 
 SHOW_ALL = """

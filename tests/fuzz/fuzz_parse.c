@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(r_ms == 0 ? ms == milli : r_ms == -ERANGE); /* without a unit: seconds */
     }
     if (r_bytes == 0 && r_number != 0) {
-        FUZZ_CHECK(strpbrk(text, "BKkMmGg") != NULL);
+        FUZZ_CHECK(strpbrk(text, "BKkMmGgTt") != NULL);
     }
     return 0;
 }

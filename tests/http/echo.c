@@ -18,14 +18,14 @@
 struct echo echo = {.body_max = 1 << 20};
 
 static const struct route routes[] = {
-    {"/hello", answer_hello},     {"/later", answer_later},     {"/file", answer_file},
-    {"/headers", answer_headers}, {"/stats", answer_stats},     {"/peer", answer_peer},
-    {"/error", answer_error},     {"/hold", answer_hold},       {"/release", answer_release},
-    {"/abort", answer_abort},     {"/hangup", answer_hangup},   {"/drain", answer_drain},
-    {"/owned", answer_owned},     {"/count", body_count},       {"/slow", body_slow},
-    {"/ignore", body_ignore},     {"/late", body_late},         {"/upload", body_upload},
-    {"/stream", stream_bytes},    {"/flood", stream_flood},     {"/short", stream_short},
-    {"/sse", stream_events},      {"/publish", stream_publish}, {"/ws", stream_websocket},
+    {"/hello", answer_hello},     {"/later", answer_later},     {"/headers", answer_headers},
+    {"/stats", answer_stats},     {"/peer", answer_peer},       {"/error", answer_error},
+    {"/hold", answer_hold},       {"/release", answer_release}, {"/abort", answer_abort},
+    {"/hangup", answer_hangup},   {"/drain", answer_drain},     {"/owned", answer_owned},
+    {"/count", body_count},       {"/slow", body_slow},         {"/ignore", body_ignore},
+    {"/late", body_late},         {"/upload", body_upload},     {"/stream", stream_bytes},
+    {"/flood", stream_flood},     {"/short", stream_short},     {"/sse", stream_events},
+    {"/publish", stream_publish}, {"/ws", stream_websocket},
 };
 
 static void on_request(void *user, struct http_request *req)
@@ -85,9 +85,23 @@ void job_after(struct job *job, uint64_t ms, void (*then)(struct job *job))
     uv_timer_start(&job->timer, on_job_timer, ms, 0);
 }
 
+const char *query(const struct http_request *req, const char *name)
+{
+    size_t at = 0;
+    const char *found;
+    const char *value;
+
+    while (http_query_next(req, &at, &found, &value)) {
+        if (str_eq(found, name)) {
+            return value;
+        }
+    }
+    return NULL;
+}
+
 uint64_t query_number(const struct http_request *req, const char *name, uint64_t fallback)
 {
-    const char *text = http_query(req, name);
+    const char *text = query(req, name);
     uint64_t value = fallback;
 
     if (text != NULL && parse_u64(text, &value) < 0) {
@@ -174,10 +188,6 @@ static int set_option(struct http_config *config, char *argument, const char **u
         return -1;
     }
     *equals = '\0';
-    if (str_eq(argument, "file")) {
-        echo.file = equals + 1;
-        return 0;
-    }
     if (str_eq(argument, "unix")) {
         *unix_path = equals + 1;
         return 0;

@@ -14,7 +14,6 @@
 struct echo {
     uv_loop_t loop;
     struct http_server *server;
-    const char *file;              /* served by /file */
     size_t body_max;               /* of /echo */
     uint64_t answered;             /* requests that ended with HTTP_ANSWERED */
     uint64_t gone;                 /* with HTTP_GONE */
@@ -45,12 +44,13 @@ struct job {
 struct job *job_new(struct http_request *req);
 void job_after(struct job *job, uint64_t ms, void (*then)(struct job *job));
 
+/* The first query parameter of that name, or NULL. */
+const char *query(const struct http_request *req, const char *name);
 uint64_t query_number(const struct http_request *req, const char *name, uint64_t fallback);
 void reply_text(struct http_request *req, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 void answer_hello(struct http_request *req);
 void answer_later(struct http_request *req);
-void answer_file(struct http_request *req);
 void answer_headers(struct http_request *req);
 void answer_stats(struct http_request *req);
 void answer_peer(struct http_request *req);

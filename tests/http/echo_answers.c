@@ -2,10 +2,8 @@
 /* Routes of the test server that answer without looking at a body; see echo.h. */
 #include "echo.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 void answer_hello(struct http_request *req)
@@ -21,26 +19,6 @@ static void say_later(struct job *job)
 void answer_later(struct http_request *req)
 {
     job_after(job_new(req), query_number(req, "ms", 50), say_later);
-}
-
-void answer_file(struct http_request *req)
-{
-    struct stat st;
-    int fd = open(echo.file, O_RDONLY | O_CLOEXEC);
-
-    if (fd < 0 || fstat(fd, &st) < 0) {
-        http_reply_error(req, 404, "no such file");
-        return;
-    }
-    struct http_file file = {
-        .fd = fd,
-        .size = (uint64_t)st.st_size,
-        .mtime = st.st_mtim,
-        .inode = st.st_ino,
-        .type = "text/plain",
-        .name = http_query(req, "name"),
-    };
-    http_reply_file(req, &file);
 }
 
 /* Query parameters become fields of the answer, however odd. */

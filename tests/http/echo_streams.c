@@ -77,7 +77,6 @@ void stream_events(struct http_request *req)
 
     job_new(req);
     http_sse_begin(req);
-    http_sse_retry(req, 1500);
     for (uint64_t i = 1; i <= n; i++) {
         char id[24];
         str_format(id, sizeof(id), "%" PRIu64, i);
@@ -94,9 +93,8 @@ void stream_events(struct http_request *req)
 
 void stream_publish(struct http_request *req)
 {
-    const char *data = http_query(req, "data");
-    struct http_event event = {
-        .id = http_query(req, "id"), .name = http_query(req, "event"), .data = data};
+    const char *data = query(req, "data");
+    struct http_event event = {.id = query(req, "id"), .name = query(req, "event"), .data = data};
     int r = 0;
 
     if (data != NULL) {

@@ -10,14 +10,14 @@ import http.client
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from husk_server import PATIENCE, Answer, Server
+from husk_server import Answer, Server
+from waiting import wait_until
 
 SDK = Path(__file__).resolve().parent / "agent_worker"
 
@@ -115,13 +115,11 @@ class Project:
         return self.wait_until(name, "status", lambda value: value == status)
 
     def wait_until(self, name: str, key: str, holds: Any) -> dict[str, Any]:
-        deadline = time.monotonic() + PATIENCE
-        while True:
+        def look() -> dict[str, Any] | None:
             state = self.state(name)
-            if holds(state[key]):
-                return state
-            assert time.monotonic() < deadline, f"{state}\n{self.server.output}"
-            time.sleep(0.01)
+            return state if holds(state[key]) else None
+
+        return wait_until(look, lambda: f"{key} of {self.state(name)}\n{self.server.output}")
 
     def pid(self, name: str) -> int:
         return int(self.ask(name, "pid"))

@@ -11,7 +11,9 @@ descriptors and files are read from the kernel, records from the database.
 """
 from __future__ import annotations
 
+import glob
 import os
+import signal
 import sqlite3
 import threading
 import time
@@ -22,55 +24,16 @@ from pathlib import Path
 from typing import Any
 
 from husk_server import Server
+from procfs import Process, below, is_alive
 from v1_client import FINAL, Api
+from waiting import wait_until
 
-PATIENCE = 30.0  # seconds that a server gets to settle; a guard, never a measurement
 HEALTH_S = 1.0  # /health answers within this, or the server is down: never hung
 CGROUPS = Path("/sys/fs/cgroup")
 EMPTY_CGROUPS_KEPT = 600  # the launcher keeps so many for the next boxes
 
 
 # ---- processes ----
-
-
-@dataclass(frozen=True)
-class Process:
-    pid: int
-    parent: int
-    start: str  # with the pid it names one process for good
-    state: str
-    name: str
-
-
-def processes() -> dict[int, Process]:
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                name, rest = (entry / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
-            except OSError:
-                continue  # it has ended meanwhile
-            words = rest.split()
-            pid = int(entry.name)
-            found[pid] = Process(pid, int(words[1]), words[19], words[0], name)
-    return found
-
-
-def below(pid: int) -> list[Process]:
-    """Every descendant."""
-    everyone = processes()
-    found: list[Process] = []
-    parents = {pid}
-    while parents:
-        children = [p for p in everyone.values() if p.parent in parents]
-        found += children
-        parents = {p.pid for p in children}
-    return found
-
-
-def is_alive(process: Process) -> bool:
-    now = processes().get(process.pid)
-    return now is not None and now.start == process.start and now.state != "Z"
 
 
 @dataclass
@@ -86,7 +49,6 @@ class Tree:
     @classmethod
     def of(cls, server: Server) -> Tree | None:
         """None while one of them is being started."""
-        assert server.process is not None
         everyone = below(server.process.pid)
         children = [p for p in everyone if p.parent == server.process.pid]
         huskd = [p.pid for p in children if p.name == "huskd"]
@@ -98,27 +60,24 @@ class Tree:
         return cls(huskd[0], launcher[0], zygotes, boxes, everyone)
 
 
-def launcher_of(server: Server) -> int:
-    return wait_tree(server).launcher
-
-
 def wait_tree(server: Server) -> Tree:
-    found: list[Tree] = []
+    return wait_until(lambda: Tree.of(server), "huskd and launcher run")
 
-    def look() -> bool:
+
+def wait_next_huskd(server: Server, old: Tree) -> Tree:
+    def look() -> Tree | None:
         tree = Tree.of(server)
-        found[:] = [tree] if tree is not None else []
-        return tree is not None
+        return tree if tree is not None and tree.huskd != old.huskd else None
 
-    wait_for(look, "huskd and launcher run")
-    return found[0]
+    return wait_until(look, "another huskd")
 
 
-def wait_for(condition: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
-    deadline = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < deadline, f"still not so: {what}"
-        time.sleep(0.02)
+def kill_boxes(server: Server) -> None:
+    boxes = wait_tree(server).boxes
+    assert boxes != []
+    for pid in boxes:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: set(wait_tree(server).boxes).isdisjoint(boxes), "they are gone")
 
 
 # ---- what the kernel holds for them ----
@@ -134,7 +93,8 @@ def box_cgroups(launcher: int) -> Iterator[tuple[Path, list[int]]]:
     for instance in instance_cgroups(launcher):
         if instance.parent.parent.name != "pids":
             continue
-        for folder in instance.glob("box-*"):
+        for name in glob.glob(f"{instance}/box-*"):  # Path.glob() stumbles over what goes away
+            folder = Path(name)
             try:
                 yield folder, [int(x) for x in (folder / "cgroup.procs").read_text().split()]
             except OSError:
@@ -247,7 +207,7 @@ class Audit:
             time.sleep(0.2)
             return still
 
-        wait_for(is_still, "the server is at rest")
+        wait_until(is_still, "the server is at rest")
         return last[0]
 
     def check(self, ledger: Ledger | None = None) -> None:
@@ -369,13 +329,7 @@ class Audit:
 
 def wait_for_none(look: Callable[[], list[str]], what: str) -> None:
     """Some of it takes a moment; then it must be gone."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        found = look()
-        if not found:
-            return
-        assert time.monotonic() < deadline, f"{what}: {found}"
-        time.sleep(0.05)
+    wait_until(lambda: not look(), lambda: f"there are no {what}: {look()}")
 
 
 def check_all_gone(left: list[Process], launchers: list[int], why: str) -> None:

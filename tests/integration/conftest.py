@@ -16,11 +16,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from beside import begin_of
+from procfs import pids_with
+from waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("HUSK_BIN_DIR", ROOT / "build" / "bin"))
 MIB = 1 << 20
-PATIENCE = 60  # seconds; a guard against hanging, never a measurement
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: begin_of(item) is not None)
+
+
+def pytest_runtestloop(session: pytest.Session) -> None:
+    for item in session.items:
+        if (begin := begin_of(item)) and not session.config.option.collectonly:
+            begin()
 
 
 @dataclass
@@ -132,25 +144,6 @@ def _attend(pid: int, master: int, react: Callable[[bytes], bytes] | None) -> Te
     return Terminal(os.waitstatus_to_exitcode(status), shown.replace(b"\r\n", b"\n"))
 
 
-def _processes_with(mark: str) -> list[int]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                if mark.encode() in (entry / "environ").read_bytes():
-                    found.append(int(entry.name))
-            except OSError:
-                pass
-    return found
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, f"still not so: {what}"
-        time.sleep(0.02)
-
-
 def _program(name: str, folder: Path) -> Iterator[Program]:
     path = BIN / name
     assert path.exists(), f"{path} is not built (HUSK_BIN_DIR names the folder of the programs)"
@@ -160,7 +153,7 @@ def _program(name: str, folder: Path) -> Iterator[Program]:
     (folder / "templates").mkdir()
     yield Program(path, folder, {key: value})
     # Whatever happened in the test, no process of it may be left: launcher, zygote or helper.
-    wait_until(lambda: not _processes_with(mark), "all processes of the test are gone")
+    wait_until(lambda: not pids_with(mark), "all processes of the test are gone")
 
 
 @pytest.fixture

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from audit import Tree, wait_for, wait_tree
+from audit import Tree, wait_next_huskd, wait_tree
 from husk_server import Server
 from v1_client import Api
+from waiting import wait_until
 
 BYTES = {"Content-Type": "application/octet-stream"}
 
@@ -46,7 +47,7 @@ def small_disk(options: str, *flags: str, kind: str = "tmpfs") -> Iterator[Serve
         yield server
     finally:
         try:
-            if server.process is not None and server.process.poll() is None:
+            if server.is_running():
                 server.stop()
         finally:
             subprocess.run(["umount", "--lazy", str(server.data)], check=True)
@@ -86,7 +87,7 @@ def fill_inodes(folder: Path) -> list[Path]:
 
 def wait_successor(server: Server, old: Tree) -> None:
     """Another huskd serves."""
-    wait_for(lambda: (t := Tree.of(server)) is not None and t.huskd != old.huskd, "another huskd")
+    wait_next_huskd(server, old)
     server.wait_ready()
 
 
@@ -126,16 +127,13 @@ def until_refused(api: Api, method: str, path: str, body: Any) -> tuple[Any, lis
 
 def wait_taken(api: Api, method: str, path: str, body: Any) -> Any:
     """Until the disk takes it again, by itself. Until then refusals are typed."""
-    taken: list[Any] = []
 
-    def ask() -> bool:
+    def ask() -> Any:
         answer = api.call(method, path, body)
-        taken[:] = [answer]
         assert answer.status in (200, 201, 503), answer
-        return bool(answer.status != 503)
+        return answer if answer.status != 503 else None
 
-    wait_for(ask, f"{method} {path} is taken again")
-    return taken[0]
+    return wait_until(ask, f"{method} {path} is taken again")
 
 
 # ---- system calls that fail ----
@@ -149,7 +147,7 @@ def failing(server: Server, calls: str, how: str) -> Iterator[None]:
     command += ["-e", f"trace={calls}", "-e", f"inject={calls}:{how}"]
     strace = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     try:
-        wait_for(lambda: _tracers(pid) == {strace.pid}, "strace has every thread of huskd")
+        wait_until(lambda: _tracers(pid) == {strace.pid}, "strace has every thread of huskd")
         yield
     finally:
         strace.terminate()  # it detaches
@@ -159,7 +157,9 @@ def failing(server: Server, calls: str, how: str) -> Iterator[None]:
 def _tracers(pid: int) -> set[int]:
     found = set()
     for task in Path(f"/proc/{pid}/task").iterdir():
-        for line in (task / "status").read_text().splitlines():
-            if line.startswith("TracerPid:"):
-                found.add(int(line.split()[1]))
+        try:
+            status = (task / "status").read_text()
+        except OSError:
+            continue  # it has ended meanwhile
+        found.add(int(status.split("TracerPid:")[1].split()[0]))
     return found

@@ -12,9 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from audit import Audit, Ledger, wait_for
+from audit import Audit, Ledger
 from husk_server import BIN, ROOT, Server
+from procfs import pids_with
 from v1_client import FINAL, Answer, Api
+from waiting import wait_until
 
 DROPPED = (OSError, http.client.HTTPException)
 
@@ -67,7 +69,9 @@ class FaultyServer(Server):
         return sum("daemon_ended" in line for line in self.lines)
 
     def wait_deaths(self, n: int, why: str) -> None:
-        wait_for(lambda: self.deaths() >= n, f"{why}: {n} deaths of huskd\n{self.output}", 10)
+        wait_until(
+            lambda: self.deaths() >= n, lambda: f"{why}: {n} deaths of huskd\n{self.output}", 10
+        )
 
     def starts_and_dies(self, point: str) -> None:
         """husk up gives up when its first huskd does not become ready."""
@@ -79,18 +83,8 @@ class FaultyServer(Server):
         else:
             raise AssertionError(f"{point} is not passed by a start:\n{self.output}")
         assert not self.trigger.exists()
-        wait_for(lambda: self.processes() == [], "nothing of it is left")
-
-    def processes(self) -> list[int]:
-        """Its own ones: those in boxes have another environment."""
-        found = []
-        for entry in Path("/proc").iterdir():
-            try:
-                if entry.name.isdigit() and str(self.trigger) in (entry / "environ").read_text():
-                    found.append(int(entry.name))
-            except (OSError, UnicodeDecodeError):
-                pass  # it has ended, or is not ours
-        return found
+        # Those in boxes have another environment.
+        wait_until(lambda: not pids_with(str(self.trigger)), "nothing of it is left")
 
 
 class Client:
@@ -171,13 +165,13 @@ class Client:
 
     def wait_over(self, execution: str) -> Any:
         path = f"/executions/{execution}"
-        wait_for(lambda: self.get(path)["status"] in FINAL, f"{execution} is over")
+        wait_until(lambda: self.get(path)["status"] in FINAL, f"{execution} is over")
         self.ledger.saw(over := self.get(path))
         return over
 
     def wait_output(self, execution: str, text: str) -> None:
         path = f"/executions/{execution}"
-        wait_for(lambda: text in self.get(path)["stdout"], f"{execution} writes {text!r}")
+        wait_until(lambda: text in self.get(path)["stdout"], f"{execution} writes {text!r}")
 
     # ---- files ----
 

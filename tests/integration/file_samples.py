@@ -77,7 +77,10 @@ os.mkfifo('fifo')
 
 
 def swap_loop(seconds: float) -> str:
-    """Code for a session: 'd' is a directory of the workspace and a link to /tmp/out, by turns."""
+    """Code for a session: 'd' is a directory of the workspace and a link to /tmp/out, by turns.
+
+    A file 'end' ends it sooner.
+    """
     return f"""
 import ctypes, os, time
 os.makedirs('d', exist_ok=True)
@@ -88,7 +91,7 @@ os.symlink('/tmp/out', 'link')
 rename = ctypes.CDLL(None).renameat2
 print('swapping', flush=True)
 end = time.time() + {seconds}
-while time.time() < end:
+while time.time() < end and not os.path.exists('end'):
     for _ in range(1000):
         rename(-100, b'd', -100, b'link', 2)
 if os.path.islink('d'):

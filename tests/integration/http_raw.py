@@ -10,11 +10,11 @@ import select
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("HUSK_BUILD", ROOT / "build"))
@@ -181,15 +181,14 @@ class Echo:
         assert len(found) == 1, found
         return found[0]
 
-    def stats(self) -> dict[str, Any]:
-        counts: dict[str, Any] = json.loads(self.get("/stats").body)
+    def stats(self) -> dict[str, int]:
+        counts: dict[str, int] = json.loads(self.get("/stats").body)
         return counts
 
     def wait_for(self, name: str, value: int) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while (got := self.stats()[name]) != value:
-            assert time.monotonic() < deadline, f"{name} is {got}, not {value}"
-            time.sleep(0.01)
+        wait_until(
+            lambda: self.stats()[name] == value, lambda: f"{name} is {value}: {self.stats()}"
+        )
 
     def stop(self) -> None:
         """It must still be alive, must end when asked, and must have lost no memory on the way."""

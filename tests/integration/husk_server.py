@@ -16,11 +16,8 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import tempfile
-import threading
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,10 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from process import Heard
+from procfs import below
+from waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("HUSK_BIN_DIR", ROOT / "build" / "bin"))
-PATIENCE = 60  # seconds; a guard against hanging, never a measurement
 
 
 @dataclass
@@ -71,22 +70,21 @@ def _free_port() -> int:
         return port
 
 
-class Server:
+class Server(Heard):
     """husk up as a child process. stop() ends it as Ctrl-C does, start() starts it again on the same data."""
 
     programs = BIN
     variables: Mapping[str, str] = {}  # besides those that every server gets
+    before: Sequence[str] = ()  # a program that becomes husk
 
     def __init__(self, *flags: str) -> None:
+        super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="husk-test-"))
         self.folder.chmod(0o755)  # huskd is another user than root
         self.data = self.folder / "data"
         self.socket = self.data / "husk.sock"
         self.port = _free_port()
         self.flags = flags
-        self.lines: list[str] = []  # everything that it printed
-        self.process: subprocess.Popen[str] | None = None
-        self.listener: threading.Thread
 
     @classmethod
     @contextmanager
@@ -106,83 +104,30 @@ class Server:
             k: v for k, v in os.environ.items() if not k.startswith(("HUSK_", "SANDBOX_"))
         } | dict(self.variables)
         address = f"127.0.0.1:{self.port}"
-        self.process = subprocess.Popen(
-            # fmt: off
-            [self.programs / "husk", "up", "--data", self.data, "--listen", address, "--socket", self.socket, *self.flags],
-            # fmt: on
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=environment,
-        )
-        self.listener = threading.Thread(target=self._listen, args=(self.process,), daemon=True)
-        self.listener.start()
+        # fmt: off
+        self.launch(*self.before, self.programs / "husk", "up", "--data", self.data, "--listen", address,
+                    "--socket", self.socket, *self.flags, env=environment)
+        # fmt: on
         self.wait_ready()
 
-    def _listen(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            self.lines.append(line.rstrip("\n"))
-
-    @property
-    def output(self) -> str:
-        return "\n".join(self.lines)
-
-    def wait_said(self, text: str, times: int = 1) -> list[str]:
-        """The lines with this text, as soon as there are so many: what it prints comes a moment later."""
-        deadline = time.monotonic() + PATIENCE
-        while len(found := [line for line in self.lines if text in line]) < times:
-            assert time.monotonic() < deadline, f"it did not say {text!r}:\n{self.output}"
-            time.sleep(0.01)
-        return found
-
     def wait_ready(self) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            assert self.process is not None
-            code = self.process.poll()
-            if code is not None:
-                self.listener.join(PATIENCE)
-            assert code is None, f"husk up ended with {code}:\n{self.output}"
-            try:
-                if self.get("/api/v1/health/ready").status == 200:
-                    return
-            except (OSError, http.client.HTTPException):
-                pass
-            assert time.monotonic() < deadline, f"not ready in {PATIENCE} s:\n{self.output}"
-            time.sleep(0.01)
+        wait_until(self._is_ready, lambda: f"husk up is ready:\n{self.output}")
 
-    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """Ends it and returns the exit code of husk up."""
-        assert self.process is not None
-        self.process.send_signal(how)
+    def _is_ready(self) -> bool:
+        code = self.process.poll()
+        if code is not None:
+            self.listener.join(PATIENCE)
+        assert code is None, f"husk up ended with {code}:\n{self.output}"
         try:
-            return self.process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            raise AssertionError(f"does not stop:\n{self.output}") from None
+            return self.get("/api/v1/health/ready").status == 200
+        except (OSError, http.client.HTTPException):
+            return False
 
     def pid_of_huskd(self) -> int:
         """The daemon itself, which is a descendant of husk up."""
-        assert self.process is not None
-        parents: dict[int, int] = {}
-        names: dict[int, str] = {}
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    name, rest = (entry / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
-                except OSError:
-                    continue  # it has ended meanwhile
-                names[int(entry.name)] = name
-                parents[int(entry.name)] = int(rest.split()[1])
-        for pid, name in names.items():
-            at = pid
-            while at > 1 and at != self.process.pid:
-                at = parents.get(at, 0)
-            if name == "huskd" and at == self.process.pid:
-                return pid
+        for process in below(self.process.pid):
+            if process.name == "huskd":
+                return process.pid
         raise AssertionError(f"there is no huskd below {self.process.pid}:\n{self.output}")
 
     def kill_huskd(self) -> int:
@@ -192,7 +137,7 @@ class Server:
         return pid
 
     def remove(self) -> None:
-        if self.process is not None and self.process.poll() is None:
+        if self.is_running():
             self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 

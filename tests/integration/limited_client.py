@@ -2,6 +2,7 @@
 """Starts husk limited and looks at what is left of it."""
 from __future__ import annotations
 
+import glob
 import json
 import os
 import shutil
@@ -12,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENCE, Program
+from conftest import Program
+from waiting import PATIENCE
 
 PYTHON = "/usr/bin/python3"
 NOBODY = 65534
@@ -72,13 +74,10 @@ def run(husk: Program, *args: str) -> tuple[int, list[dict[str, Any]], str, str]
     return Limited.start(husk, *args).end()
 
 
-def instances() -> set[str]:
-    """Cgroups of husk whose process is gone."""
-    found = set()
-    for folder in Path("/sys/fs/cgroup").glob("**/husk/[0-9]*"):
-        if not Path("/proc", folder.name.split("-")[0]).exists():
-            found.add(folder.name)
-    return found
+def cgroups_of(pid: int) -> list[str]:
+    """Folders of the instance whose first process has or had that pid. Others come and go beside
+    it, which glob.glob() stands and Path.glob() does not."""
+    return glob.glob(f"/sys/fs/cgroup/**/husk/{pid}-*", recursive=True)
 
 
 def is_alive(pid: int) -> bool:

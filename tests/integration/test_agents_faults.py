@@ -7,11 +7,12 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 import pytest
 from agents_project import Agent, Project, events
-from conftest import wait_until
+from beside import beside
+from waiting import PATIENCE, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,6 @@ def project() -> Iterator[Project]:
         Agent("brief", settings={"request_timeout_ms": 700, "max_in_flight": 4}),
         Agent("narrow", settings={"max_in_flight": 2, "queue_length": 3}),
         Agent("pair", settings={"replicas": 2, "max_in_flight": 2}),
-        Agent("stuck", settings={"request_timeout_ms": 500}),
     ]
     with Project.serve(*agents) as running:
         yield running
@@ -38,15 +38,6 @@ def wait_for_another(project: Project, name: str, pid: int) -> None:
         return answer.status == 200 and int(answer.json["response"]) != pid
 
     wait_until(is_another, f"{name} has a worker other than {pid}")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def stuck(project: Project) -> int:
-    """The process of a worker that goes on with a cancelled request from the first test on."""
-    pid = project.pid("stuck")
-    assert project.post("stuck", "hang").status == 504
-    assert project.pid("stuck") == pid  # it answers other requests meanwhile
-    return pid
 
 
 # ---- death ----
@@ -111,25 +102,15 @@ def test_the_other_replica_goes_on(project: Project) -> None:
         assert len(pids) >= 1
         victim = pids.pop()
         os.kill(victim, signal.SIGKILL)
-        failed = [b for b in busy if _fails_soon(b)]
-        assert len(failed) == 1  # one request of each worker: they were spread
+        (failed,), (survivor,) = wait(busy, PATIENCE, FIRST_COMPLETED)  # they were spread
+        assert failed.result().status == 502
         assert project.ask("pair", "echo on") == "on"
         project.wait_until("pair", "ready", lambda n: n == 2)
         for _ in range(40):
             project.post("pair", "pid")
-        survivor = next(b for b in busy if b not in failed)
         assert not survivor.done()
         _end_all(project, "pair")
         assert survivor.result().status == 502
-
-
-def _fails_soon(future: object) -> bool:
-    deadline = time.monotonic() + 2
-    while time.monotonic() < deadline:
-        if future.done():  # type: ignore[attr-defined]
-            return bool(future.result().status == 502)  # type: ignore[attr-defined]
-        time.sleep(0.02)
-    return False
 
 
 def _end_all(project: Project, name: str) -> None:
@@ -218,11 +199,23 @@ def test_a_stream_may_take_longer_as_long_as_it_says_something(project: Project)
     connection.close()
 
 
-def test_a_worker_that_does_not_answer_pings_is_replaced(project: Project) -> None:
-    pid = project.pid("brief")
-    assert project.post("brief", "block").status == 504
-    wait_for_another(project, "brief", pid)
-    assert "did not answer a ping" in project.state("brief")["detail"]
+@beside
+def test_a_worker_that_does_not_answer_pings_is_replaced() -> None:
+    with Project.serve(Agent("mute", settings={"request_timeout_ms": 700})) as project:
+        pid = project.pid("mute")
+        assert project.post("mute", "block").status == 504
+        wait_for_another(project, "mute", pid)
+        assert "did not answer a ping" in project.state("mute")["detail"]
+
+
+@beside
+def test_a_worker_that_goes_on_with_what_was_cancelled_is_replaced() -> None:
+    with Project.serve(Agent("stuck", settings={"request_timeout_ms": 500})) as project:
+        pid = project.pid("stuck")
+        assert project.post("stuck", "hang").status == 504
+        assert project.pid("stuck") == pid  # it answers other requests meanwhile
+        wait_for_another(project, "stuck", pid)
+        assert "cancelled" in project.state("stuck")["detail"]
 
 
 # ---- the queue ----
@@ -230,8 +223,9 @@ def test_a_worker_that_does_not_answer_pings_is_replaced(project: Project) -> No
 
 def test_a_full_queue_is_503_with_a_time_to_come_back(project: Project) -> None:
     project.ask("narrow", "echo warm")
+    go = project.folder / "go"
     with ThreadPoolExecutor() as pool:
-        held = [pool.submit(project.post, "narrow", "sleep 1") for _ in range(5)]
+        held = [pool.submit(project.post, "narrow", f"wait {go}") for _ in range(5)]
         project.wait_until("narrow", "queued", lambda n: n == 3)
         answer = project.post("narrow", "echo")
         assert answer.status == 503
@@ -239,17 +233,20 @@ def test_a_full_queue_is_503_with_a_time_to_come_back(project: Project) -> None:
         assert answer.json == {
             "detail": 'all workers of the agent "narrow" are busy and 3 requests wait already'
         }
+        go.touch()
         assert [h.result().status for h in held] == [200] * 5
     assert int(project.ask("narrow", "most")) <= 2
 
 
 def test_who_hangs_up_in_the_queue_leaves_it(project: Project) -> None:
-    held = [project.begin("/agents/narrow", {"query": "sleep 1.5"}) for _ in range(2)]
+    go = project.folder / "go on"
+    held = [project.begin("/agents/narrow", {"query": f"wait {go}"}) for _ in range(2)]
     project.wait_until("narrow", "in_flight", lambda n: n == 2)
     waiting = project.begin("/agents/narrow", {"query": "sleep 3603"})
     project.wait_until("narrow", "queued", lambda n: n == 1)
     waiting.close()
     project.wait_until("narrow", "queued", lambda n: n == 0)
+    go.touch()
     for connection in held:
         assert connection.getresponse().status == 200
         connection.close()
@@ -259,14 +256,16 @@ def test_who_hangs_up_in_the_queue_leaves_it(project: Project) -> None:
 # ---- floods ----
 
 
-def test_a_client_that_does_not_read_does_not_hold_others_up_for_good(project: Project) -> None:
-    pid = project.pid("echo")
-    connection = project.begin("/agents/echo", {"query": "flood", "stream": "text"})
-    project.wait_until("echo", "in_flight", lambda n: n == 1)
-    assert project.ask("echo", "echo through") == "through"
-    project.wait_until("echo", "in_flight", lambda n: n == 0)
-    assert project.pid("echo") == pid
-    connection.close()
+@beside
+def test_a_client_that_does_not_read_does_not_hold_others_up_for_good() -> None:
+    with Project.serve(Agent("echo")) as project:
+        pid = project.pid("echo")
+        connection = project.begin("/agents/echo", {"query": "flood", "stream": "text"})
+        project.wait_until("echo", "in_flight", lambda n: n == 1)
+        assert project.ask("echo", "echo through") == "through"
+        project.wait_until("echo", "in_flight", lambda n: n == 0)
+        assert project.pid("echo") == pid
+        connection.close()
 
 
 def test_a_flood_to_a_client_that_reads(project: Project) -> None:
@@ -330,6 +329,7 @@ def test_requests_wait_for_the_first_start() -> None:
         connection.close()
 
 
+@beside
 def test_requests_do_not_wait_for_ever_for_the_first_start() -> None:
     with Project.serve(Agent("mute", start="mute"), wait=False) as project:
         answer = project.post("mute", "echo")
@@ -357,13 +357,3 @@ def test_a_plan_that_is_wrong_keeps_the_server_from_starting(text: str) -> None:
         assert "plan.json" in project.server.output
     finally:
         project.server.remove()
-
-
-# ---- at the end, because it takes half a minute from the first test on ----
-
-
-def test_a_worker_that_goes_on_with_what_was_cancelled_is_replaced(
-    project: Project, stuck: int
-) -> None:
-    wait_for_another(project, "stuck", stuck)
-    assert "cancelled" in project.state("stuck")["detail"]

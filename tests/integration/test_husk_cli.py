@@ -8,10 +8,12 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Program, Tripwire, option_names, wait_until
+from conftest import ROOT, Program, Tripwire, option_names
+from waiting import wait_until
 
 
 # ---- wrong command lines ----
@@ -157,6 +159,24 @@ def test_doctor_agrees_with_run(husk: Program) -> None:
     assert works == (husk("doctor").code == 0)
 
 
+@pytest.mark.parametrize("files", [16, 256, 511])
+def test_too_few_open_files_are_told_at_the_start(husk: Program, files: int) -> None:
+    limited = replace(husk, path=Path("/usr/bin/prlimit"))
+    why = f"the hard limit of open files is {files}: raise it to at least 512 (ulimit -Hn)\n"
+    done = limited(f"--nofile={files}", str(husk.path), "run", "1")
+    assert (done.code, done.text, done.error) == (125, "", f"husk: {why}")
+    done = limited(f"--nofile={files}", str(husk.path), "up", "--data", str(husk.cwd / "data"))
+    assert (done.code, done.text) == (125, "") and f"husk-launcher: {why}" in done.error
+    done = limited(f"--nofile={files}", str(husk.path), "doctor", "--json")
+    lacking = [row["name"] for row in json.loads(done.out)["layers"] if not row["present"]]
+    assert done.code == 1 and "open files" in lacking
+
+
+def test_enough_open_files(husk: Program) -> None:
+    limited = replace(husk, path=Path("/usr/bin/prlimit"))
+    assert limited("--nofile=512", str(husk.path), "run", "6 * 7").text == "42\n"
+
+
 def test_template_list(husk: Program) -> None:
     text = husk("template", "list").text
     listed = json.loads(husk("template", "list", "--json").out)
@@ -230,6 +250,45 @@ def test_template_of_something_else(husk: Program) -> None:
         assert done.code == 125, path
         assert done.error.startswith("husk: ") and done.error.count("\n") == 1
     assert "mine" not in husk("template", "list").text
+
+
+def make_venv(at: Path) -> Path:
+    subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", at], check=True)
+    return at
+
+
+def test_a_template_that_could_not_be_read_is_not_written(husk: Program, outside_tmp: Path) -> None:
+    cases = {
+        "line 5: mount": make_venv(outside_tmp / "my env"),
+        "line 5: preload": Path("/usr/bin/python3"),
+    }
+    for words, python in cases.items():
+        done = husk("template", "add", "mine", "--python", str(python), "--preload", "scikit-learn")
+        assert done.code == 125 and done.error.count("\n") == 1, done.error
+        assert words in done.error, done.error
+        assert husk("template", "show", "mine").code == 125
+
+
+def test_template_of_a_link_to_a_python(husk: Program, outside_tmp: Path) -> None:
+    """As in ~/.local/bin, which no box sees."""
+    (outside_tmp / "python").symlink_to("/usr/bin/python3")
+    assert husk("template", "add", "mine", "--python", str(outside_tmp / "python")).code == 0
+    ran = husk("run", "--template", "mine", "6 * 7")
+    assert (ran.code, ran.text) == (0, "42\n"), ran.error
+
+
+def test_template_of_a_folder_with_a_long_name(husk: Program, outside_tmp: Path) -> None:
+    venv = make_venv(outside_tmp / ("v" * 150))
+    outside_tmp.chmod(0o755)
+    assert husk("template", "add", "mine", "--python", str(venv)).code == 0
+    assert husk("run", "--template", "mine", "6 * 7").text == "42\n"
+
+
+def test_a_python_that_never_stops_talking(husk: Program, outside_tmp: Path) -> None:
+    (outside_tmp / "python3").write_text("#!/bin/sh\ntrap '' PIPE\nwhile :; do echo x; done\n")
+    (outside_tmp / "python3").chmod(0o755)
+    done = husk("template", "add", "mine", "--python", str(outside_tmp / "python3"))
+    assert done.code == 125 and "is not a working Python" in done.error
 
 
 def test_version(husk: Program) -> None:
@@ -363,3 +422,13 @@ def test_terminal_does_not_get_typed_into(husk: Program) -> None:
     seen = husk.in_terminal("run", code)
     assert seen.code == 0
     assert b"typed into []" in seen.shown
+
+
+def test_a_home_that_is_no_folder_says_nothing(husk: Program) -> None:
+    done = husk("version", env={"HOME": "/dev/null"})
+    assert (done.code, done.error) == (0, "")
+
+
+def test_a_disk_beyond_all_memory_is_the_disks_fault(husk: Program) -> None:
+    done = husk("run", "--disk", "800G", "1")
+    assert done.code == 125 and "disk (819200 MiB)" in done.error, done.error

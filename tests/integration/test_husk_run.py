@@ -11,7 +11,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import MIB, PATIENCE, Program, Tripwire
+from conftest import MIB, Program, Tripwire
+from waiting import PATIENCE
 
 
 # ---- what to run ----
@@ -284,6 +285,31 @@ def test_disk_full(husk: Program) -> None:
     done = husk("run", "--disk", "2M", "open('big', 'wb').write(b'x' * (20 << 20))")
     assert done.code not in (0, 125)
     assert "--disk raises the limit" in done.error
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (["-f", "x:a", "-f", "x:a/b", "print(1)"], "put file a/b: Not a directory"),
+        (["-f", "x:a", "-f", "x:a/b", "s.py"], "put file a/b: Not a directory"),
+        (["--lang", "shell", "-f", "x:a", "-f", "x:a/b", "id"], "put file a/b: Not a directory"),
+        (["-f", "x:" + "a" * 300, "1"], f"put file {'a' * 300}: File name too long"),
+        (["--pids", "1", "--lang", "shell", "id"],
+         "cannot fork the interpreter: too many processes for the box"),
+    ],
+)  # fmt: skip
+def test_a_run_that_the_box_refuses(husk: Program, args: list[str], why: str) -> None:
+    (husk.cwd / "x").write_text("x")
+    (husk.cwd / "s.py").write_text("print(1)")
+    done = husk("run", *args)
+    assert (done.code, done.text, done.error) == (125, "", f"husk: {why}\n")
+    done = husk("run", "--json", *args)
+    assert (done.code, json.loads(done.out)["error"]["message"]) == (125, why)
+
+
+def test_a_program_may_exit_as_a_shell_that_cannot_start(husk: Program) -> None:
+    done = husk("run", "raise SystemExit(126)")
+    assert (done.code, done.error) == (126, "")
 
 
 def test_too_much_output(husk: Program) -> None:

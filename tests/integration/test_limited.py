@@ -8,8 +8,9 @@ import signal
 import subprocess
 
 import pytest
-from conftest import BIN, MIB, PATIENCE, Program
+from conftest import BIN, MIB, Program
 from limited_client import PYTHON, Limited, needs_root, run
+from waiting import PATIENCE
 
 # ---- exit codes ----
 

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import threading
 
 import pytest
-from conftest import PATIENCE, Program, wait_until
+from conftest import Program
 from limited_client import (
     AS_NOBODY,
     PYTHON,
     Limited,
+    cgroups_of,
     children,
     husk_for_all,
-    instances,
     is_alive,
     needs_root,
     run,
     run_as_nobody,
 )
+from waiting import PATIENCE, wait_until
 
 # ---- nothing is left ----
 
@@ -59,14 +59,14 @@ def test_kill_9_leaves_nothing(husk_for_all: Program, user: str, victim: str) ->
     if os.geteuid() != 0 and user == "root":
         pytest.skip("only root can be root")
     before = AS_NOBODY if user == "nobody" else None
-    dead = instances()
     limited, pids = start_with_daemon(husk_for_all, before)
     keeper = children(limited.process.pid)[0]
+    assert user == "nobody" or cgroups_of(limited.process.pid)
     os.kill(limited.process.pid if victim == "front" else keeper, signal.SIGKILL)
     code = limited.process.wait(PATIENCE)
     assert code == (-signal.SIGKILL if victim == "front" else 125)
     wait_until(lambda: not any(map(is_alive, [*pids, keeper])), "its processes are gone")
-    wait_until(lambda: instances() <= dead, "its cgroup is gone")
+    wait_until(lambda: not cgroups_of(limited.process.pid), "its cgroup is gone")
     if victim == "keeper":
         assert limited.process.stderr is not None
         assert b"was killed, and so was program" in limited.process.stderr.read()
@@ -83,7 +83,7 @@ def test_what_is_left_when_both_are_killed_is_swept(husk: Program) -> None:
     wait_until(lambda: not is_alive(pids[0]), "the program has died with its keeper")
     run(husk, "--", "/bin/true")
     assert not is_alive(pids[1])
-    assert not [name for name in instances() if name.startswith(f"{limited.process.pid}-")]
+    assert not cgroups_of(limited.process.pid)
 
 
 def test_dies_with_its_parent(husk: Program) -> None:
@@ -132,8 +132,7 @@ def test_does_not_die_with_a_thread_of_its_parent(husk: Program) -> None:
 def test_no_cgroup_is_left_after_an_ordinary_end(husk: Program) -> None:
     limited = Limited.start(husk, "--", "/bin/true")
     limited.end()
-    name = re.compile(rf"{limited.process.pid}-")
-    assert not [found for found in instances() if name.match(found)]
+    assert not cgroups_of(limited.process.pid)
 
 
 # ---- without the right to make cgroups ----

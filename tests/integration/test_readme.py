@@ -11,7 +11,8 @@ import re
 import subprocess
 
 import pytest
-from husk_server import BIN, PATIENCE, ROOT, Server, server  # noqa: F401
+from husk_server import BIN, ROOT, Server, server  # noqa: F401
+from waiting import PATIENCE
 
 README, TEMPLATES, THREATS = (
     (ROOT / name).read_text(encoding="utf-8")
@@ -104,7 +105,6 @@ def up(*settings: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_make_up_leaves_a_server_that_runs_alone(server: Server) -> None:  # noqa: F811
-    assert server.process is not None
     for settings in (["--data", str(server.data)], ["--detach", "--data", str(server.data)]):
         done = up(*settings)
         assert (done.returncode, done.stderr) == (0, "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -19,11 +20,14 @@ def test_configuration_is_honoured(sandbox_run: Program) -> None:
         sandbox_run,
         {"cli": {"default_timeout": 1, "default_format": "json", "show_profile": True}},
     )
-    done = sandbox_run("h.py")
+    with ThreadPoolExecutor() as pool:  # each takes longer than the limit
+        default = pool.submit(sandbox_run, "h.py")
+        flag = pool.submit(sandbox_run, "h.py", "--timeout", "30", "-e", '{"s": 1.5}')
+        event = pool.submit(sandbox_run, "h.py", "-e", '{"s": 1.5, "__timeout": 30}')
+    done = default.result()
     assert done.code == 4
     assert json.loads(done.out)["exit_code"] == 4
-    assert sandbox_run("h.py", "--timeout", "30", "-e", '{"s": 1.5}').code == 0
-    assert sandbox_run("h.py", "-e", '{"s": 1.5, "__timeout": 30}').code == 0
+    assert (flag.result().code, event.result().code) == (0, 0)
     done = sandbox_run("h.py", "--format", "pretty", "-e", '{"s": 0}')
     assert done.text == "null\n"
     assert "Peak memory" in done.error
@@ -31,8 +35,10 @@ def test_configuration_is_honoured(sandbox_run: Program) -> None:
 
 def test_smaller_of_flag_and_event_applies(sandbox_run: Program) -> None:
     write_handler(sandbox_run, "import time\ndef handler(event):\n    time.sleep(60)\n")
-    assert sandbox_run("h.py", "-t", "1", "-e", '{"__timeout": 30}').code == 4
-    assert sandbox_run("h.py", "-t", "30", "-e", '{"__timeout": 1}').code == 4
+    with ThreadPoolExecutor() as pool:  # each takes a second
+        flag = pool.submit(sandbox_run, "h.py", "-t", "1", "-e", '{"__timeout": 30}')
+        event = pool.submit(sandbox_run, "h.py", "-t", "30", "-e", '{"__timeout": 1}')
+    assert (flag.result().code, event.result().code) == (4, 4)
 
 
 def test_time_limit_is_what_the_handler_sees(sandbox_run: Program) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
 from typing import Any
 
 import pytest
 import yaml
-from conftest import ECHO, PATIENCE, ROOT, Program, Tripwire, option_names
-from conftest import run_handler, wait_until, write_config, write_handler
+from conftest import ECHO, ROOT, Program, Tripwire, option_names
+from conftest import run_handler, write_config, write_handler
+from waiting import PATIENCE, wait_until
 
 
 # ---- handlers ----
@@ -464,3 +466,41 @@ def test_version_and_help(sandbox_run: Program, tripwire: Tripwire) -> None:
     for option in option_names(done.text):
         assert option in manual, option
         assert option in page, option
+
+
+# ---- surroundings ----
+
+
+def test_min_isolation(sandbox_run: Program) -> None:
+    write_handler(sandbox_run, ECHO)
+    for level in ("full", "userns"):
+        assert run_handler(sandbox_run, "--min-isolation", level)["result"] == {"event": {}}
+    done = sandbox_run("h.py", "--min-isolation", "none")
+    assert done.code == 1 and "--min-isolation 'none' is not known" in done.error
+
+
+def test_a_home_that_is_no_folder(sandbox_run: Program) -> None:
+    """As service accounts have it."""
+    write_handler(sandbox_run, ECHO)
+    done = sandbox_run("h.py", env={"HOME": "/dev/null"})
+    assert (done.code, done.error) == (0, "")
+
+
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+def test_lost_words_are_no_success(sandbox_run: Program, flag: str) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sandbox_run.path, flag], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, b"sandbox-run: cannot write output\n")
+
+
+def test_reader_that_goes_away(sandbox_run: Program) -> None:
+    write_handler(sandbox_run, "def handler(event):\n    while True: print('y' * 1000)\n")
+    running = sandbox_run.start("h.py")
+    assert running.stdout is not None and running.stderr is not None
+    running.stdout.readline()
+    running.stdout.close()
+    assert running.stderr.read() == b"sandbox-run: cannot write output: Broken pipe\n"
+    assert running.wait(PATIENCE) == 1
+    running.stderr.close()

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from audit import Audit, wait_for, wait_tree
+from audit import Audit, kill_boxes, wait_tree
 from disk_faults import put
 from husk_server import Server
 from v1_client import Api
+from waiting import wait_until
 
 FOREVER = "import time\nprint('on', flush=True)\nwhile True: time.sleep(0.05)"
 
@@ -25,14 +26,6 @@ def one() -> Iterator[Server]:
     flags = ["--pool-min", "0", "--pool-max", "0", "--se-pool", "0"]
     with Server.run(*flags, "--session-pool-min", "0", "--session-pool-max", "0") as running:
         yield running
-
-
-def kill_boxes(server: Server) -> None:
-    boxes = wait_tree(server).boxes
-    assert boxes != []
-    for pid in boxes:
-        os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: set(wait_tree(server).boxes).isdisjoint(boxes), "they are gone")
 
 
 def test_a_reset_that_waits_for_its_turn_outlives_the_box(one: Server) -> None:
@@ -91,6 +84,64 @@ def test_all_who_find_the_box_dead_get_the_same_new_one(one: Server) -> None:
     assert sorted(a["stdout"] for a in answers) == ["0\n", "1\n", "2\n", "3\n"]
     assert len(audit.containers()) == 1
     audit.check()
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_who_waits_for_the_files_of_a_dead_box_gets_them_from_the_new_one(
+    one: Server, is_replaced: bool
+) -> None:
+    api = Api(one.port)
+    session = api.session()
+    assert put(api, session, "small.txt", b"kept").status == 201
+    wait_until((one.data / "workspaces" / f"{session}.tar").exists, "the copy is there")
+    api.run(session, "open('big', 'wb').write(b'x' * 60_000_000)")
+    download = stall_download(api, session, "big")
+    answers: list[Any] = []
+
+    def ask() -> None:
+        answers.append(api.get(f"/sessions/{session}/files/small.txt"))
+
+    clients = [threading.Thread(target=ask) for _ in range(3)]
+    for client in clients:
+        client.start()
+    time.sleep(0.5)  # all of them stand in line
+    if is_replaced:
+        run = threading.Thread(target=lambda: api.run(session, "1"))
+        kill_boxes(one)
+        run.start()
+        time.sleep(0.5)  # it waits for the download, too
+        download.close()
+        run.join()
+    else:
+        for pid in wait_tree(one).boxes:
+            os.kill(pid, signal.SIGKILL)
+        download.close()
+    for client in clients:
+        client.join()
+    assert [(a.status, a.raw) for a in answers] == [(200, b"kept")] * 3, answers
+
+
+def test_an_interrupt_that_the_box_does_not_take_ends_with_the_session(one: Server) -> None:
+    """Not later: the box that it waits for is gone then."""
+    api = Api(one.port)
+    session = api.session()
+    run = api.start(session, "import time\nprint('on', flush=True)\ntime.sleep(6)", timeout=60)
+    api.wait_output(run, "on")
+    (box,) = wait_tree(one).boxes
+    os.kill(box, signal.SIGSTOP)
+
+    def interrupt() -> None:
+        path = f"/sessions/{session}/interrupt"
+        while api.call("POST", path, is_known=False).status == 200:
+            pass
+
+    client = threading.Thread(target=interrupt)
+    client.start()  # until the box's socket is full
+    api.wait_status(run, "completed")
+    began = time.monotonic()
+    assert api.call("DELETE", f"/sessions/{session}?purge=true").status == 204
+    client.join()
+    assert time.monotonic() - began < 20
 
 
 FILL = """

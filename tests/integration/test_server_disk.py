@@ -7,7 +7,7 @@ import signal
 from typing import Any
 
 import pytest
-from audit import Audit, Ledger, Tree, wait_for, wait_tree
+from audit import Audit, Ledger, wait_next_huskd, wait_tree
 from disk_faults import (
     fill,
     fill_inodes,
@@ -22,6 +22,7 @@ from disk_faults import (
 )
 from husk_server import Server
 from v1_client import Api, check_error
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
 
@@ -121,7 +122,7 @@ def test_full_disk(kind: str) -> None:
         else:  # here the index of the log may find no room, then it serves only when there is some
             old = wait_tree(server)
             os.kill(old.huskd, signal.SIGKILL)
-            wait_for(lambda: (t := Tree.of(server)) is not None and t.huskd != old.huskd, "another")
+            wait_next_huskd(server, old)
             filler.unlink()
             wait_successor(server, old)
         ended = {line.split()[3] for line in server.lines if " daemon_ended " in line}
@@ -184,7 +185,7 @@ def test_output_of_a_full_time_is_spooled_later() -> None:
         server.wait_said("output_not_spooled")
         filler.unlink()
         spool = server.data / "spool" / f"{execution}.out"
-        wait_for(lambda: spool.read_text() == expected, "the file has caught up")
+        wait_until(lambda: spool.read_text() == expected, "the file has caught up")
         kill_and_wait(server)
         put(api, session, "end", b"")
         api.wait_status(execution, "completed")
@@ -206,7 +207,7 @@ def test_killed_on_a_full_disk_with_runs_that_nobody_can_finish() -> None:
         server.wait_said("execution_not_settled")
         assert api.get(f"/executions/{execution}").status == 200
         filler.unlink()
-        wait_for(
+        wait_until(
             lambda: str(api.get(f"/executions/{execution}")["status"]) == "lost",
             "its end is recorded by itself",
         )
@@ -261,7 +262,7 @@ def test_purging_a_session_makes_room() -> None:
         session = api.session()
         assert put(api, session, "large.bin", os.urandom(1 << 20)).status == 201
         copy = server.data / "workspaces" / f"{session}.tar"
-        wait_for(copy.exists, "the copy is there")
+        wait_until(copy.exists, "the copy is there")
         fill(server.data)
         until_refused(api, "POST", "/sessions", {"mode": "ephemeral"})
         assert api.call("DELETE", f"/sessions/{session}?purge=true").status == 204
@@ -290,5 +291,5 @@ def test_a_session_does_not_end_without_its_files(by: str) -> None:
         if by == "client":
             wait_taken(api, "DELETE", f"/sessions/{session}", None)
         else:
-            wait_for(lambda: str(api.get(f"/sessions/{session}")["status"]) == "timeout", "over")
+            wait_until(lambda: str(api.get(f"/sessions/{session}")["status"]) == "timeout", "over")
         assert "only.bin" in names_in(server.data / "workspaces" / f"{session}.tar")

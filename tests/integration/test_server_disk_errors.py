@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audit import Audit, Ledger, wait_for
+from audit import Audit, Ledger
 from disk_faults import failing, kill_and_wait, new_template, put, wait_taken
-from husk_server import BIN, PATIENCE, Server
+from husk_server import BIN, Server
+from se_client import Se
 from v1_client import Api, check_error
+from waiting import PATIENCE, wait_until
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="traces the daemon of another account")
 
@@ -143,7 +145,7 @@ def test_work_while_a_session_is_recorded_counts(server: Server) -> None:
     path = "/sessions/mine/execute-sync"
     with failing(server, "fdatasync", "delay_enter=500000"), ThreadPoolExecutor(7) as clients:
         made = clients.submit(api.post, "/sessions", {"id": "mine", "mode": "persistent"})
-        wait_for(lambda: int(api.get("/sessions?status=creating")["total"]) == 1, "it is begun")
+        wait_until(lambda: int(api.get("/sessions?status=creating")["total"]) == 1, "it is begun")
         begun: list[Future[Any]] = []
         while not made.done():
             if len(begun) < 6:
@@ -155,13 +157,115 @@ def test_work_while_a_session_is_recorded_counts(server: Server) -> None:
 
 
 @needs_root
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_work_while_a_session_is_recorded_does_not_undo_that(
+    server: Server, is_killed: bool
+) -> None:
+    """What ends while the move to running is on its way to the disk is written behind it."""
+    api = Api(server.port)
+    with failing(server, "fdatasync", "delay_enter=500000"), ThreadPoolExecutor(1) as client:
+        made = client.submit(api.post, "/sessions", {"id": "mine", "mode": "persistent"})
+        wait_until(lambda: int(api.get("/sessions?status=creating")["total"]) == 1, "it is begun")
+        assert api.run("mine", "1")["value"] == "1"
+        assert made.result().status == 201
+    if is_killed:
+        kill_and_wait(server)
+        assert api.get("/sessions/mine")["status"] == "running"
+    assert api.call("DELETE", "/sessions/mine")["status"] == "terminated"
+
+
+@needs_root
+@pytest.mark.parametrize("query, status, left", [("", 200, 200), ("?purge=true", 204, 404)])
+def test_an_end_while_a_session_is_recorded(
+    server: Server, query: str, status: int, left: int
+) -> None:
+    """The move to running is on its way to the disk: the end comes behind it, and is not refused."""
+    api = Api(server.port)
+    with failing(server, "fdatasync", "delay_enter=500000"), ThreadPoolExecutor(1) as client:
+        made = client.submit(api.post, "/sessions", {"id": "mine", "mode": "persistent"})
+        wait_until(lambda: int(api.get("/sessions?status=creating")["total"]) == 1, "it is begun")
+        assert put(api, "mine", "a.txt", b"first").status == 201
+        assert api.call("DELETE", f"/sessions/mine{query}").status == status
+        assert made.result().status == 201
+    answer = api.get("/sessions/mine")
+    assert answer.status == left
+    assert left == 404 or answer["status"] == "terminated"
+    Audit(server).check()
+
+
+@needs_root
+def test_a_session_that_the_disk_refuses_was_never_there(server: Server) -> None:
+    """Nobody can use it before it is recorded, and leave a record of it behind."""
+    api = Api(server.port)
+    body = {"id": "mine", "mode": "persistent"}
+    path = "/sessions/mine/execute-sync"
+    with failing(server, "fdatasync", "error=EIO:delay_enter=500000"):
+        with ThreadPoolExecutor(1) as client:
+            made = client.submit(api.post, "/sessions", body)
+            while not made.done():
+                check_error(api.post(path, {"code": "1"}), 404, "SessionNotFound")
+            check_error(made.result(), 503, "DiskFull")
+    assert api.get("/sessions/mine").status == 404
+    assert wait_taken(api, "POST", "/sessions", body)["status"] == "running"
+
+
+@needs_root
+def test_an_execution_that_comes_last_does_not_undo_the_end(server: Server) -> None:
+    """It is being recorded when its session is ended, and recorded as cancelled after it."""
+    api = Api(server.port)
+    session = api.session()
+    path = f"/sessions/{session}"
+    with failing(server, "fdatasync", "delay_enter=500000"), ThreadPoolExecutor(1) as client:
+        taken = client.submit(api.post, f"{path}/execute", {"code": "1"})
+        wait_until(lambda: int(api.get(f"{path}/stats")["executions"]) == 1, "it is begun")
+        assert api.call("DELETE", path)["status"] == "terminated"
+        execution = taken.result()["execution_id"]
+        api.wait_status(execution, "cancelled")
+    kill_and_wait(server)
+    assert api.get(path)["status"] == "terminated"
+    assert api.get(f"/executions/{execution}")["status"] == "cancelled"
+
+
+@needs_root
+def test_an_extension_is_not_undone_by_work(server: Server) -> None:
+    """A cell ends, and is recorded, while the extension is on its way to the disk. A refused one does not hold."""
+    api = Api(server.port)
+    session = api.session(timeout=60)
+    path = f"/sessions/{session}"
+    with failing(server, "fdatasync", "delay_enter=1000000"), ThreadPoolExecutor(1) as client:
+        code = "import time\ntime.sleep(0.5)"
+        run = client.submit(api.run, session, code)
+        wait_until(lambda: int(api.get(f"{path}/stats")["executions"]) == 1, "it is begun")
+        assert api.post(f"{path}/extend", {"timeout": 600})["timeout"] == 600
+        assert run.result()["status"] == "completed"
+    with failing(server, "fdatasync", "error=EIO"):
+        check_error(api.post(f"{path}/extend", {"timeout": 900}), 503, "DiskFull")
+        assert api.get(path)["timeout"] == 600
+    kill_and_wait(server)
+    assert api.get(path)["timeout"] == 600
+
+
+@needs_root
+def test_a_wait_that_runs_out_while_the_end_is_written(server: Server) -> None:
+    """What is recorded for who goes on waiting elsewhere does not undo the end."""
+    api = Api(server.port)
+    session = api.session()
+    with failing(server, "fdatasync", "delay_enter=4000000"):
+        body = {"code": "import time\ntime.sleep(9)", "timeout": 60}
+        answer = api.post(f"/sessions/{session}/execute-sync?sync_timeout=10", body)
+    assert answer.status == 200 and answer["status"] == "completed", answer
+    kill_and_wait(server)
+    assert api.get(f"/executions/{answer['execution_id']}")["status"] == "completed"
+
+
+@needs_root
 def test_a_copy_of_a_workspace_that_cannot_be_written(server: Server) -> None:
     """The copy before it stays, the files are in the box, and the next copy has them."""
     api = Api(server.port)
     session = api.session()
     copy = server.data / "workspaces" / f"{session}.tar"
     assert put(api, session, "a.txt", b"first").status == 201
-    wait_for(copy.exists, "the copy is there")
+    wait_until(copy.exists, "the copy is there")
     old = copy.read_bytes()
     with failing(server, "rename", "error=EIO"):
         assert put(api, session, "b.txt", b"second").status == 201
@@ -218,6 +322,49 @@ def test_a_reader_that_stays_and_a_writer_that_goes(server: Server) -> None:
     assert answer.status == 201, answer.read()
     connection.close()
     Audit(server).check(Ledger(sessions={session}))
+
+
+ENDED = """
+INSERT INTO sessions (id, mode, template, dialect, min_isolation, spec, status, created_ms, updated_ms, active_ms, expires_ms, ended_ms)
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+SELECT 'ended-' || i, 'ephemeral', 'python', 'v1', 'userns', '{}', 5, 1, 1, 1, 1, CASE WHEN i <= 1200 THEN unixepoch() * 1000 ELSE 1 END FROM n
+"""
+
+
+def test_records_past_their_time_go_however_many_there_are(server: Server) -> None:
+    """Also if older ones ended later, and stay."""
+    api = Api(server.port)
+    assert server.stop() == 0
+    change(server.data / "husk.db", ENDED)
+    server.start()
+    total = "/sessions?status=terminated"
+    wait_until(lambda: int(api.get(total)["total"]) == 1200, "the others are removed")
+    assert api.get("/sessions/ended-1")["status"] == "terminated"
+
+
+def test_a_session_that_was_used_before_it_was_made(server: Server) -> None:
+    """Its daemon died before the move to running was recorded: who uses it knows its id, so it goes on."""
+    api = Api(server.port)
+    session = api.session()
+    execution = api.start(session, "import time\nprint('on', flush=True)\ntime.sleep(2)")
+    api.wait_output(execution, "on")
+    change(server.data / "husk.db", "UPDATE sessions SET status = 0")
+    kill_and_wait(server)
+    assert api.get(f"/sessions/{session}")["status"] == "running"
+    api.wait_status(execution, "completed")
+
+
+def test_a_session_that_took_files_before_it_was_made(server: Server) -> None:
+    """The same, and its files are in its box; also if the other API has made it."""
+    api, se = Api(server.port), Se(server.port)
+    session = api.session()
+    assert put(api, session, "a.txt", b"first").status == 201
+    se.create("theirs", "a.txt", "second")
+    change(server.data / "husk.db", "UPDATE sessions SET status = 0")
+    kill_and_wait(server)
+    assert api.get(f"/sessions/{session}")["status"] == "running"
+    assert api.call("GET", f"/sessions/{session}/files/a.txt").raw == b"first"
+    assert se.get("/download/theirs/a.txt").raw == b"second"
 
 
 # ---- damaged files ----

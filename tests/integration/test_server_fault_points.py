@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audit import wait_for
 from fault_points import (
     Client,
     FaultyServer,
@@ -22,6 +21,7 @@ from fault_points import (
     run,
 )
 from husk_server import BIN
+from waiting import PATIENCE, wait_until
 
 # Passed by every start. A huskd that dies there before it was ever ready takes husk up with it.
 START = [
@@ -209,7 +209,7 @@ def prelude(client: Client) -> dict[str, str]:
     )
     for execution in (going_on, lost):
         client.wait_output(execution, "begun")
-    wait_for(lambda: client.has(waiting, "begun"), "the call without a record runs")
+    wait_until(lambda: client.has(waiting, "begun"), "the call without a record runs")
     return {"calm": calm, "going_on": going_on, "lost": lost, "waiting": waiting}
 
 
@@ -287,7 +287,7 @@ def check_work(client: Client, before: dict[str, str], session: str) -> None:
     assert over["status"] == "completed" and over["stdout"] == "begun\nover\n", over
     over = client.wait_over(before["lost"])
     assert over["status"] == "lost" and over["stdout"] == "begun\n", over
-    wait_for(
+    wait_until(
         lambda: [x["status"] for x in executions(client, before["waiting"])] == ["completed"],
         "the call without a record ends, and is recorded",
     )
@@ -344,6 +344,7 @@ def test_kill_on_the_way_out(point: str, programs: Path, seed: Path) -> None:
         running = client.start(session, code=WAITS)
         client.wait_output(running, "begun")
         assert server.stop() == 0
+        server.listener.join(PATIENCE)  # what it said last is heard a moment later
         assert server.deaths() == 2, server.output
         server.start()
         assert client.ask("GET", f"/sessions/{session}/files/a").raw == b"put a moment ago"
@@ -369,6 +370,29 @@ def test_a_cell_that_nobody_watches_does_not_stay(programs: Path, seed: Path) ->
         assert over == ["lost", "completed"]
         after = client.run(session, code="kept", timeout=10)
         assert (after["status"], after["value"]) == ("completed", "41")
+        QuickAudit(server).check(client.ledger)
+
+
+@pytest.mark.parametrize("point", ["execution.cell.sent", "execution.cell.kept"])
+def test_half_a_cell_is_lost(point: str, programs: Path, seed: Path) -> None:
+    """Nobody has the rest: it is not waited for, and the next cell is not taken for it."""
+    with seeded(programs, seed) as server:
+        client = Client(server)
+        session = client.session()
+        pid = client.run(session, code="import os, signal\nkept = 41\nos.getpid()")["value"]
+        other = client.ask("POST", f"/sessions/{session}/contexts/0/branch")["context_id"]
+        client.run(session, code=f"os.kill({pid}, signal.SIGSTOP)", context_id=other)
+        server.arm(point)
+        server.kill_huskd()
+        server.wait_deaths(1, "our own kill")
+        long = {"code": "#" * 900_000, "timeout": 60}  # more than a socket holds
+        cut_off(lambda: client.api.post(f"/sessions/{session}/execute", long))
+        server.wait_deaths(2, "it hands over the cell")
+        assert executions(client, session)[0]["status"] == "lost"
+        client.run(session, code=f"os.kill({pid}, signal.SIGCONT)", context_id=other)
+        after = client.run(session, code="1 + 1", timeout=10)
+        assert (after["status"], after["value"]) == ("completed", "2")
+        assert client.run(session, code="kept", context_id=other)["value"] == "41"
         QuickAudit(server).check(client.ledger)
 
 
@@ -432,7 +456,7 @@ def test_deaths_in_a_row_while_boxes_wait(programs: Path, seed: Path) -> None:
         server.arm(labels[0])
         server.kill_huskd()
         for label in labels[1:]:
-            wait_for(lambda: not server.trigger.exists(), "the successor has begun")
+            wait_until(lambda: not server.trigger.exists(), "the successor has begun")
             server.arm(label)
         server.wait_deaths(1 + len(labels), "each of them dies")
         server.wait_ready()

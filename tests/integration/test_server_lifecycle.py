@@ -14,12 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from audit import Audit, check_all_gone, wait_for, wait_tree
+from audit import Audit, check_all_gone, wait_tree
 from husk_server import BIN, Server
 from v1_client import Api
+from waiting import PATIENCE, wait_until
 
-PATIENCE = 60  # seconds; a guard, never a measurement
 EXIT_HUSK = 125
+NOBODY = pwd.getpwnam("nobody").pw_uid
 COUNT = "import time\nfor i in range({n}):\n    print(i, flush=True)\n    time.sleep({pause})\n"
 
 
@@ -29,7 +30,9 @@ def one() -> Iterator[Server]:
         yield running
 
 
-def husk(*args: str | Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def husk(
+    *args: str | Path, env: dict[str, str] | None = None, user: int | None = None
+) -> subprocess.CompletedProcess[str]:
     """A husk that is expected to end by itself."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("HUSK_", "SANDBOX_"))}
     return subprocess.run(
@@ -39,6 +42,7 @@ def husk(*args: str | Path, env: dict[str, str] | None = None) -> subprocess.Com
         timeout=PATIENCE,
         check=False,
         env={**clean, **(env or {})},
+        user=user,
     )
 
 
@@ -65,7 +69,6 @@ def test_second_server_on_the_same_data_is_refused(one: Server) -> None:
     try:
         done = husk("up", "--data", one.data, "--listen", f"127.0.0.1:{other.port}")
         assert done.returncode == EXIT_HUSK
-        assert one.process is not None
         assert f"husk is up already with {one.data} (process {one.process.pid})" in done.stderr
         assert "husk down" in done.stderr and len(done.stderr.splitlines()) == 1
         assert api.run(session, "kept")["value"] == "1"  # the first one is unharmed
@@ -215,6 +218,79 @@ def test_detach_and_down() -> None:
         shutil.rmtree(server.folder, ignore_errors=True)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_an_ordinary_user_ends_what_it_started() -> None:
+    server = Server("--min-isolation", "userns")
+    os.chown(server.folder, NOBODY, NOBODY)
+    try:
+        done = husk(*up_args(server), *server.flags, "--detach", user=NOBODY)
+        assert done.returncode == 0, done.stderr
+        down = husk("down", "--data", server.data)  # root does not trust that user's files
+        assert down.returncode == EXIT_HUSK and f"(id {NOBODY})" in down.stderr
+        assert server.get("/health").status == 200
+        down = husk("down", "--data", server.data, user=NOBODY)
+        assert (down.returncode, down.stdout) == (0, "husk is down\n"), down.stderr
+    finally:
+        husk("down", "--data", server.data, user=NOBODY)
+        server.remove()
+
+
+# ---- files that the account of the daemon has put there ----
+
+HOLD = """import fcntl, sys
+path = sys.argv[1] + "/husk.pid"
+if sys.argv[2:]:
+    open(path, "w").write(sys.argv[2])
+held = open(path)
+fcntl.flock(held, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="plays another account")
+@pytest.mark.parametrize("whose", ["the account", "root"])
+def test_down_ends_nobody_whom_the_account_names(whose: str) -> None:
+    """husk.pid names a process of root's and is locked, but by no server."""
+    server = Server()
+    victim = subprocess.Popen(["sleep", "600"])
+    try:
+        server.data.mkdir()
+        os.chown(server.data, NOBODY, NOBODY)
+        words = [str(victim.pid)]
+        if whose == "root":  # left from a server of root's that was killed
+            (server.data / "husk.pid").write_text(words.pop())
+        with subprocess.Popen(
+            ["/usr/bin/python3", "-c", HOLD, server.data, *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            user=NOBODY,
+        ) as holder:
+            assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
+            down = husk("down", "--data", server.data)
+            assert down.returncode == EXIT_HUSK and down.stdout == ""
+            assert holder.poll() is None
+            holder.communicate()
+        assert victim.poll() is None
+    finally:
+        victim.kill()
+        victim.wait()
+        server.remove()
+
+
+def test_a_pipe_in_place_of_the_log_holds_nobody() -> None:
+    server = Server()
+    try:
+        server.data.mkdir(mode=0o700)
+        os.mkfifo(server.data / "husk.log")
+        done = husk(*up_args(server), "--detach")
+        assert done.returncode == EXIT_HUSK
+        assert f"open {server.data}/husk.log" in done.stderr
+        assert not (server.data / "husk.pid").exists()
+    finally:
+        server.remove()
+
+
 # ---- in a container ----
 
 
@@ -228,7 +304,7 @@ def test_first_program_of_a_container() -> None:
         stdout=subprocess.DEVNULL,
     )
     try:
-        wait_for(lambda: outer.poll() is not None or is_ready(server), "it serves")
+        wait_until(lambda: outer.poll() is not None or is_ready(server), "it serves")
         assert server.post("/run", {"code": "print(6 * 7)"}).json["stdout"] == "42\n"
         first = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text()
         os.kill(int(first), signal.SIGTERM)
@@ -250,7 +326,7 @@ def test_requests_in_flight_are_finished(one: Server) -> None:
     code = COUNT.format(n=10, pause=0.1) + "open('left.txt', 'w').write('here')"
     client = threading.Thread(target=lambda: answers.append(api.run(session, code)))
     client.start()
-    wait_for(lambda: is_busy(api, session), "it runs")
+    wait_until(lambda: is_busy(api, session), "it runs")
     tree = wait_tree(one)
     assert one.stop() == 0
     client.join(PATIENCE)
@@ -294,7 +370,6 @@ def test_killed_supervisor_leaves_nothing(one: Server) -> None:
     session = api.session()
     api.run(session, "open('f.txt', 'w').write('saved')")
     tree = wait_tree(one)
-    assert one.process is not None
     one.process.kill()
     one.process.wait()
     one.start()
@@ -317,9 +392,8 @@ def test_stopping_twice_is_at_once(one: Server) -> None:
 
     client = threading.Thread(target=ask)
     client.start()
-    wait_for(lambda: is_busy(api, session), "it runs")
+    wait_until(lambda: is_busy(api, session), "it runs")
     tree = wait_tree(one)
-    assert one.process is not None
     start = time.monotonic()
     one.process.send_signal(signal.SIGTERM)
     time.sleep(0.3)

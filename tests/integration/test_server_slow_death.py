@@ -7,9 +7,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from audit import Tree, wait_for, wait_tree
+from audit import Tree, wait_tree
 from husk_server import Server
 from v1_client import Api
+from waiting import wait_until
 
 LAUNCHER_PATIENCE = 5  # seconds after which a zygote that owes a birth is taken for stuck
 PROCESSES = 90
@@ -77,6 +78,6 @@ def test_a_box_that_takes_long_to_die_holds_up_nobody(one: Server) -> None:
     time.sleep(LAUNCHER_PATIENCE + 1)
     assert os.path.exists(f"/proc/{box}"), "it was gone too soon to tell: more locks are needed"
     assert api.run(neighbour, "kept")["value"] == "42"
-    wait_for(lambda: not os.path.exists(f"/proc/{box}"), "the box is gone", patience=120)
-    wait_for(lambda: not os.path.exists(f"/proc/{zygote}"), "the zygote is gone", patience=120)
+    wait_until(lambda: not os.path.exists(f"/proc/{box}"), "the box is gone", patience=300)
+    wait_until(lambda: not os.path.exists(f"/proc/{zygote}"), "the zygote is gone", patience=300)
     assert api.run(neighbour, "kept")["value"] == "42"

@@ -2,10 +2,15 @@
 """The copy of a workspace that outlives its box: whatever a program leaves there comes back, or costs only itself."""
 from __future__ import annotations
 
-from audit import wait_for
-from disk_faults import names_in, put
+import os
+
+import pytest
+from audit import kill_boxes
+from beside import beside
+from disk_faults import failing, names_in, put
 from husk_server import Server
 from v1_client import Api
+from waiting import wait_until
 
 MAKE = r"""
 import os
@@ -169,13 +174,14 @@ def test_a_box_cannot_fill_the_servers_disk_by_holes() -> None:
         assert not [line for line in server.lines if "workspace_restored_in_part" in line]
 
 
+@beside
 def test_a_workspace_that_is_closed_to_its_owner() -> None:
     with Server.run() as server:
         api = Api(server.port)
         sid = api.session()
         assert api.run(sid, SHUT)["status"] == "completed"
         copy = server.data / "workspaces" / f"{sid}.tar"
-        wait_for(copy.exists, "the copy is there")
+        wait_until(copy.exists, "the copy is there")
         mode = "import os; print(oct(os.stat('/workspace').st_mode & 0o777))"
         assert api.run(sid, mode)["stdout"] == "0o0\n"
         assert server.stop() == 0
@@ -183,6 +189,7 @@ def test_a_workspace_that_is_closed_to_its_owner() -> None:
         assert api.run(sid, "print(open('f').read())")["stdout"] == "x\n"
 
 
+@beside
 def test_a_copy_leaves_modes_as_they_are() -> None:
     """What was opened for a moment is closed again."""
     with Server.run() as server:
@@ -191,7 +198,7 @@ def test_a_copy_leaves_modes_as_they_are() -> None:
         assert api.run(sid, MAKE)["status"] == "completed"
         before = api.run(sid, LOOK)["stdout"]
         copy = server.data / "workspaces" / f"{sid}.tar"
-        wait_for(copy.exists, "the copy is there")
+        wait_until(copy.exists, "the copy is there")
         assert api.run(sid, LOOK)["stdout"] == before
 
 
@@ -214,15 +221,16 @@ open('v.txt', 'w').write('new')
 """
 
 
+@beside
 def test_files_of_what_still_runs_are_there_after_a_stop() -> None:
     """Neither a cell under way nor a process that an earlier one left tells when it writes."""
     with Server.run() as server:
         api = Api(server.port)
         cell, background = api.session(), api.session()
         assert api.run(background, LATE)["status"] == "completed"
-        wait_for((server.data / "workspaces" / f"{background}.tar").exists, "the copy is there")
+        wait_until((server.data / "workspaces" / f"{background}.tar").exists, "the copy is there")
         shown = f"/sessions/{background}/files/late.txt"
-        wait_for(lambda: api.get(shown).status == 200, "the process has written")
+        wait_until(lambda: api.get(shown).status == 200, "the process has written")
         api.wait_output(api.start(cell, STAYS, timeout=60), "on")
         assert server.stop() == 0
         server.start()
@@ -230,16 +238,34 @@ def test_files_of_what_still_runs_are_there_after_a_stop() -> None:
         assert api.get(f"/sessions/{cell}/files/cell.txt").raw == b"2"
 
 
+@beside
 def test_a_stop_waits_for_a_copy_under_way() -> None:
     with Server.run() as server:
         api = Api(server.port)
         sid = api.session(resources={"memory": "512Mi", "disk": "256Mi"})
         assert put(api, sid, "v.txt", b"old").status == 201
         copy = server.data / "workspaces" / f"{sid}.tar"
-        wait_for(copy.exists, "the copy is there")
+        wait_until(copy.exists, "the copy is there")
         assert api.run(sid, BIG)["status"] == "completed"
-        wait_for(copy.with_suffix(".new").exists, "the next copy is being written")
+        wait_until(copy.with_suffix(".new").exists, "the next copy is being written")
         assert server.stop() == 0
         assert len(names_in(copy) & {f"big{i}" for i in range(8)}) == 8
         server.start()
         assert api.get(f"/sessions/{sid}/files/v.txt").raw == b"new"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="traces the daemon of another account")
+def test_a_workspace_that_is_being_restored_is_not_saved_by_halves() -> None:
+    """The box died with changes that were not saved: the next copy is due while its successor is being filled."""
+    with Server.run() as server:
+        api = Api(server.port)
+        sid = api.session(resources={"memory": "512Mi", "disk": "256Mi"})
+        copy = server.data / "workspaces" / f"{sid}.tar"
+        assert api.run(sid, BIG)["status"] == "completed"
+        wait_until(copy.exists, "the copy is there")
+        names = names_in(copy)
+        with failing(server, "read", "delay_enter=2000"):
+            assert api.run(sid, "1")["status"] == "completed"
+            kill_boxes(server)
+            assert api.get(f"/sessions/{sid}/files/v.txt").raw == b"new"
+        assert names_in(copy) == names

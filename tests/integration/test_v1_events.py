@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from v1_client import Api, Event, check_error, text_of, v1, v1_server  # noqa: F401
 
-TICKS = "import time\nfor i in range(5):\n    print(i, flush=True)\n    time.sleep(0.2)\n'done'"
+TICKS = "import time\nfor i in range(5):\n    print(i, flush=True)\n    time.sleep(0.1)\n'done'"
 WHOLE = "0\n1\n2\n3\n4\n"
 
 
@@ -51,7 +51,7 @@ def test_stream_reports_while_it_runs(v1: Api) -> None:
     assert seen[0].name == "status" and seen[0].data["session_id"] == s
     assert text_of(seen) == WHOLE
     outs = [t for e, t in zip(seen, arrived) if e.name == "stdout"]
-    assert len(outs) >= 3 and outs[-1] - outs[0] > 0.5, "not held back until the end"
+    assert len(outs) >= 3 and outs[-1] - outs[0] > 0.2, "not held back until the end"
     result = seen[-2].data
     assert result["status"] == "completed" and result["return_value"] == "done"
     assert result["stdout"] == WHOLE and "outputs" not in result

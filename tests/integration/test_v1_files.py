@@ -260,6 +260,7 @@ RANGES: list[tuple[str, int, bytes]] = [
     ("bytes=-0", 416, b""),
     ("bytes=5-2", 200, b"0123456789" * 10),
     ("bytes=0-1,3-4", 200, b"0123456789" * 10),
+    ("bytes=x", 200, b"0123456789" * 10),
     ("lines=1-2", 200, b"0123456789" * 10),
     ("bytes=99999999999999999999-", 416, b""),
 ]
@@ -281,12 +282,16 @@ def test_ranges(api: Api, sid: str, folder: str, value: str, status: int, data: 
         first = (b"0123456789" * 10).index(data) if value != "bytes=95-" else 95
         first = {"bytes=-3": 97, "bytes=90-1000": 90, "bytes=-500": 0}.get(value, first)
         assert got.headers["content-range"] == f"bytes {first}-{first + len(data) - 1}/100"
+    else:
+        assert "content-range" not in got.headers
 
 
 def test_conditions(api: Api, sid: str, folder: str) -> None:
     path = f"{folder}.txt"
     old = put(api, sid, path, b"first version")["etag"]
-    assert get(api, sid, path, If_None_Match=old).status == 304
+    same = get(api, sid, path, If_None_Match=old)
+    assert (same.status, same.raw, same.headers["etag"]) == (304, b"", old)
+    assert get(api, sid, path, If_None_Match=f'"other", W/{old}').status == 304
     assert get(api, sid, path, If_None_Match="*").status == 304
     assert get(api, sid, path, If_None_Match='"other"').status == 200
     assert get(api, sid, path, If_Match=old).status == 200
@@ -296,6 +301,24 @@ def test_conditions(api: Api, sid: str, folder: str) -> None:
     assert get(api, sid, path, If_Match=old).status == 412
     whole = get(api, sid, path, Range="bytes=0-4", If_Range=old)
     assert (whole.status, whole.raw) == (200, b"another version")
+
+
+def test_conditions_by_time(api: Api, sid: str, folder: str) -> None:
+    put(api, sid, folder, b"0123456789")
+    api.run(sid, f"import os; os.utime({folder!r}, (784111777, 784111777))")
+    before, at = "Sun, 06 Nov 1994 08:49:36 GMT", "Sun, 06 Nov 1994 08:49:37 GMT"
+    rows = [
+        ({"If_Modified_Since": at}, 304),
+        ({"If_Modified_Since": before}, 200),
+        ({"If_Unmodified_Since": at}, 200),
+        ({"If_Unmodified_Since": before}, 412),
+        ({"If_Range": at, "Range": "bytes=0-0"}, 206),
+        ({"If_Range": before, "Range": "bytes=0-0"}, 200),
+    ]
+    for fields, status in rows:
+        got = get(api, sid, folder, **fields)
+        assert got.status == status, fields
+        assert status == 412 or got.headers["last-modified"] == at
 
 
 @pytest.mark.parametrize("how", ["replaced", "in place"])
@@ -323,6 +346,8 @@ def test_head(api: Api, sid: str, folder: str) -> None:
     got = api.call("HEAD", url(sid, folder))
     assert (got.status, got.raw, got.headers["content-length"]) == (200, b"", "1000")
     assert got.headers["etag"] == get(api, sid, folder).headers["etag"]
+    part = api.call("HEAD", url(sid, folder), headers={"Range": "bytes=0-9"})
+    assert (part.status, part.headers["content-length"]) == (200, "1000")
     assert api.call("HEAD", url(sid, "no")).status == 404
 
 

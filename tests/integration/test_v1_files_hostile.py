@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import socket
 import time
 from pathlib import Path
@@ -93,7 +94,7 @@ def test_planted_links(api: Api) -> None:
 def test_links_swapped_while_files_are_used(api: Api) -> None:
     """A directory and a link to another place change places as fast as they can."""
     sid = api.session()
-    execution = api.start(sid, swap_loop(8))
+    execution = api.start(sid, swap_loop(60))
     api.wait_output(execution, "swapping")
     seen = set()
     deadline = time.monotonic() + 5
@@ -111,6 +112,7 @@ def test_links_swapped_while_files_are_used(api: Api) -> None:
         api.call("DELETE", url(sid, "d/new"))
         seen |= {read.status, wrote.status}
     assert 200 in seen and 409 in seen, seen  # both sides were met
+    assert put(api, sid, "end").status == 201
     api.wait_status(execution, "completed")
     left = api.run(sid, "import os; print(sorted(os.listdir('/tmp/out')))")["stdout"]
     assert left == "['secret']\n"
@@ -145,6 +147,19 @@ def test_file_that_changes_all_the_time(api: Api) -> None:
                 assert len(set(got.raw)) == 1  # one version, not a mix of two
 
 
+def test_file_cut_while_it_is_sent_breaks_the_connection(api: Api) -> None:
+    sid = api.session()
+    api.run(sid, "open('f', 'wb').truncate(64 << 20)")
+    connection = api.connect()
+    connection.request("GET", f"/api/v1/sessions/{sid}/files/f")
+    got = connection.getresponse()
+    assert (got.status, got.getheader("Content-Length")) == (200, str(64 * MIB))
+    api.run(sid, "import os; os.truncate('f', 1000)")
+    with pytest.raises(http.client.IncompleteRead):
+        got.read()
+    connection.close()
+
+
 # ---- size ----
 
 
@@ -174,6 +189,9 @@ def test_large_upload_and_download_in_bounded_memory(api: Api, server: Server) -
     while data := got.read(MIB):
         found.update(data)
     assert found.hexdigest() == digest
+    late = {"Range": f"bytes={99 * MIB + 5}-"}
+    connection.request("GET", f"/api/v1/sessions/{sid}/files/big", headers=late)
+    assert connection.getresponse().read() == piece[5:]
     connection.close()
     check = "import hashlib; print(hashlib.sha256(open('big','rb').read()).hexdigest())"
     assert api.run(sid, check)["stdout"].strip() == digest

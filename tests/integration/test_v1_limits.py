@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from husk_server import Server
 from v1_client import Answer, Api, check_error
+from waiting import wait_until
 
 LOOP = "print('on', flush=True)\nwhile True: pass"
 
@@ -111,3 +112,53 @@ def test_places_follow_the_settings_at_once() -> None:
         api.wait_status(third, "completed")
     finally:
         server.remove()
+
+
+def test_pools_follow_the_settings() -> None:
+    server = Server()
+    settings = server.folder / "husk.conf"
+    server.flags = ("--config", str(settings))
+    keys = ("pool_min", "pool_max", "session_pool_min", "session_pool_max", "se_pool")
+
+    def set_sizes(*sizes: int) -> None:
+        lines = [f"{key} = {size}" for key, size in zip(keys, sizes)]
+        settings.write_text("\n".join(["pool_idle = 1s", *lines, ""]))
+
+    def pools() -> list[tuple[str, int, int, int]]:
+        found = [p for p in api.get("/pool")["pools"] if p["template_id"] == "python"]
+        return sorted((p["mode"], p["min"], p["max"], p["size"]) for p in found)
+
+    try:
+        set_sizes(1, 4, 2, 2, 0)
+        server.start()
+        api = Api(server.port)
+        wait_until(lambda: pools() == [("ephemeral", 1, 4, 1), ("persistent", 2, 2, 2)], "small")
+        set_sizes(3, 3, 0, 1, 1)
+        os.kill(server.pid_of_huskd(), signal.SIGHUP)
+        server.wait_said("settings_read")
+        now = [("ephemeral", 1, 3, 1), ("ephemeral", 3, 3, 3), ("persistent", 0, 1, 0)]
+        wait_until(lambda: pools() == now, "as they are set now")
+    finally:
+        server.remove()
+
+
+class FewFiles(Server):
+    """Its limits are those that a caller may have left."""
+
+    before = ("/bin/sh", "-c", 'ulimit -S -n 256; ulimit -H -n 1024; exec "$@"', "sh")
+
+
+def test_sessions_until_there_are_no_files_left() -> None:
+    """The launcher has the same limit, needs more, and says no while the daemon can still go on."""
+    with FewFiles.run() as server:
+        api = Api(server.port)
+        made: list[str] = []
+        answer = api.post("/sessions", {"mode": "persistent"})
+        while answer.status == 201 and len(made) < 200:
+            made.append(answer["id"])
+            assert api.run(made[-1], "x = 1; x")["return_value"] == 1
+            answer = api.post("/sessions", {"mode": "persistent"})
+        check_error(answer, 429, "TooManyRequests", "Too many open files")
+        assert len(made) > 30, "only the hard limit counts"
+        assert [api.run(s, "x")["return_value"] for s in made] == [1] * len(made)
+        assert "daemon_ended" not in server.output

@@ -8,13 +8,13 @@ import json
 import re
 import signal
 import socket
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from http_raw import Answer, Line, answers, reset
 from husk_server import Server
-from v1_client import PATIENCE, Api, Event, text_of, v1, v1_server  # noqa: F401
+from v1_client import Api, Event, text_of, v1, v1_server  # noqa: F401
+from waiting import PATIENCE, wait_until
 from websocket_raw import (
     CLOSE,
     PING,
@@ -95,10 +95,7 @@ def figure(server: Server, name: str) -> int:
 
 
 def wait_below(server: Server, name: str, value: int) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while (got := figure(server, name)) >= value:
-        assert time.monotonic() < deadline, f"{name} is still {got}"
-        time.sleep(0.02)
+    wait_until(lambda: figure(server, name) < value, f"{name} is below {value}")
 
 
 def running(v1: Api) -> str:
@@ -268,7 +265,6 @@ def test_server_that_stops_says_so() -> None:
         api = Api(server.port)
         with Follower(server.port, running(api)) as follower:
             follower.until("stdout")
-            assert server.process is not None
             server.process.send_signal(signal.SIGTERM)
             list(follower.events())
             assert follower.code == 1001

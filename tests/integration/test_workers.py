@@ -8,9 +8,10 @@ import signal
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE, wait_until
+from beside import beside
 from limited_client import is_alive, needs_root
-from workers_up import Up, event, up
+from waiting import PATIENCE, wait_until
+from workers_up import Up, event, new_up, up
 
 # ---- what runs ----
 
@@ -22,7 +23,7 @@ def test_worker_is_what_the_plan_says(up: Up) -> None:
         HUSK_URL="http://elsewhere",
         PYTHONPATH="/of/mine",
     )
-    said = up.wait_said(2)
+    said = up.wait_words(2)
     assert said[0] == event(7, "started", agent=1)
     facts = said[1]["answer"]
     assert facts["argv"] == [
@@ -41,7 +42,7 @@ def test_worker_is_what_the_plan_says(up: Up) -> None:
 
 def test_the_daemons_environment_is_as_before(up: Up) -> None:
     up.start("say(env=dict(os.environ), uid=os.getuid())", MINE="yes", HUSK_URL="http://elsewhere")
-    said = up.wait_said(1)[0]
+    said = up.wait_words(1)[0]
     assert said["env"]["HUSK_URL"] == "http://elsewhere"
     assert "HUSK_AGENT_WORKER" not in said["env"] and "PYTHONPATH" not in said["env"]
     assert os.getuid() != 0 or said["uid"] != 0
@@ -50,7 +51,7 @@ def test_the_daemons_environment_is_as_before(up: Up) -> None:
 @needs_root
 def test_worker_has_the_limits_of_its_agent(up: Up) -> None:
     up.start("order(START, 0, 1); hear(); ask(1, 'facts')")
-    pid = up.wait_said(2)[1]["answer"]["pid"]
+    pid = up.wait_words(2)[1]["answer"]["pid"]
     groups = Path(f"/proc/{pid}/cgroup").read_text()
     assert "/agent-first" in groups
 
@@ -64,7 +65,7 @@ def test_exit_codes_and_signals_are_told(up: Up) -> None:
         "sockets[1].sendall(b'exit 3\\n'); hear()\n"
         "sockets[2].sendall(b'crash\\n')"
     )
-    said = up.wait_said(4)
+    said = up.wait_words(4)
     assert said[2] == event(1, "exited", agent=1, status=3 << 8)
     assert said[3] == event(2, "exited", agent=1, status=signal.SIGSEGV)
 
@@ -72,13 +73,13 @@ def test_exit_codes_and_signals_are_told(up: Up) -> None:
 @needs_root
 def test_out_of_memory_is_told(up: Up) -> None:
     up.start("order(START, 0, 1); hear(); sockets[1].sendall(b'eat\\n')")
-    assert up.wait_said(2)[1] == event(1, "exited", status=signal.SIGKILL, flags=1)
+    assert up.wait_words(2)[1] == event(1, "exited", status=signal.SIGKILL, flags=1)
 
 
 @pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGKILL])
 def test_daemon_can_end_a_worker(up: Up, which: signal.Signals) -> None:
     up.start(f"order(START, 0, 1); hear(); ask(1, 'facts'); order(KILL, worker=1, status={which})")
-    said = up.wait_said(3)
+    said = up.wait_words(3)
     assert said[2] == event(1, "exited", status=which)
     wait_until(lambda: not is_alive(said[1]["answer"]["pid"]), "it is gone")
 
@@ -87,8 +88,8 @@ def test_an_interpreter_that_is_not_there_is_an_exit(up: Up) -> None:
     up.plan["python"] = "/no/such/python"
     up.write_plan()
     up.start("order(START, 0, 1)")
-    assert up.wait_said(2)[1] == event(1, "exited", status=125 << 8)
-    up.wait_line("cannot run /no/such/python")
+    assert up.wait_words(2)[1] == event(1, "exited", status=125 << 8)
+    up.wait_said("cannot run /no/such/python")
 
 
 # ---- what is refused ----
@@ -101,7 +102,7 @@ def test_what_is_not_in_the_plan_is_refused(up: Up) -> None:
         "order(START, 0, 4); hear(); order(START, 0, 5); hear()\n"  # more than it may have
         "order(START, 1, 6)"
     )
-    said = up.wait_said(7)
+    said = up.wait_words(7)
     assert said[0] == event(1, "failed", agent=2, status=errno.EINVAL)
     assert said[1] == event(2, "failed", agent=0xFFFFFFFF, status=errno.EINVAL)
     assert said[2] == event(3, "started")
@@ -109,7 +110,7 @@ def test_what_is_not_in_the_plan_is_refused(up: Up) -> None:
     assert said[4] == event(4, "started")
     assert said[5] == event(5, "failed", status=errno.EAGAIN)
     assert said[6] == event(6, "started", agent=1)
-    up.wait_line("there is no such agent in the plan")
+    up.wait_said("there is no such agent in the plan")
 
 
 @pytest.mark.parametrize(
@@ -129,15 +130,15 @@ def test_what_is_not_in_the_plan_is_refused(up: Up) -> None:
 )
 def test_malformed_messages_are_logged_and_do_nothing(up: Up, message: str) -> None:
     up.start(f"order(START, 0, 1); hear()\n{message}\norder(START, 1, 2); hear(); ask(1, 'facts')")
-    said = up.wait_said(3)
+    said = up.wait_words(3)
     assert said[:2] == [event(1, "started"), event(2, "started", agent=1)]
     assert said[2]["answer"]["argv"][1].endswith("/first.py")
-    up.wait_line("daemon_message_refused")
+    up.wait_said("daemon_message_refused")
 
 
 def test_killing_a_worker_that_is_not_there_is_nothing(up: Up) -> None:
     up.start("order(KILL, worker=5, status=signal.SIGKILL); order(START, 0, 1)")
-    assert up.wait_said(1)[0] == event(1, "started")
+    assert up.wait_words(1)[0] == event(1, "started")
 
 
 @pytest.mark.parametrize(
@@ -166,9 +167,8 @@ def test_a_plan_that_others_could_have_written_is_refused(up: Up, change: str, s
     else:
         plan.unlink()
     up.start("")
-    assert up.process is not None
     assert up.process.wait(PATIENCE) == 125
-    up.wait_line(says)
+    up.wait_said(says)
 
 
 # ---- ends of others ----
@@ -176,7 +176,7 @@ def test_a_plan_that_others_could_have_written_is_refused(up: Up, change: str, s
 
 def test_workers_end_with_their_daemon_and_numbers_begin_anew(up: Up) -> None:
     up.start("order(START, 0, 1); hear(); ask(1, 'stay')")
-    first = up.wait_said(2)[1]["answer"]["pid"]
+    first = up.wait_words(2)[1]["answer"]["pid"]
     parent = int(Path(f"/proc/{first}/status").read_text().split("PPid:\t")[1].split()[0])
     daemon = next(
         int(entry.name)
@@ -185,7 +185,7 @@ def test_workers_end_with_their_daemon_and_numbers_begin_anew(up: Up) -> None:
     )
     os.kill(daemon, signal.SIGKILL)
     wait_until(lambda: not is_alive(first) and not is_alive(parent), "the worker is gone")
-    said = up.wait_said(4)
+    said = up.wait_words(4)
     assert said[2] == event(1, "started")
     assert said[3]["answer"]["pid"] != first
 
@@ -199,7 +199,7 @@ def read_or_nothing(entry: Path) -> bytes:
 
 def test_an_orderly_end_lets_workers_finish(up: Up) -> None:
     up.start("order(START, 0, 1); hear(); ask(1, 'leave')")
-    pid = up.wait_said(2)[1]["answer"]["pid"]
+    pid = up.wait_words(2)[1]["answer"]["pid"]
     assert up.stop() == 0
     assert (up.project / "left").read_text() == "in order"
     assert not is_alive(pid)
@@ -208,25 +208,25 @@ def test_an_orderly_end_lets_workers_finish(up: Up) -> None:
 def test_asked_twice_workers_end_at_once(up: Up) -> None:
     up.drain = 10 * PATIENCE
     up.start("order(START, 0, 1); hear(); ask(1, 'stay')")
-    pid = up.wait_said(2)[1]["answer"]["pid"]
-    assert up.process is not None
+    pid = up.wait_words(2)[1]["answer"]["pid"]
     up.process.terminate()
-    assert up.wait_said(3)[2] == {"event": "asked"}
+    assert up.wait_words(3)[2] == {"event": "asked"}
     assert up.stop() == 0
     wait_until(lambda: not is_alive(pid), "the worker is gone")
 
 
-def test_workers_that_stay_are_killed_when_the_drain_time_is_over(up: Up) -> None:
-    up.start("order(START, 0, 1); hear(); ask(1, 'stay')")
-    pid = up.wait_said(2)[1]["answer"]["pid"]
-    assert up.stop() == 0
-    wait_until(lambda: not is_alive(pid), "the worker is gone")
+@beside  # the limit is half a minute more than the drain time
+def test_workers_that_stay_are_killed_when_the_drain_time_is_over() -> None:
+    with new_up() as up:
+        up.start("order(START, 0, 1); hear(); ask(1, 'stay')")
+        pid = up.wait_words(2)[1]["answer"]["pid"]
+        assert up.stop() == 0
+        wait_until(lambda: not is_alive(pid), "the worker is gone")
 
 
 def test_kill_9_of_husk_up_takes_the_workers_along(up: Up) -> None:
     up.start("order(START, 0, 1); hear(); ask(1, 'stay')")
-    pid = up.wait_said(2)[1]["answer"]["pid"]
-    assert up.process is not None
+    pid = up.wait_words(2)[1]["answer"]["pid"]
     up.process.kill()
     up.process.wait(PATIENCE)
     wait_until(lambda: not is_alive(pid), "the worker is gone")

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from file_samples import MIB, form
 from husk_server import Server, server
 from se_client import BASE, Se, check_422, check_detail, se, shared, sid
 from v1_client import Answer
+from waiting import wait_until
 
 __all__ = ["se", "server", "shared", "sid"]
 METRICS = {"duration_ms", "memory_peak_mb", "cpu_time_ms", "timeout_seconds"}
@@ -148,9 +150,8 @@ def test_cleanup_skips_what_runs(se: Se) -> None:
     run = {"command": "touch started; sleep 60"}
     thread = threading.Thread(target=lambda: answers.append(se.post(f"/execute/{busy}", run)))
     thread.start()
-    deadline = time.monotonic() + 30
-    while "started" not in [f["filename"] for f in se.get(f"/files/{busy}/")["files"]]:
-        assert time.monotonic() < deadline
+    shown = f"/files/{busy}/"
+    wait_until(lambda: "started" in [f["filename"] for f in se.get(shown)["files"]], "it runs")
     assert se.post("/cleanup-all").body == {
         "total": 2,
         "success": 1,
@@ -363,13 +364,16 @@ def test_daemon_that_dies() -> None:
 def test_time_limit() -> None:
     with Server.run("--se-timeout", "1s") as server:
         se = Se(server.port)
-        got = se.python("slow", "print('so far', flush=True)\nwhile True: pass")
+        with ThreadPoolExecutor() as pool:  # each takes a second
+            code = pool.submit(se.python, "a", "print('so far', flush=True)\nwhile True: pass")
+            shell = pool.submit(se.ok, "/execute/b", {"command": "echo now; sleep 60"})
+            handler = pool.submit(se.handler, "def handler(event):\n    while True: pass")
+        got = code.result()
         assert (got["returncode"], got["stdout"]) == (124, "so far\n")
-        got = se.ok("/execute/slow", {"command": "echo now; sleep 60"})
+        got = shell.result()
         assert (got["returncode"], got["stdout"]) == (124, "now\n")
         assert got["stderr"] == "ended by a limit: timeout 1000 ms\n"
-        answer = se.handler("def handler(event):\n    while True: pass")
-        check_detail(answer, 500, "ExecTimeout")
+        check_detail(handler.result(), 500, "ExecTimeout")
 
 
 # ---- handlers ----
@@ -446,9 +450,11 @@ def test_documents(se: Se) -> None:
     assert all(path.startswith(BASE) for path in answer.body["paths"])
     page = se.get("/docs")
     assert page.headers["content-type"].startswith("text/html") and b"/workspace/se" in page.raw
+    assert "default-src 'none'" in page.headers["content-security-policy"]
     for path, etag in (("/api.json", answer.headers["etag"]), ("/docs", page.headers["etag"])):
         again = se.get(path, headers={"If-None-Match": etag})
         assert (again.status, again.raw) == (304, b"")
+        assert again.headers["cache-control"] == "no-cache"
         packed = se.get(path, headers={"Accept-Encoding": "gzip"}, is_checked=False)
         assert packed.headers["content-encoding"] == "gzip"
         assert gzip.decompress(packed.raw) == se.get(path).raw
@@ -458,7 +464,7 @@ def test_documents_can_be_switched_off() -> None:
     with Server.run("--docs", "false") as server:
         se = Se(server.port)
         for path in ("/api.json", "/docs"):
-            assert se.get(path, is_checked=False).status == 404
+            check_detail(se.get(path, is_checked=False), 404, "InvalidParameter", "docs = false")
 
 
 def test_vendor_store(se: Se, sid: str) -> None:

@@ -224,7 +224,7 @@ def test_planted_links(se: Se, sid: str) -> None:
 
 def test_links_swapped_while_files_are_used(se: Se, sid: str) -> None:
     done: list[Any] = []
-    thread = threading.Thread(target=lambda: done.append(se.python(sid, swap_loop(6))))
+    thread = threading.Thread(target=lambda: done.append(se.python(sid, swap_loop(60))))
     thread.start()
     seen = set()
     deadline = time.monotonic() + 5
@@ -237,6 +237,7 @@ def test_links_swapped_while_files_are_used(se: Se, sid: str) -> None:
             assert base64.b64encode(b"outside") not in answer.raw
         answer = se.post(f"/create/{sid}", {"filename": "d/new", "content": "x"})
         assert answer.status in (200, 400, 404), answer.raw
+    se.create(sid, "end", "")
     thread.join()
     assert done[0]["returncode"] == 0, done
     assert {200, 400} <= seen, seen

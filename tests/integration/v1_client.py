@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from urllib.parse import quote
 
 import pytest
 from husk_server import Server
+from waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -21,7 +21,6 @@ sys.path.insert(0, str(ROOT / "tools"))
 import openapi_model  # noqa: E402
 from openapi_schema import check_value, resolve  # noqa: E402
 
-PATIENCE = 60.0  # seconds; a guard against hanging, never a measurement
 BASE = "/api/v1"
 FINAL = {"completed", "failed", "timeout", "memory_exceeded", "cancelled", "crashed", "lost"}
 
@@ -153,20 +152,18 @@ class Api:
         return str(answer["execution_id"])
 
     def wait_status(self, execution: str, *wanted: str) -> Any:
-        deadline = time.monotonic() + PATIENCE
-        while True:
+        def look() -> Any:
             state = self.get(f"/executions/{execution}/status").body
             if state["status"] in wanted:
                 return state
             assert state["status"] not in FINAL, state
-            assert time.monotonic() < deadline, state
-            time.sleep(0.02)
+            return None
+
+        return wait_until(look, f"{execution} is {' or '.join(wanted)}")
 
     def wait_output(self, execution: str, text: str) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while text not in self.get(f"/executions/{execution}")["stdout"]:
-            assert time.monotonic() < deadline, f"{execution} never wrote {text!r}"
-            time.sleep(0.02)
+        path = f"/executions/{execution}"
+        wait_until(lambda: text in self.get(path)["stdout"], f"{execution} writes {text!r}")
 
     # ---- server-sent events ----
 

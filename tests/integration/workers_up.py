@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
+import signal
 import tempfile
-import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BIN, PATIENCE, wait_until
+from conftest import BIN
+from process import Heard
+from waiting import wait_until
 
 PYTHON = "/usr/bin/python3"
 
-# How the daemon speaks with the supervisor: daemon/supervisor_msg.h.
+# How the daemon speaks with the supervisor: wire/supervisor_msg.h.
 DAEMON = """#!/usr/bin/python3
 import array, json, os, signal, socket, struct, sys, time
 
@@ -91,18 +93,17 @@ while signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
 """
 
 
-class Up:
+class Up(Heard):
     """husk up with a daemon of the test and a plan of two agents."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self.folder = folder
         self.data = folder / "data"
         self.project = folder / "project"
         self.plan_file = folder / "agents.json"
         self.drain = 1  # seconds
-        self.lines: list[str] = []
         self.said: list[dict[str, Any]] = []
-        self.process: subprocess.Popen[str] | None = None
         for name in ("bin", "project", "sdk/husk/agents"):
             (folder / name).mkdir(parents=True)
         for name in ("husk", "husk-launcher"):
@@ -148,52 +149,43 @@ class Up:
         script = self.folder / "bin" / "huskd"
         script.write_text(DAEMON + daemon + "\nwhile True:\n    hear()\n")
         script.chmod(0o755)
-        self.process = subprocess.Popen(
-            # fmt: off
-            [self.folder / "bin/husk", "up", "--data", self.data, "--listen", "none", "--agents-plan", self.plan_file,
-             "--drain-timeout", str(self.drain)],
-            # fmt: on
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env={"PATH": "/usr/bin:/bin", "HOME": "/nowhere", **env},
-        )
-        threading.Thread(target=self._listen, args=(self.process,), daemon=True).start()
+        # fmt: off
+        self.launch(self.folder / "bin/husk", "up", "--data", self.data, "--listen", "none",
+                    "--agents-plan", self.plan_file, "--drain-timeout", str(self.drain),
+                    env={"PATH": "/usr/bin:/bin", "HOME": "/nowhere", **env})
+        # fmt: on
 
-    def _listen(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            self.lines.append(line.rstrip("\n"))
-            if line.startswith("daemon "):
-                self.said.append(json.loads(line[7:]))
+    def hear(self, line: str) -> None:
+        super().hear(line)
+        if line.startswith("daemon "):
+            self.said.append(json.loads(line[7:]))
 
-    def wait_said(self, n: int) -> list[dict[str, Any]]:
-        wait_until(lambda: len(self.said) >= n, f"{n} words of the daemon in {self.lines}")
+    def wait_words(self, n: int) -> list[dict[str, Any]]:
+        """What the daemon said, as soon as those are so many words."""
+        wait_until(lambda: len(self.said) >= n, lambda: f"{n} words of the daemon in {self.lines}")
         return self.said
 
-    def wait_line(self, part: str) -> None:
-        wait_until(lambda: any(part in line for line in self.lines), f"{part} in {self.lines}")
-
-    def stop(self) -> int:
-        assert self.process is not None
-        self.process.terminate()
-        return self.process.wait(PATIENCE)
-
     def remove(self) -> None:
-        if self.process is not None and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait(PATIENCE)
+        if self.is_running():
+            self.stop(signal.SIGKILL)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@contextmanager
+def new_up() -> Iterator[Up]:
+    folder = Path(tempfile.mkdtemp(prefix="husk-test-"))
+    folder.chmod(0o755)
+    made = Up(folder)
+    try:
+        yield made
+    finally:
+        made.remove()
 
 
 @pytest.fixture
 def up() -> Iterator[Up]:
-    folder = Path(tempfile.mkdtemp(prefix="husk-test-"))
-    folder.chmod(0o755)
-    running = Up(folder)
-    yield running
-    running.remove()
+    with new_up() as made:
+        yield made
 
 
 def event(worker: int, name: str, **more: int) -> dict[str, Any]:

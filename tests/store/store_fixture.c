@@ -133,7 +133,7 @@ bool fixture_has_execution(struct store *st, const char *id)
     int rc = store_get_execution(st, id, &found, &e);
 
     CHECK(rc == 0 || e.code == ERR_NOT_FOUND);
-    store_execution_free(found);
+    free(found);
     return rc == 0;
 }
 

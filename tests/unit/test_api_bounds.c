@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Boundary table of the contract, made from its own tables: for every number, length and count of every body and
- * parameter, the bound is accepted and the next value is refused. And every format, row by row.
+ * Boundary table of the contract, made from its own tables: for every number, length and count of
+ * every body and parameter, the bound is accepted and the next value is refused. And every format,
+ * row by row.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -201,7 +202,7 @@ TEST(formats)
 {
     static const struct {
         enum api_format format;
-        const char *good[7];
+        const char *good[9];
         const char *bad[12];
     } rows[] = {
         {API_FORMAT_SESSION_ID,
@@ -225,8 +226,8 @@ TEST(formats)
          {"", "/", "/a/b", "a", "a//b/", "./a", "...x"},
          {"..", "../a", "a/..", "/..", "a/../b", "//../x"}},
         {API_FORMAT_SIZE,
-         {"0", "1", "512Mi", "1Gi", "100M", "64K", "2GB"},
-         {"", "-1", "1.5G", "1 M", "M", "1TB", "0x1", "1e3"}},
+         {"0", "1", "512Mi", "1Gi", "100M", "64K", "2GB", "512m", "1TiB"},
+         {"", "-1", "1.5G", "1 M", "M", "1PB", "1mB", "0x1", "1e3"}},
         {API_FORMAT_CPU, {"1", "0.5", "0.125", "16"}, {"", ".5", "1.", "1.2345", "-1", "1e3", "a"}},
         {API_FORMAT_DATE_TIME,
          {"2026-01-15T09:30:00Z", "2026-01-15T09:30:00.123456789Z", "2026-12-31T23:59:59+01:00",

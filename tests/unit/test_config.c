@@ -330,6 +330,11 @@ TEST(relative_paths_start_where_the_user_stands)
     (void)snprintf(want, sizeof(want), "%s/s", dir);
     CHECK_STR(l.c.socket, want);
     unload(&l);
+    load(&l, NULL, WORDS("HUSK_SOCKET=.//.///s"), WORDS("--data", ".//a/b//"));
+    CHECK_STR(l.c.socket, want);
+    (void)snprintf(want, sizeof(want), "%s/a/b", dir);
+    CHECK_STR(l.c.data, want);
+    unload(&l);
     leave_temporary_directory(dir);
 }
 

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of http/out.h and http/peers.h: order, back-pressure, files, and counting of addresses. */
+/* Tests of http/out.h and http/peers.h: order, back-pressure, and counting of addresses. */
 #include "http/out.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -31,19 +29,6 @@ static void close_pair(void)
     http_pool_release(&pool);
     fd_close(&ends[0]);
     fd_close(&ends[1]);
-}
-
-/* A file of n bytes, each the low byte of its offset. */
-static int make_file(size_t n)
-{
-    int fd = memfd_create("file", MFD_CLOEXEC);
-
-    CHECK(fd >= 0);
-    for (size_t i = 0; i < n; i++) {
-        char byte = (char)i;
-        CHECK_INT(write(fd, &byte, 1), 1);
-    }
-    return fd;
 }
 
 TEST(pieces_leave_in_order)
@@ -73,39 +58,9 @@ TEST(empty_pieces_are_nothing)
     open_pair();
     CHECK_INT(http_out_borrow(&out, "", 0), 0);
     CHECK_INT(http_out_take(&out, strdup(""), 0), 0);
-    CHECK_INT(http_out_file(&out, make_file(1), 0, 0), 0);
     CHECK(out.first == NULL);
     CHECK_INT(http_out_flush(&out, &pool, ends[0], &sent), 0);
     CHECK_INT(sent, 0);
-    close_pair();
-}
-
-TEST(files_go_between_bytes)
-{
-    uint64_t sent = 0;
-    char got[64] = {0};
-
-    open_pair();
-    CHECK_INT(http_out_copy(&out, &pool, "<", 1), 0);
-    CHECK_INT(http_out_file(&out, make_file(100), 65, 3), 0);
-    CHECK_INT(http_out_copy(&out, &pool, ">", 1), 0);
-    CHECK_INT(out.queued, 2);
-    CHECK_INT(http_out_flush(&out, &pool, ends[0], &sent), 0);
-    CHECK_INT(sent, 5);
-    CHECK_INT(read(ends[1], got, sizeof(got)), 5);
-    CHECK_STR(got, "<ABC>");
-    close_pair();
-}
-
-TEST(file_cut_short_is_an_error)
-{
-    uint64_t sent = 0;
-
-    open_pair();
-    CHECK_INT(http_out_file(&out, make_file(10), 0, 20), 0);
-    CHECK_INT(http_out_flush(&out, &pool, ends[0], &sent), 1);
-    CHECK_INT(sent, 10);
-    CHECK_INT(http_out_flush(&out, &pool, ends[0], &sent), -EIO);
     close_pair();
 }
 

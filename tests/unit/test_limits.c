@@ -4,10 +4,8 @@
 
 #include <string.h>
 
+#include "base/units.h"
 #include "tap.h"
-
-#define MIB ((uint64_t)1 << 20)
-#define GIB ((uint64_t)1 << 30)
 
 /* Large memory, so that disk can be tested at its own ends. */
 static struct limits roomy(void)

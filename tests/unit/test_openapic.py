@@ -442,12 +442,34 @@ def test_assets_are_the_documents(contract: openapi_model.Contract) -> None:
     assert "/run" not in json.loads(array("se_data"))["paths"]
 
 
-SIZES = [("0", 0), ("64K", 65536), ("512Mi", 536870912), ("1Gi", 1073741824), ("2GB", 2147483648)]
+SIZES = [
+    ("0", 0),
+    ("64K", 65536),
+    ("512m", 536870912),
+    ("512Mi", 536870912),
+    ("1Gi", 1073741824),
+    ("2GB", 2147483648),
+    ("1TiB", 1099511627776),
+]
 
 
-@pytest.mark.parametrize("text, want", SIZES + [("1.5G", None), ("", None), ("1TB", None)])
+@pytest.mark.parametrize(
+    "text, want", SIZES + [("1.5G", None), ("", None), ("1PB", None), ("1mB", None)]
+)
 def test_sizes_as_in_c(text: str, want: int | None) -> None:
     assert size_bytes(text) == want
+
+
+def test_the_contract_publishes_the_sizes_that_are_taken() -> None:
+    units = ["", "B", "x", "i", "iB", "P"]
+    units += [u + end for u in "KMGTkmgt" for end in ("", "B", "i", "iB", "b")]
+    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "api").glob("*.yaml"))
+    patterns = set(re.findall(r'pattern: "([^"]*KMG[^"]*)"', text))
+    assert patterns
+    for pattern in patterns:
+        for unit in units:
+            taken = size_bytes(f"64{unit}") is not None
+            assert (re.search(pattern, f"64{unit}") is not None) == taken, (pattern, unit)
 
 
 def test_values_are_checked_against_schemas() -> None:

@@ -5,9 +5,9 @@
 #include <errno.h>
 
 #include "base/attr.h"
+#include "base/units.h"
 #include "tap.h"
 
-#define KIB UINT64_C(1024)
 #define UNTOUCHED UINT64_C(42)
 
 struct row {
@@ -63,16 +63,16 @@ TEST(size)
         {"64KB", 0, 64 * KIB},
         {"64Ki", 0, 64 * KIB},
         {"64KiB", 0, 64 * KIB},
-        {"256M", 0, 256 * KIB * KIB},
-        {"256m", 0, 256 * KIB * KIB},
-        {"256MB", 0, 256 * KIB * KIB},
-        {"512Mi", 0, 512 * KIB * KIB},
-        {"512MiB", 0, 512 * KIB * KIB},
-        {"1G", 0, KIB * KIB * KIB},
-        {"1g", 0, KIB * KIB * KIB},
-        {"2GB", 0, 2 * KIB * KIB * KIB},
-        {"2Gi", 0, 2 * KIB * KIB * KIB},
-        {"2GiB", 0, 2 * KIB * KIB * KIB},
+        {"256M", 0, 256 * MIB},
+        {"256m", 0, 256 * MIB},
+        {"256MB", 0, 256 * MIB},
+        {"512Mi", 0, 512 * MIB},
+        {"512MiB", 0, 512 * MIB},
+        {"1G", 0, GIB},
+        {"1g", 0, GIB},
+        {"2GB", 0, 2 * GIB},
+        {"2Gi", 0, 2 * GIB},
+        {"2GiB", 0, 2 * GIB},
         {"17179869183G", 0, UINT64_C(17179869183) << 30}, /* the last that fits */
         {"17179869184G", -ERANGE, 0},
         {"18446744073709551615", 0, UINT64_MAX},
@@ -83,7 +83,9 @@ TEST(size)
         {" 1", -EINVAL, 0},
         {"1 MB", -EINVAL, 0},
         {"1MB ", -EINVAL, 0},
-        {"1TB", -EINVAL, 0},
+        {"1T", 0, (uint64_t)1 << 40},
+        {"2TiB", 0, (uint64_t)2 << 40},
+        {"1PB", -EINVAL, 0},
         {"1MM", -EINVAL, 0},
         {"1.5G", -EINVAL, 0},
         {"0x10", -EINVAL, 0},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests of store/store.h: what makes a batch fail, alone and as a whole: keys that are taken, rows in
- * another status, rows that are missing or there already.
+ * Tests of store/store.h: what makes a batch fail, alone and as a whole: keys that are taken, rows
+ * in another status, rows that are missing or there already.
  */
 #include <stdio.h>
 
@@ -47,7 +47,7 @@ TEST(of_batches_that_race_for_a_key_one_wins_and_the_losers_learn_who)
     CHECK_INT(store_find_key(st, "me", "k", 6, &found, &e), 0);
     CHECK_STR(found->id, "x-0");
     CHECK_INT(found->hash[0], 1);
-    store_key_free(found);
+    free(found);
     CHECK_INT(store_find_key(st, "you", "k", 6, &found, &e), 0);
     CHECK(found == NULL);
     store_close(st);
@@ -83,7 +83,7 @@ TEST(a_key_is_free_again_after_its_retention)
     fixture_commit(batch);
     CHECK_INT(store_find_key(st, "me", "k", 1199, &found, &e), 0);
     CHECK_STR(found->id, "second");
-    store_key_free(found);
+    free(found);
     CHECK_INT(store_find_key(st, "me", "k", 1200, &found, &e), 0);
     CHECK(found == NULL);
 
@@ -92,7 +92,7 @@ TEST(a_key_is_free_again_after_its_retention)
     fixture_commit(batch);
     CHECK_INT(store_find_key(st, "me", "k", 1150, &found, &e), 0);
     CHECK(found != NULL);
-    store_key_free(found);
+    free(found);
     batch = store_batch_new(st);
     store_expire_keys(batch, 1200);
     fixture_commit(batch);
@@ -137,13 +137,13 @@ TEST(a_move_needs_the_expected_status)
         }
         CHECK_INT(store_get_execution(st, "x", &got, &e), 0);
         CHECK_INT(got->status, rows[i].to);
-        store_execution_free(got);
+        free(got);
     }
     struct store_template *side = NULL;
     struct err e;
     CHECK_INT(store_get_template(st, "side effect", &side, &e), 0);
     CHECK_INT(side->updated_ms, 5); /* a refused batch has none */
-    store_template_free(side);
+    free(side);
     store_close(st);
     fixture_remove(dir);
 }
@@ -166,7 +166,7 @@ TEST(sessions_move_and_a_move_keeps_what_the_record_does_not_hold)
     CHECK_INT(got->status, 2);
     CHECK_INT(got->ended_ms, 9);
     CHECK_STR(got->spec, s.spec);
-    store_session_free(got);
+    free(got);
     batch = store_batch_new(st);
     store_move_session(batch, 1, &(struct store_session){.id = "s", .status = 3});
     CHECK_INT(store_commit_wait(batch, &r, &e), -1);
@@ -209,7 +209,7 @@ TEST(a_failing_batch_in_a_group_harms_no_other)
         CHECK_INT(o.last[i + 1].err.code, i % 3 == 1 ? ERR_NOT_FOUND : ERR_NONE);
         CHECK_INT(store_get_template(st, id, &t, &e), i % 3 == 1 ? -1 : 0);
         CHECK_INT(fixture_has_execution(st, id), i % 3 != 1);
-        store_template_free(t);
+        free(t);
     }
     store_close(st);
     fixture_remove(dir);

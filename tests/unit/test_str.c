@@ -143,6 +143,31 @@ TEST(utf8_lengths)
     }
 }
 
+TEST(utf8_is_all_of_it_or_none)
+{
+    static const struct {
+        const char *bytes;
+        size_t n;
+        bool want;
+    } rows[] = {
+        {"", 0, true},
+        {"a\0b", 3, true},
+        {"\xc3\xa4\xe2\x82\xac\xf4\x8f\xbf\xbf", 9, true}, /* up to U+10FFFF */
+        {"\xff", 0, true},                                 /* is not looked at */
+        {"xy\xe2\x82\xac", 4, false},                      /* cut off at the end */
+        {"\x80xy", 3, false},
+        {"xy\xff", 3, false},
+        {"x\xc0\xafx", 4, false},         /* overlong */
+        {"x\xed\xa0\x80x", 5, false},     /* surrogate */
+        {"x\xf4\x90\x80\x80x", 6, false}, /* beyond U+10FFFF */
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CASE("row %zu", i);
+        CHECK_INT(str_is_utf8(rows[i].bytes, rows[i].n), rows[i].want);
+    }
+}
+
 TEST(printable_shows_what_drives_a_terminal)
 {
     static const struct {

@@ -236,9 +236,11 @@ TEST(lines_that_are_too_long_or_no_text_are_refused)
     CHECK_INT(template_parse("mine", "f", text, 1399, &def, &e), 0);
     memset(text, '#', 1400);
     CHECK_INT(template_parse("mine", "f", text, 1400, &def, &e), -1);
-    CHECK_STR(e.msg, "f, line 1: too long, or not text");
+    CHECK_STR(e.msg, "f, line 1: too long, or not UTF-8 text");
     CHECK_INT(template_parse("mine", "f", "\n# a\0b", 6, &def, &e), -1);
-    CHECK_STR(e.msg, "f, line 2: too long, or not text");
+    CHECK_STR(e.msg, "f, line 2: too long, or not UTF-8 text");
+    CHECK_INT(template_parse("mine", "f", "about = caf\xe9\n", 13, &def, &e), -1);
+    CHECK_STR(e.msg, "f, line 1: too long, or not UTF-8 text");
 }
 
 TEST(the_text_ends_at_its_length)

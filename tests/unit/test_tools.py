@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -50,6 +51,7 @@ BAD_C = [
     ("src/base/a.c", 'open("/ro' 'ot/x");\n', "3: a path of somebody's machine"),
     ("src/base/a.c", "int f(void)\n{\n" + "    x();\n" * 81 + "}\n", "4: function of 81 lines"),
     ("src/base/a.c", "int x;\n" * 800, "802: 802 lines"),
+    ("src/base/a.c", f"/* {'x' * 95} */\n", "3: 101 columns"),
 ]
 
 
@@ -128,3 +130,14 @@ def test_summary_fails_unexpected_skips(monkeypatch: pytest.MonkeyPatch) -> None
         for name in names:
             tally.skip(name, "reason")
         assert (tally.passed, tally.failed, tally.skipped) == want
+
+
+def test_summary_hands_an_interrupt_on_and_starts_nothing_more() -> None:
+    programs = summary.Programs()
+    gone = programs.start(["true"])
+    gone.wait()
+    sleeper = programs.start(["sleep", "600"])
+    programs.interrupt()
+    assert sleeper.wait() == -signal.SIGINT
+    with pytest.raises(summary.Interrupted):
+        programs.start(["true"])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # technique: E16
-# held: no capability in any set, no_new_privs on, no way back to id 0, limits fixed
+# held: no capability in any set, no_new_privs on, secure bits and limits locked, no way back to id 0
 # expect: status=completed exit=0 stdout~HELD
 import ctypes
 import os
@@ -36,8 +36,11 @@ for name, action in attempts.items():
         strange.append(name)
     except (OSError, ValueError):
         pass
-PR_SET_SECUREBITS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 28, 47, 2
+PR_GET_SECUREBITS, PR_SET_SECUREBITS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 27, 28, 47, 2
+NOROOT, NO_AMBIENT_RAISE, ALL_LOCKS = 1 << 0, 1 << 6, 0b10101010
 libc = ctypes.CDLL(None)
+if libc.prctl(PR_GET_SECUREBITS) != NOROOT | NO_AMBIENT_RAISE | ALL_LOCKS:
+    strange.append(("secure bits", libc.prctl(PR_GET_SECUREBITS)))
 if (
     libc.prctl(PR_SET_SECUREBITS, 0) == 0
     or libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, 21, 0, 0) == 0

@@ -7,7 +7,9 @@ import socket
 import sys
 
 leaks = []
-masked = "kcore keys timer_list sched_debug kallsyms modules cmdline kmsg slabinfo".split()
+masked = (
+    "kcore keys timer_list sched_debug kallsyms modules cmdline kmsg slabinfo interrupts".split()
+)
 masked += (
     "vmallocinfo pagetypeinfo kpageflags kpagecount key-users latency_stats mtrr config.gz".split()
 )

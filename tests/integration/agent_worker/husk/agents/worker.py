@@ -146,6 +146,13 @@ class Worker:
     def do_most(self, request: Request, rest: str) -> None:
         self.answer(request, str(self.most_at_once))
 
+    def do_wait(self, request: Request, rest: str) -> None:
+        """Until there is a file."""
+        while not Path(rest).exists():
+            if request.cancelled.wait(0.02):
+                raise Cancelled
+        self.answer(request, "")
+
     def do_sleep(self, request: Request, rest: str) -> None:
         if request.cancelled.wait(float(rest)):
             raise Cancelled

@@ -9,10 +9,10 @@
 #include "base/err.h"
 
 /* Reads the plan, while any file may still be read. path "": nothing is served. */
-int workers_load(const char *path, struct err *e);
+int agent_link_load(const char *path, struct err *e);
 
 /* Starts what the plan names. *ret is NULL when it names nothing. */
-int workers_open(uv_loop_t *loop, struct agents **ret, struct err *e);
+int agent_link_open(uv_loop_t *loop, struct agents **ret, struct err *e);
 
 /* Takes what the supervisor has said. False: it is gone. */
-bool workers_take_messages(void);
+bool agent_link_take_messages(void);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See workers.h. The supervisor alone knows what a worker runs; from here it gets numbers. */
-#include "daemon/workers.h"
+/* See agent_link.h. The supervisor alone knows what a worker runs; from here it gets numbers. */
+#include "daemon/agent_link.h"
 
 #include <errno.h>
 #include <sys/socket.h>
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "daemon/supervisor_msg.h"
+#include "wire/supervisor_msg.h"
 
 static struct {
     struct agents_plan plan;
     struct agents *agents;
 } w;
 
-int workers_load(const char *path, struct err *e)
+int agent_link_load(const char *path, struct err *e)
 {
     return path[0] == '\0' ? 0 : agents_plan_load(path, &w.plan, e);
 }
@@ -38,7 +38,7 @@ static int end(void *user, uint32_t worker, int signum)
         &(struct supervisor_worker){.kind = WORKER_KILL, .worker = worker, .status = signum});
 }
 
-int workers_open(uv_loop_t *loop, struct agents **ret, struct err *e)
+int agent_link_open(uv_loop_t *loop, struct agents **ret, struct err *e)
 {
     static const struct agents_starter starter = {.start = start, .kill = end};
 
@@ -64,7 +64,7 @@ static void take(const struct supervisor_worker *m, struct fd_set_msg *fds)
     }
 }
 
-bool workers_take_messages(void)
+bool agent_link_take_messages(void)
 {
     for (;;) {
         struct supervisor_worker message;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a supervisor (`husk up`) and the daemon it starts tell each other, over a SEQPACKET socket that the daemon has as descriptor 3. */
+/*
+ * What a supervisor (`husk up`) and the daemon it starts tell each other, over a SEQPACKET socket
+ * that the daemon has as descriptor 3.
+ */
 #pragma once
 
 #include <stdint.h>
@@ -18,8 +21,9 @@ struct supervisor_ready {
 };
 
 /*
- * After that, both ways: workers of served agents. The daemon names an agent by its index in the plan (config/agents_plan.h) and
- * a worker by a number that it has not used before; what is run for that index is the supervisor's business alone.
+ * After that, both ways: workers of served agents. The daemon names an agent by its index in the
+ * plan (config/agents_plan.h) and a worker by a number that it has not used before; what is run
+ * for that index is the supervisor's business alone.
  */
 enum supervisor_worker_kind {
     /* from the daemon */

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a client gives to a template: whose it may be, how large, and in how many boxes. What the
+ * launcher itself opens.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "launcher_fixture.h"
+#include "proc_fixture.h"
+#include "tap.h"
+
+#define ORDINARY 54321 /* an id that is nobody's */
+#define COPY_MAX (1 << 20)
+#define LEASES "/run/husk/ids"
+
+/*
+ * The launcher is root and its client is not: what the client may not write, no box writes for it.
+ */
+TEST(only_the_owner_of_a_folder_lends_it)
+{
+    static const struct {
+        uid_t uid;
+        gid_t gid;
+        enum launcher_event want;
+    } rows[] = {
+        {ORDINARY, ORDINARY, LAUNCHER_EV_OK},
+        {ORDINARY + 1, ORDINARY, LAUNCHER_EV_ERROR},
+        {ORDINARY, 0, LAUNCHER_EV_ERROR},
+        {0, ORDINARY, LAUNCHER_EV_ERROR},
+    };
+    char dir[] = "/tmp/husk-lent-XXXXXX";
+    AUTO_LAUNCHER struct launcher_client c = launcher_open_for(ORDINARY);
+    AUTO_CLOSE int folder = -1;
+
+    CHECK(mkdtemp(dir) != NULL);
+    folder = open(dir, O_PATH | O_CLOEXEC);
+    launcher_greet(&c);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct launcher_req req = {
+            .op = LAUNCHER_MOUNT,
+            .template_id = launcher_template(&c, 1),
+            .place = {.path = "/data", .kind = LAUNCHER_WRITABLE},
+        };
+        CASE("a folder of %u:%u", rows[i].uid, rows[i].gid);
+        CHECK_INT(chown(dir, rows[i].uid, rows[i].gid), 0);
+        launcher_call(&c, &req, &folder, 1, rows[i].want);
+    }
+    CHECK_INT(rmdir(dir), 0);
+}
+
+/* Two that write there at once could play tricks on each other, and on who reads it afterwards. */
+TEST(a_lent_folder_is_in_one_box_at_a_time)
+{
+    char dir[] = "/tmp/husk-lent-XXXXXX";
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+    AUTO_CLOSE int folder = -1;
+    const int fds[LAUNCHER_BOX_FDS] = {0, 1, 2, 2};
+    static const char *const words[] = {"/husk/husk-init", "start", "/bin/bash"};
+
+    CHECK(mkdtemp(dir) != NULL && chown(dir, ORDINARY, ORDINARY) == 0);
+    folder = open(dir, O_PATH | O_CLOEXEC);
+    launcher_greet(&c);
+    uint32_t id = launcher_template(&c, 2);
+    struct launcher_req mount = {.op = LAUNCHER_MOUNT,
+                                 .template_id = id,
+                                 .place = {.path = "/data", .kind = LAUNCHER_WRITABLE}};
+    struct launcher_req start = {.op = LAUNCHER_START, .template_id = id};
+    struct launcher_req second = {
+        .op = LAUNCHER_BOX, .template_id = id, .box.limits = limits_default()};
+    launcher_fill(&c, id);
+    launcher_call(&c, &mount, &folder, 1, LAUNCHER_EV_OK);
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        launcher_text(&c, id, LAUNCHER_ARG, words[i]);
+    }
+    launcher_call(&c, &start, NULL, 0, LAUNCHER_EV_OK);
+    struct launcher_box first = launcher_box(&c, id, 0);
+    struct launcher_rep rep = launcher_call(&c, &second, fds, LAUNCHER_BOX_FDS, LAUNCHER_EV_ERROR);
+    CHECK_INT(rep.err.code, ERR_LIMIT);
+    launcher_box_release(&first);
+    CHECK_INT(rmdir(dir), 0);
+}
+
+/* What is copied lies in the memory of the zygote's root, not in a file of the host's. */
+TEST(only_small_files_are_copied)
+{
+    static const struct {
+        off_t size;
+        const char *message;
+    } rows[] = {
+        {COPY_MAX, "died while starting"}, /* it is no zygote, but its root was built */
+        {COPY_MAX + 1, "copy /copied"},
+    };
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+    AUTO_CLOSE int file = memfd_create("copied", MFD_CLOEXEC);
+
+    launcher_greet(&c);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        uint32_t id = launcher_template(&c, 1);
+        struct launcher_req start = {.op = LAUNCHER_START, .template_id = id};
+        struct launcher_req copy = {.op = LAUNCHER_MOUNT,
+                                    .template_id = id,
+                                    .place = {.path = "/copied", .kind = LAUNCHER_COPY}};
+        CASE("%lld bytes", (long long)rows[i].size);
+        CHECK_INT(ftruncate(file, rows[i].size), 0);
+        launcher_fill(&c, id);
+        launcher_text(&c, id, LAUNCHER_ARG, "/usr/bin/true");
+        launcher_call(&c, &copy, &file, 1, LAUNCHER_EV_OK);
+        struct launcher_rep rep = launcher_call(&c, &start, NULL, 0, LAUNCHER_EV_ERROR);
+        CHECK(strstr(rep.err.msg, rows[i].message) != NULL);
+    }
+}
+
+static void make_link(void)
+{
+    CHECK_INT(symlink("/run/elsewhere", LEASES), 0);
+}
+
+static void make_folder(void)
+{
+    CHECK_INT(mkdir(LEASES, 0700), 0);
+}
+
+static void make_fifo(void)
+{
+    CHECK_INT(mkfifo(LEASES, 0600), 0);
+}
+
+static void make_foreign(void)
+{
+    CHECK_INT(mknod(LEASES, S_IFREG | 0600, 0), 0);
+    CHECK_INT(chown(LEASES, ORDINARY, ORDINARY), 0);
+}
+
+/* Whoever else could lock its ranges would decide whose ids a box gets. */
+TEST(ids_are_leased_from_a_file_of_our_own_only)
+{
+    static const struct {
+        const char *what;
+        void (*make)(void);
+    } rows[] = {
+        {"a link", make_link},
+        {"a folder", make_folder},
+        {"a fifo", make_fifo},
+        {"somebody else's", make_foreign},
+    };
+    struct launcher_req req = {.op = LAUNCHER_TEMPLATE, .template = {.name = "t", .boxes = 1}};
+
+    if (geteuid() != 0) {
+        SKIP("full isolation needs root");
+    }
+    CHECK_INT(unshare(CLONE_NEWNS), 0);
+    CHECK_INT(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CASE("%s", rows[i].what);
+        CHECK_INT(mount("tmpfs", "/run", "tmpfs", 0, "mode=0755"), 0);
+        CHECK_INT(mkdir("/run/husk", 0700), 0);
+        rows[i].make();
+        AUTO_LAUNCHER struct launcher_client c = launcher_open();
+        launcher_greet(&c);
+        launcher_call(&c, &req, NULL, 0, LAUNCHER_EV_ERROR);
+        CHECK_INT(unlinkat(AT_FDCWD, LEASES, rows[i].make == make_folder ? AT_REMOVEDIR : 0), 0);
+        launcher_call(&c, &req, NULL, 0, LAUNCHER_EV_OK);
+        CHECK(access("/run/elsewhere", F_OK) < 0);
+    }
+}
+
+/* Whatever it starts has nothing of it, also where nobody closes the rest. */
+TEST(no_descriptor_of_a_launcher_survives_an_exec)
+{
+    char path[64];
+    size_t seen = 0;
+
+    CHECK_INT(close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC),
+              0); /* it gets none of ours */
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+    launcher_greet(&c);
+    struct launcher_box box = launcher_box(&c, launcher_shell_template(&c, 1), 0);
+    CHECK_INT(str_format(path, sizeof(path), "/proc/%d/fd", c.pid), 0);
+    DIR *dir = opendir(path);
+    CHECK(dir != NULL);
+    for (const struct dirent *d = readdir(dir); d != NULL; d = readdir(dir)) {
+        long fd = strtol(d->d_name, NULL, 10);
+        if (d->d_name[0] == '.' || fd <= STDERR_FILENO) {
+            continue;
+        }
+        CHECK_INT(str_format(path, sizeof(path), "fdinfo/%ld", fd), 0);
+        const char *flags = strstr(proc_file(c.pid, path), "flags:");
+        CASE("descriptor %ld: %s", fd, flags);
+        CHECK(flags != NULL && (strtoul(flags + strlen("flags:"), NULL, 8) & O_CLOEXEC) != 0);
+        seen++;
+    }
+    closedir(dir);
+    CHECK(seen > 5);
+    launcher_box_release(&box);
+}
