@@ -18,8 +18,6 @@ sys.path[:0] = [str(ROOT / "tests" / "integration"), str(ROOT / "sdk" / "python"
 
 from husk_server import BIN, Server  # noqa: E402
 
-PATIENCE = 60.0  # seconds; a guard against hanging, never a measurement
-
 os.environ["HUSK_BIN"] = str(BIN)
 os.environ["PYTHONPATH"] = str(ROOT / "sdk" / "python")  # for the processes that tests start
 for name in ("HUSK_URL", "HUSK_SOCKET"):

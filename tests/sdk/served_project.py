@@ -17,14 +17,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from husk_server import BIN, PATIENCE, _free_port
+from husk_server import BIN, _free_port
+from process import Heard
+from waiting import PATIENCE, wait_until
 
 UP = {"husk": ["agents", "up"], "rayai": ["up"]}
 
@@ -93,56 +93,25 @@ class Project:
             served.end()
 
 
-class Served:
+class Served(Heard):
     """A running `husk agents up`, or a script that serves itself."""
 
     def __init__(self, command: list[str], folder: Path, port: int, env: dict[str, str]) -> None:
+        super().__init__()
         self.port = port
-        self.lines: list[str] = []
-        self.process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=environment(**env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.append(line.rstrip("\n"))
-
-    @property
-    def output(self) -> str:
-        return "\n".join(self.lines)
-
-    def wait_said(self, text: str) -> str:
-        """The first line with this text: what it prints comes a moment later."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            for line in self.lines:
-                if text in line:
-                    return line
-            assert time.monotonic() < deadline, f"it did not say {text!r}:\n{self.output}"
-            time.sleep(0.01)
+        self.launch(*command, env=environment(**env), cwd=folder)
 
     def wait_ready(self) -> None:
         """Until every agent is."""
-        deadline = time.monotonic() + 2 * PATIENCE
-        while True:
-            assert self.process.poll() is None, self.output
-            try:
-                agents = self.agents()
-                if agents and all(a["ready"] == a["replicas"] for a in agents.values()):
-                    return
-            except (OSError, http.client.HTTPException):
-                pass
-            assert time.monotonic() < deadline, self.output
-            time.sleep(0.05)
+        wait_until(self._is_ready, lambda: f"all agents are ready:\n{self.output}", 2 * PATIENCE)
+
+    def _is_ready(self) -> bool:
+        assert self.is_running(), self.output
+        try:
+            agents = self.agents()
+        except (OSError, http.client.HTTPException):
+            return False
+        return bool(agents) and all(a["ready"] == a["replicas"] for a in agents.values())
 
     def request(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
@@ -180,13 +149,6 @@ class Served:
 
     def end(self, how: signal.Signals = signal.SIGINT) -> int:
         """As Ctrl-C does; the exit code."""
-        if self.process.poll() is None:
-            self.process.send_signal(how)
-        try:
-            code = self.process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            raise AssertionError(f"does not end:\n{self.output}") from None
-        self._reader.join(PATIENCE)
+        code = self.stop(how)
+        self.listener.join(PATIENCE)
         return code

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, SdkServer
 
-from husk import AsyncClient, Client, errors
+from husk import AsyncClient, Client, Sandbox, errors
+from husk.calls_session import work
 from husk.events import EventReader
 from husk.transport import Request
 from husk.wire import Broken, decode_head, encode
@@ -175,6 +176,14 @@ def test_the_same_key_runs_once(client: Client, session: str) -> None:
         client.execute_sync(session, {"code": "2"}, key="once")
 
 
+@pytest.mark.parametrize("key", ["ü€", "a\nb", "a b"])
+def test_a_key_that_cannot_be_sent(client: Client, session: str, key: str) -> None:
+    with pytest.raises(errors.InvalidParameterError, match="ASCII"):
+        client.execute_sync(session, work(code="1"), key)
+    with Sandbox.attach(session) as s, pytest.raises(errors.InvalidParameterError, match="ASCII"):
+        s.stream("1", key=key).result
+
+
 def test_contexts(client: Client, session: str) -> None:
     client.execute_sync(session, {"code": "v = 1"})
     point = client.checkpoint(session)
@@ -310,8 +319,8 @@ def test_heads() -> None:
 
 
 def test_no_header_of_another_kind_can_be_slipped_in() -> None:
-    for value in ("a\r\nX: y", "a\nX: y", "a\rX: y"):
-        with pytest.raises(ValueError):
+    for value in ("a\r\nX: y", "a\nX: y", "a\rX: y", "€"):
+        with pytest.raises(errors.InvalidParameterError):
             encode("GET", "/", "h", {"Idempotency-Key": value}, None)
     sent = encode("POST", "/p", "h", {"A": "b"}, b"xy")
     assert sent == b"POST /p HTTP/1.1\r\nHost: h\r\nA: b\r\nContent-Length: 2\r\n\r\nxy"

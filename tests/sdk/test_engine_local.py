@@ -354,3 +354,21 @@ def test_decorated_with_limits_end_to_end() -> None:
         return x * x
 
     assert asyncio.run(square(12)) == 144
+
+
+def test_output_without_flush_costs_no_result(
+    engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Lines:
+        def __init__(self) -> None:
+            self.text = ""
+
+        def write(self, text: str) -> None:
+            self.text += text
+
+    lines = Lines()
+    # Only the caller shows the output then, which is the one who would lose the result.
+    monkeypatch.setattr(tool_process.Keeper, "_pump", lambda *_: None)
+    monkeypatch.setattr(sys, "stdout", lines)
+    run(engine, talks)
+    assert lines.text.splitlines() == ["to stdout", "from a child"]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -17,6 +18,8 @@ from typing import Any, Iterator
 import pytest
 
 from engine_steps import PATIENCE, hang, is_gone, pid, run
+from waiting import wait_until
+
 from husk.engine import ToolSpec
 from husk.engine_local import LocalEngine
 from husk.tool_errors import ToolCrashed, ToolError, ToolResourceError
@@ -82,9 +85,7 @@ def test_closing_fails_what_runs_and_what_waits_and_can_be_followed_by_a_call() 
     threads = [threading.Thread(target=call) for _ in range(2)]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + PATIENCE
-    while not any(engine._waiting.values()) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: any(engine._waiting.values()), "a call waits")
     engine.close()
     for thread in threads:
         thread.join(PATIENCE)
@@ -98,9 +99,7 @@ def test_a_worker_that_died_while_idle_is_not_noticed(engine: LocalEngine) -> No
     first = run(engine, pid)
     os.kill(first, signal.SIGKILL)
     assert is_gone(first)
-    deadline = time.monotonic() + PATIENCE
-    while engine._workers and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: not engine._workers, "the engine has noticed")
     assert run(engine, pid) != first
 
 
@@ -198,6 +197,26 @@ def test_no_husk_program(
     monkeypatch.setenv("HUSK_BIN", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="husk"):
         run(engine, pid)
+
+
+def test_no_descriptor_for_a_worker_costs_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = LocalEngine(max_workers=1)
+    first = run(engine, pid)  # the engine's own descriptors are open from here on
+
+    def refuse(flags: int) -> tuple[int, int]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    try:
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: not engine._workers, "the engine has noticed")
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "pipe2", refuse)
+            with pytest.raises(OSError, match="Too many open files"):
+                run(engine, pid)
+        assert not engine._workers
+        assert run(engine, pid) != first
+    finally:
+        engine.close()
 
 
 def test_a_refusal_of_husk_limited_reaches_the_caller(engine: LocalEngine) -> None:

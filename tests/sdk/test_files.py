@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE, SdkServer
+from conftest import SdkServer
+from waiting import PATIENCE
 
 from husk import AsyncSandbox, Sandbox, errors
 from husk.progress import Bar, progress_for

@@ -10,12 +10,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE, SdkServer
+from conftest import SdkServer
 from husk_server import BIN
+from procfs import below, pids_with, processes
+from waiting import PATIENCE, wait_until
 
 from husk import Client, Sandbox, errors, locate
 
@@ -24,13 +26,6 @@ from husk import Client, Sandbox, errors, locate
 def nothing_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HUSK_URL", "HUSK_SOCKET"):
         monkeypatch.delenv(name, raising=False)
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, f"still not so: {what}"
-        time.sleep(0.02)
 
 
 # ---- programs ----
@@ -60,7 +55,8 @@ def test_addresses() -> None:
     assert locate.parse("http://h:8000/") == locate.Address(None, "http://h:8000")
     assert str(locate.parse("unix:///run/x.sock")) == "unix:///run/x.sock"
     assert locate.parse("https://h").environment == {"HUSK_URL": "https://h"}
-    for bad in ("", "h:8000", "ftp://h", "unix://", "http://", "/run/x.sock"):
+    impossible = ("http://h:99999", "http://h:abc", "http://a..b", "http://[::1")
+    for bad in ("", "h:8000", "ftp://h", "unix://", "http://", "/run/x.sock", *impossible):
         with pytest.raises(errors.InvalidParameterError):
             locate.parse(bad)
 
@@ -113,10 +109,15 @@ def stranger() -> Iterator[str]:
     """A web server that is no huskd, on a port where one is looked for."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
         def do_GET(self) -> None:
+            body = b'{"name": "other"}' if self.path.endswith("/version") else b"<p>hello</p>"
             self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Connection", "close")
             self.end_headers()
-            self.wfile.write(b'{"name": "other"}')
+            self.wfile.write(body)
 
         def log_message(self, *args: object) -> None:
             pass
@@ -134,6 +135,8 @@ def test_somebody_else_is_not_taken_for_huskd(
     assert not locate.answers(locate.parse(stranger))
     assert not locate.answers(locate.Address(str(tmp_path / "none"), "http://localhost"))
     assert locate.answers(locate.parse(server.url))
+    with Client(stranger) as client, pytest.raises(errors.ServerNotFoundError, match="no huskd"):
+        client.health()
 
 
 # ---- a server of one's own ----
@@ -156,37 +159,12 @@ def start_own(then: str) -> tuple[subprocess.Popen[str], Path, list[int]]:
     assert process.stdout is not None
     socket = Path(process.stdout.readline().strip())
     assert socket.name == "husk.sock"
-    return process, socket.parent, children_with(str(socket.parent))
-
-
-def children_with(mark: str) -> list[int]:
-    """Processes whose command line names the folder."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                if mark.encode() in (entry / "cmdline").read_bytes():
-                    found.append(int(entry.name))
-            except OSError:
-                pass
-    return found
+    return process, socket.parent, pids_with(str(socket.parent), "cmdline")
 
 
 def family(pids: list[int]) -> set[int]:
     """These processes and everything below them."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parents[int(entry.name)] = int(
-                    (entry / "stat").read_text().rsplit(")", 1)[1].split()[1]
-                )
-            except (OSError, IndexError):
-                pass
-    known = set(pids)
-    while more := {p for p, parent in parents.items() if parent in known} - known:
-        known |= more
-    return known
+    return {*pids, *(process.pid for pid in pids for process in below(pid))}
 
 
 def check_gone(folder: Path, pids: set[int]) -> None:
@@ -214,15 +192,11 @@ def test_nothing_is_left_when_its_guard_is_killed_too() -> None:
     """Some frameworks kill the children of a process one by one."""
     process, folder, pids = start_own("import time; time.sleep(600)")
     everybody = family(pids)
-    guard = next(p for p in pids if parent_of(p) == process.pid)
+    guard = next(p for p in pids if processes()[p].parent == process.pid)
     os.kill(guard, signal.SIGKILL)
     os.kill(process.pid, signal.SIGKILL)
     process.wait(PATIENCE)
     check_gone(folder, everybody)
-
-
-def parent_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
 
 def test_a_thread_that_ends_does_not_end_it() -> None:

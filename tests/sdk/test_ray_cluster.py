@@ -15,6 +15,7 @@ import pytest
 import ray_support  # noqa: F401  (sets variables of Ray before its first import)
 from conftest import SdkServer
 from ray.cluster_utils import Cluster
+from waiting import wait_until
 
 from husk import locate
 from husk.tool_errors import ToolCrashed
@@ -170,10 +171,7 @@ def test_a_node_without_a_server_gets_one_that_dies_with_it(nodes: Nodes) -> Non
         socket = Path(address.removeprefix("unix://"))
         assert address != named and socket.exists()
         nodes.kill()
-        deadline = time.monotonic() + PATIENCE
-        while socket.parent.exists():
-            assert time.monotonic() < deadline, f"{socket.parent} is left behind"
-            time.sleep(0.05)
+        wait_until(lambda: not socket.parent.exists(), f"{socket.parent} is removed")
         assert execute_code("1", session_id="own")["error_type"] == "NodeLostError"
     finally:
         os.environ["HUSK_URL"] = named

@@ -9,11 +9,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_support import ray_cluster  # noqa: F401
+from ray_support import CPUS, ray_cluster  # noqa: F401
+from waiting import wait_until
 
 from husk import engine
 from husk.engine_ray import RayEngine
@@ -43,6 +45,11 @@ class Unsendable(Exception):
         self.lock = threading.Lock()
 
 
+class Unbuildable(Exception):
+    def __init__(self, text: str, number: int) -> None:
+        super().__init__(f"{text} {number}")
+
+
 @tool(num_cpus=0.1)
 def where() -> int:
     """Which process this is."""
@@ -65,9 +72,20 @@ def fail(how: str) -> Any:
         raise TimeoutError("my own")
     if how == "unsendable":
         raise Unsendable()
+    if how == "unbuildable":
+        raise Unbuildable("both", 2)
+    if how == "interrupt":
+        raise KeyboardInterrupt
     if how == "stop":
         raise StopIteration(3)
+    if how == "generator":
+        return (number for number in range(3))
     return threading.Lock()
+
+
+@tool(num_cpus=0.1)
+async def flow() -> AsyncIterator[int]:
+    yield 1
 
 
 def test_ray_is_in_force() -> None:
@@ -117,6 +135,21 @@ def test_calls_run_at_the_same_time(tmp_path: Path) -> None:
     assert execute_tools(calls, parallel=True) == [True, True]
 
 
+@tool(num_cpus=1, timeout=40)
+def nested(depth: int) -> int:
+    return 1 + nested.call_sync(depth - 1) if depth else 0
+
+
+@tool(num_cpus=1, timeout=40)
+async def nested_later(depth: int) -> int:
+    return 1 + await nested_later(depth - 1) if depth else 0
+
+
+def test_tools_that_wait_for_tools_do_not_hold_the_cpus() -> None:
+    assert nested.call_sync(CPUS + 1) == CPUS + 1
+    assert nested_later.call_sync(CPUS + 1) == CPUS + 1
+
+
 def test_the_event_loop_goes_on_while_a_task_runs() -> None:
     @tool(num_cpus=0.1)
     def slow() -> str:
@@ -152,8 +185,11 @@ def test_batches_run_on_ray() -> None:
         ("custom", Custom, "two"),
         ("timeout", TimeoutError, "my own"),
         ("unsendable", ToolRaised, "Unsendable"),
+        ("unbuildable", ToolRaised, "Unbuildable: both 2"),
+        ("interrupt", ToolRaised, "KeyboardInterrupt"),
         ("stop", ToolRaised, "StopIteration"),
         ("result", ToolResultError, "cannot pickle"),
+        ("generator", ToolResultError, "cannot pickle 'generator'"),
     ],
 )
 @pytest.mark.parametrize("sync", [False, True])
@@ -164,11 +200,18 @@ def test_what_a_tool_raises_comes_back(
         fail.call_sync(how) if sync else asyncio.run(fail(how))
     assert type(caught.value) is kind
     assert isinstance(caught.value.__cause__, ToolTraceback)
-    if how != "result":
+    if kind is not ToolResultError:
         assert "in fail" in str(caught.value.__cause__)
         assert "\x1b" not in str(caught.value.__cause__)
+    if isinstance(caught.value, ToolRaised):
+        assert caught.value.type_name.rpartition(".")[2] in text
     if isinstance(caught.value, Custom):
         assert caught.value.number == 2
+
+
+def test_an_async_generator_is_no_result() -> None:
+    with pytest.raises(ToolResultError, match="cannot pickle 'async_generator'"):
+        flow.call_sync()
 
 
 def test_arguments_that_cannot_be_sent_are_named() -> None:
@@ -203,6 +246,15 @@ def test_time_limit_ends_the_task(tmp_path: Path) -> None:
     _wait_gone(int((tmp_path / "pid").read_text()))
 
 
+def test_time_limit_covers_the_wait_for_a_worker_and_says_so() -> None:
+    @tool(num_cpus=CPUS + 1, timeout=1)
+    def never() -> None:
+        pass
+
+    with pytest.raises(ToolTimeout, match="within 1 s and was ended: the time until Ray placed it"):
+        never.call_sync()
+
+
 def test_cancelling_the_await_ends_the_task(tmp_path: Path) -> None:
     @tool(num_cpus=0.1)
     def hang() -> None:
@@ -221,11 +273,39 @@ def test_cancelling_the_await_ends_the_task(tmp_path: Path) -> None:
     _wait_gone(int((tmp_path / "pid").read_text()))
 
 
+def test_cancelling_while_a_task_is_sent_ends_it(
+    ray_cluster: Any, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+) -> None:
+    sending, left, refs = threading.Event(), threading.Event(), []
+    submit = RayEngine._submit
+
+    def slow(*given: Any) -> Any:
+        sending.set()
+        assert left.wait(60)
+        refs.append(submit(*given))
+        return refs[0]
+
+    @tool(num_cpus=0.1)
+    def hang() -> None:
+        time.sleep(600)
+
+    async def run() -> None:
+        task = asyncio.ensure_future(hang())
+        await asyncio.to_thread(sending.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        left.set()
+
+    monkeypatch.setattr(RayEngine, "_submit", slow)
+    asyncio.run(run())
+    ended = (ray_cluster.exceptions.TaskCancelledError, ray_cluster.exceptions.WorkerCrashedError)
+    with pytest.raises(ended):
+        ray_cluster.get(refs[0], timeout=20)
+
+
 def _wait_gone(pid: int) -> None:
-    deadline = time.monotonic() + 60
-    while Path(f"/proc/{pid}").exists():
-        assert time.monotonic() < deadline, f"{pid} is still there"
-        time.sleep(0.02)
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), f"{pid} is gone")
 
 
 def test_a_worker_that_dies_is_retried_by_rays_rules(tmp_path: Path) -> None:

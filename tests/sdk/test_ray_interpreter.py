@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from conftest import SdkServer
 from ray_support import ray_cluster  # noqa: F401
+from waiting import wait_until
 
 from husk import interpreter_ray
 from husk.errors import UnknownSessionError
@@ -108,8 +109,7 @@ def test_timeout_kills_and_figures_do_not_wait(ray: Any) -> None:
     running = execute_code.remote(
         "import time\nwhile True: time.sleep(1)", session_id="t", timeout=4
     )
-    while get_session_stats("t")["execution_count"] < 2:
-        time.sleep(0.02)
+    wait_until(lambda: bool(get_session_stats("t")["execution_count"] == 2), "it runs")
     ready, _ = ray.wait([running], timeout=0)
     assert not ready  # the figures came while it ran
     result = ray.get(running)
@@ -139,8 +139,7 @@ def test_the_callers_wishes_travel(ray: Any, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_lost_session_is_told_once(ray: Any) -> None:
     execute_code("x = 1", session_id="l")
     ray.kill(ray.get_actor("code-executor-l", namespace="sandbox"))
-    while "code-executor-l" in actors(ray):
-        time.sleep(0.02)
+    wait_until(lambda: "code-executor-l" not in actors(ray), "the actor is gone")
     told = execute_code("print(x)", session_id="l")
     assert told["error_type"] == "NodeLostError" and "variables and files" in told["error"]
     assert execute_code("print('fresh')", session_id="l")["stdout"] == "fresh\n"
@@ -151,8 +150,7 @@ def test_a_session_lost_during_a_run_is_told(ray: Any) -> None:
     handle = ray.get_actor("code-executor-d", namespace="sandbox")
     pid = ray.get(handle.__ray_call__.remote(lambda self: os.getpid()))
     running = execute_code.remote("import time; time.sleep(60)", session_id="d", timeout=100)
-    while get_session_stats("d")["execution_count"] < 2:
-        time.sleep(0.02)
+    wait_until(lambda: bool(get_session_stats("d")["execution_count"] == 2), "it runs")
     os.kill(pid, signal.SIGKILL)
     assert ray.get(running, timeout=60)["error_type"] == "NodeLostError"
     assert execute_code("print(1)", session_id="d")["stdout"] == "1\n"
@@ -173,18 +171,15 @@ def test_an_idle_session_ends_itself(ray: Any, server: SdkServer) -> None:
         threading.Thread(target=self._watch, daemon=True).start()
 
     ray.get(handle.__ray_call__.remote(hurry))
-    deadline = time.monotonic() + 60
-    while "code-executor-i" in actors(ray):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: "code-executor-i" not in actors(ray), "the actor is gone")
     assert server.get(f"/api/v1/sessions/{held}").json["status"] == "terminated"
     assert not interpreter_ray._is_recorded("code-executor-i")  # ended, not lost
 
 
 def test_no_room_is_an_error_and_leaves_nothing(ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interpreter_ray, "START_SECONDS", 2.0)
     for name in ("a", "b"):
         assert execute_code("1", session_id=name)["status"] == "success"
+    monkeypatch.setattr(interpreter_ray, "START_SECONDS", 0.5)
     result = execute_code("1", session_id="c")
     assert result["error_type"] == "UnavailableError" and "cleanup_session" in result["error"]
     assert "code-executor-c" not in actors(ray)

@@ -251,6 +251,23 @@ def test_mcp(served: httpx.Client) -> None:
     assert result.content[0].text == "5" and not result.is_error
 
 
+def test_a_file_that_starts_ray_is_run_again(served: httpx.Client, tmp_path: Path) -> None:
+    file = tmp_path / "agents" / "starts" / "agent.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(
+        "import ray, rayai\n"
+        "ray.init('auto', num_cpus=1)\n"
+        "rayai.serve(lambda query: f'{query} and {ray.is_initialized()}', name='starts')\n"
+    )
+    port = served.base_url.port or 0
+    numbers = (number for number in range(3))  # a generator has no pickled form
+    agent = deployment("starts", lambda query: next(numbers), file=str(file))
+    ray_serve.deploy([agent], "127.0.0.1", port, block=False)
+    answer = served.post("/agents/starts/", json={"query": "x"})
+    assert answer.json()["response"] == "x and True"
+    ray_serve.delete(["starts"])
+
+
 def test_an_agent_that_does_not_start_is_reported(served: httpx.Client) -> None:
     def broken() -> Any:
         raise RuntimeError("the model is missing")

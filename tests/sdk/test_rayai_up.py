@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from husk_server import BIN, PATIENCE, _free_port
+from husk_server import BIN, _free_port
 from served_project import Project, Served, environment
+from waiting import PATIENCE
 
 CALLABLE = """
 import os
@@ -130,8 +131,8 @@ def test_the_call_that_is_shown_fits_the_agent(project: Project) -> None:
         "serve(Keys(), name='a', memory='256MB')\n",
     )
     with project.up() as served:
-        first = served.wait_said("curl -sN ")
-        second = served.wait_said("    -d ")
+        first = served.wait_said("curl -sN ")[0]
+        second = served.wait_said("    -d ")[0]
         command = f"{first.strip()}\n{second.strip()}"
         said = subprocess.check_output(command, shell=True, text=True, timeout=PATIENCE)
         assert json.loads(said)["result"] == {"keys": 0}, command
@@ -248,7 +249,7 @@ def test_folder_that_only_its_owner_may_enter(project: Project) -> None:
     project.parent.chmod(0o700)
     with project.up() as served:
         assert served.ask("a", "x")["response"] == "x unset"
-        place = served.wait_said("Serving on ")
+        place = served.wait_said("Serving on ")[0]
         assert "/var/lib/husk-agents/" in place
         data = Path(place.rsplit(" ", 1)[1]).parent
     assert not (project.folder / ".husk").exists()

@@ -8,11 +8,12 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from audit import Tree, wait_tree
-from conftest import PATIENCE, SdkServer
+from conftest import SdkServer
+from waiting import PATIENCE, wait_until
 
 from husk import AsyncSandbox, Client, Result, Sandbox, drive, errors
 
@@ -29,13 +30,6 @@ def one() -> Iterator[SdkServer]:
 
 def socket_of(server: SdkServer) -> str:
     return f"unix://{server.socket}"
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, f"still not so: {what}"
-        time.sleep(0.02)
 
 
 # ---- huskd alone: nothing is lost ----
@@ -218,3 +212,33 @@ def test_a_server_that_stays_away(one: SdkServer, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(errors.InterpreterLostError):
         s.run("1")
     s.close()
+
+
+def test_the_end_of_a_block_keeps_what_was_raised_in_it(
+    one: SdkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drive, "REPEAT_SECONDS", 0.5)
+    with pytest.raises(KeyError, match="mine"), Sandbox(url=socket_of(one)) as s:
+        one.stop()
+        raise KeyError("mine")
+
+    one.start()
+    with pytest.raises(errors.ServerNotFoundError), Sandbox(url=socket_of(one)) as s:
+        one.stop()
+        try:
+            s.run("1")
+        finally:
+            # From here on nobody waits for what is known to be gone.
+            monkeypatch.setattr(drive, "REPEAT_SECONDS", 10 * PATIENCE)
+            begin = time.monotonic()
+    assert time.monotonic() - begin < PATIENCE
+
+    async def main() -> None:
+        async with AsyncSandbox(url=socket_of(one)):
+            one.stop()
+            raise KeyError("mine")
+
+    monkeypatch.setattr(drive, "REPEAT_SECONDS", 0.5)
+    one.start()
+    with pytest.raises(KeyError, match="mine"):
+        asyncio.run(main())

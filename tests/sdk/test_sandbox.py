@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import inspect
 import os
@@ -16,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENCE, ROOT, SdkServer
+from conftest import ROOT, SdkServer
+from waiting import PATIENCE, wait_until
 
 import husk
 from husk import AsyncSandbox, Client, Output, Sandbox
@@ -176,6 +178,22 @@ def test_bytes_that_are_no_text(box: Sandbox) -> None:
     assert b"".join(e.bytes for e in stream if e.kind == "stdout") == b"\xff\x00ok"
 
 
+def test_a_stream_that_was_closed_before_it_began_has_no_result(box: Sandbox) -> None:
+    stream = box.stream("1")
+    stream.close()
+    with pytest.raises(husk.HuskError, match="before its run began"):
+        stream.result
+
+    async def main() -> None:
+        async with AsyncSandbox() as s:
+            stream = s.stream("1")
+            await stream.close()
+            with pytest.raises(husk.HuskError, match="before its run began"):
+                await stream.result()
+
+    asyncio.run(main())
+
+
 # ---- contexts ----
 
 
@@ -286,10 +304,7 @@ def test_a_forked_process_does_not_end_it(server: SdkServer) -> None:
 
 
 def wait_over(s: Sandbox) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not s.info().is_over:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: s.info().is_over, "the sandbox is over")
 
 
 def test_ephemeral(server: SdkServer) -> None:
@@ -341,6 +356,20 @@ def test_threads_share_a_sandbox(box: Sandbox) -> None:
     for thread in threads:
         thread.join(PATIENCE)
     assert sorted(found) == list(range(1, 81)), "each run happened once"  # type: ignore[type-var]
+
+
+def test_a_callback_that_raises_interrupts_the_run(box: Sandbox) -> None:
+    def refuse(text: str) -> None:
+        raise RuntimeError(text)
+
+    with pytest.raises(RuntimeError, match="seen"):
+        box.run(
+            "print('seen', flush=True)\nimport time\ntime.sleep(20)",
+            on_stdout=refuse,
+            timeout=100,
+        )
+    assert box.run("1").value == 1
+    assert box.executions().items[1].status == "failed"
 
 
 def test_ctrl_c_interrupts_the_run_too(server: SdkServer) -> None:

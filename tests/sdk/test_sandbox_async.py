@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import io
 import warnings
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import pytest
-from conftest import PATIENCE, SdkServer
+from conftest import SdkServer
+from waiting import PATIENCE
 
-from husk import AsyncClient, AsyncSandbox, errors
+from husk import AsyncClient, AsyncSandbox, errors, tool
+from husk.transport import AsyncTransport, Request
+from husk.wire import Answer
 
 T = TypeVar("T")
 
@@ -71,6 +75,10 @@ def test_streams_and_callbacks(server: SdkServer) -> None:
             code = "import sys; print('x'); print('y', file=sys.stderr)"
             result = await s.run(code, on_stdout=on_stdout, on_stderr=errors_seen.append)
             assert "".join(seen) == "x\n" == result.stdout and "".join(errors_seen) == "y\n"
+            file = io.StringIO()
+            write: Any = file.write  # returns a number, which is nothing to wait for
+            await s.run("print('z')", on_stdout=write)
+            assert file.getvalue() == "z\n"
 
     run(main())
 
@@ -132,15 +140,85 @@ def test_one_object_in_two_event_loops(server: SdkServer) -> None:
     run(second())
 
 
-def test_cancelling_the_wait_leaves_the_sandbox_usable(server: SdkServer) -> None:
+def test_cancelling_the_wait_interrupts_the_run(server: SdkServer) -> None:
     async def main() -> None:
         async with AsyncSandbox() as s:
-            with pytest.raises(asyncio.TimeoutError):
-                await asyncio.wait_for(s.run("import time; time.sleep(30)"), 0.5)
-            await s.interrupt()
-            assert (await s.run("1")).value == 1
+            code = "kept = 5\nopen('in', 'w').close()\nimport time\ntime.sleep(3000)"
+            task = asyncio.create_task(s.run(code, timeout=3600))
+            while not await s.files.exists("in"):
+                await asyncio.sleep(0.02)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert (await s.run("kept")).value == 5
 
     run(main())
+
+
+def test_cancelling_a_run_that_waits_leaves_the_one_before_it(server: SdkServer) -> None:
+    async def main() -> None:
+        async with AsyncSandbox() as s:
+            code = (
+                "import os, time\nopen('in', 'w').close()\n"
+                "while not os.path.exists('go'): time.sleep(.01)\n'done'"
+            )
+            first = asyncio.create_task(s.run(code))
+            while not await s.files.exists("in"):
+                await asyncio.sleep(0.02)
+            second = asyncio.create_task(s.run("1"))
+            while len(await s.executions()) < 2:
+                await asyncio.sleep(0.02)
+            second.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await second
+            await s.files.write("go", b"")
+            assert (await first).value == "done"
+
+    run(main())
+
+
+def test_cancelling_while_the_session_is_made_leaves_none(
+    server: SdkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange = AsyncTransport.exchange
+
+    async def main() -> None:
+        made, left = asyncio.Event(), asyncio.Event()
+
+        async def slow(self: AsyncTransport, request: Request) -> Answer:
+            answer = await exchange(self, request)
+            if request.method == "POST" and request.target.endswith("/sessions"):
+                made.set()
+                await left.wait()
+            return answer
+
+        async def use() -> None:
+            async with AsyncSandbox():
+                pass
+
+        async def call() -> None:
+            await tool(sandbox=True)(nothing)()
+
+        monkeypatch.setattr(AsyncTransport, "exchange", slow)
+        async with AsyncClient() as client:
+            for work in (use, call):
+                task = asyncio.create_task(work())
+                await made.wait()
+                assert len([*await client.list_sessions(status="running")]) == 1
+                task.cancel()
+                await asyncio.sleep(0)
+                left.set()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                assert [*await client.list_sessions(status="running")] == []
+                made.clear()
+                left.clear()
+
+    run(main())
+
+
+def nothing() -> None:
+    """A tool."""
 
 
 def test_owner_rule_and_errors(server: SdkServer) -> None:

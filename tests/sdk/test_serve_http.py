@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from husk_server import BIN, PATIENCE, ROOT, _free_port
+from husk_server import BIN, ROOT, _free_port
 from served_project import Served
+from waiting import PATIENCE
 
 FRAMEWORKS = {
     "pydantic": """
@@ -334,8 +335,8 @@ def script(text: str) -> Iterator[Served]:
 def ended(served: Served) -> int:
     """Waits until the script and everything that it started has gone; its exit code."""
     code = served.process.wait(PATIENCE)
-    served._reader.join(PATIENCE)  # the pipe ends when nobody holds it any more
-    assert not served._reader.is_alive()
+    served.listener.join(PATIENCE)  # the pipe ends when nobody holds it any more
+    assert not served.listener.is_alive()
     return code
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from conftest import PATIENCE, SdkServer
+from conftest import SdkServer
+from waiting import PATIENCE
 
 from husk import SharedEnvSandbox, errors
 from husk.shared_env import SandboxError, unescape

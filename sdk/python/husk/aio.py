@@ -23,7 +23,7 @@ from husk.errors import ConflictError, SessionNotFoundError
 from husk.events import Event
 from husk.held_state import Held
 from husk.result import Result
-from husk.sandbox import SandboxBase, stream_body, wanted_of
+from husk.sandbox import SandboxBase, leaving, stream_body, wanted_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -111,7 +111,6 @@ class AsyncStream:
         """The result; reads what is left of the stream first."""
         async for _ in self._events:
             pass
-        assert self._watch is not None
         return ended(self._watch)
 
     async def close(self) -> None:
@@ -188,7 +187,13 @@ class AsyncSandbox(SandboxBase, _Awaiting):
 
     async def _begin(self) -> None:
         async with self._starting:  # several tasks may be the first at once
-            await self._do(ops.start(self._held))
+            starting = asyncio.ensure_future(self._do(ops.start(self._held)))
+            try:
+                await asyncio.shield(starting)
+            except asyncio.CancelledError:
+                # Only when its id is known can close() end what was asked for.
+                await asyncio.wait([starting])
+                raise
 
     async def start(self) -> AsyncSandbox:
         """Make the session now, instead of at the first use."""
@@ -227,8 +232,11 @@ class AsyncSandbox(SandboxBase, _Awaiting):
             await self.close()
             raise
 
-    async def __aexit__(self, *exc: object) -> None:
-        await self.close()
+    async def __aexit__(
+        self, kind: object = None, error: object = None, trace: object = None
+    ) -> None:
+        with leaving(self._client, error):
+            await self.close()
 
     run = awaiting(ops.run)
     shell = awaiting(ops.shell)

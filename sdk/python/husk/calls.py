@@ -8,13 +8,15 @@ make their methods from them, and the text there is the text of those methods.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
-from husk.errors import from_answer
+from husk.answer_errors import from_answer
+from husk.errors import InvalidParameterError, ServerNotFoundError
 from husk.models import Page, Record, Session
 from husk.result import Result
 from husk.transport import Request
@@ -24,6 +26,7 @@ T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 
 BASE = "/api/v1"
+_KEY = re.compile("[!-~]*")
 JSON = {"Content-Type": "application/json"}
 
 
@@ -72,7 +75,14 @@ class Call(Generic[T]):
         """The value of an answer; raises what fits when it is an error."""
         if answer.status >= 300:
             raise from_answer(answer.status, answer.json(), answer.headers.get("retry-after"))
-        return self.read(answer)
+        try:
+            return self.read(answer)
+        except (json.JSONDecodeError, UnicodeDecodeError) as why:
+            raise ServerNotFoundError(
+                "What answers at this address is no huskd.",
+                detail=str(why),
+                solution="Correct HUSK_URL, HUSK_SOCKET or the argument.",
+            ) from why
 
 
 # ---- the parts that all have in common ----
@@ -132,6 +142,8 @@ def send(
     timeout: float = 60.0,
 ) -> Call[T]:
     """A call that changes something; a key makes it one that can be repeated."""
+    if key is not None and not _KEY.fullmatch(key):
+        raise InvalidParameterError("An Idempotency-Key has visible ASCII characters only.")
     headers = JSON if key is None else {**JSON, "Idempotency-Key": key}
     data = None if body is None else json.dumps(body).encode()
     request = Request(method, target, headers if data is not None else {}, data, timeout=timeout)

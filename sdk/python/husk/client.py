@@ -309,7 +309,9 @@ class AsyncClient(_Base):
             while True:
                 try:
                     value = await self._step(step)
-                except Exception as e:
+                except (
+                    BaseException
+                ) as e:  # a flow may have something to do when it is cancelled as well
                     step = flow.throw(e)
                 else:
                     step = flow.send(value)
@@ -323,7 +325,7 @@ class AsyncClient(_Base):
         async with aclosing(self.watch(step)) as events:
             async for event in events:
                 waiting = step.on_event(event) if step.on_event is not None else None
-                if waiting is not None:
+                if inspect.isawaitable(waiting):
                     await waiting
         return ended(step)
 

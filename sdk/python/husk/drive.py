@@ -145,8 +145,10 @@ Flow = Generator[Any, Any, T]
 """Several steps that together are one operation: it yields each Call or Watch and is sent its value."""
 
 
-def ended(watch: Watch) -> Result:
-    """The result of a watch that is over."""
+def ended(watch: Watch | None) -> Result:
+    """The result of a watch that is over; None is one that was given up before it began."""
+    if watch is None:
+        raise HuskError("The stream ended before its run began.")
     if watch.result is None:
         raise HuskError("The server ended the stream without a result.")
     return watch.result

@@ -11,12 +11,15 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import functools
+import importlib
 import inspect
 import re
+import time
 from typing import Any, Awaitable, Callable, NoReturn
 
 from husk import ray_pickle, ray_start
 from husk.engine import ToolSpec
+from husk.errors import text_of
 from husk.tool_errors import (
     ToolArgumentError,
     ToolCrashed,
@@ -43,8 +46,14 @@ class RayEngine:
     async def call(self, spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs the tool and returns its result; cancelling the await ends the task."""
         # Starting Ray takes seconds, and a large argument takes time to serialise.
-        ref = await asyncio.to_thread(self._submit, spec, args, kwargs)
+        sending = asyncio.get_running_loop().run_in_executor(None, self._submit, spec, args, kwargs)
+        try:
+            ref = await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            sending.add_done_callback(_end_sent)
+            raise
         future = asyncio.wrap_future(ref.future())
+        lending = asyncio.ensure_future(_lend(ref)) if _is_in_task() else None
         try:
             return await asyncio.wait_for(future, spec.timeout)
         except asyncio.CancelledError:
@@ -54,13 +63,20 @@ class RayEngine:
             _raise(spec, error, ref, future.cancelled())
         except Exception as error:
             _raise(spec, error, ref, False)
+        finally:
+            if lending is not None:
+                lending.cancel()
 
     def call_sync(self, spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The same for code without an event loop."""
         ref = self._submit(spec, args, kwargs)
         future: concurrent.futures.Future[Any] = ref.future()
+        timeout = spec.timeout
         try:
-            return future.result(spec.timeout)
+            if _is_in_task():
+                ready, _ = ray_start.module().wait([ref], timeout=timeout)
+                timeout = None if ready else 0
+            return future.result(timeout)
         except (KeyboardInterrupt, SystemExit):
             _end(ref)
             raise
@@ -82,7 +98,7 @@ class RayEngine:
             }
             if spec.memory_bytes is not None:
                 options["memory"] = spec.memory_bytes
-            function = ray.remote(**options)(_awaited(spec.func))
+            function = ray.remote(**options)(_awaited(spec.func, spec.name))
             spec.cache[self.name] = function
         return function
 
@@ -97,29 +113,82 @@ class RayEngine:
             _raise_unsent(spec, args, kwargs, error)
 
 
-def _awaited(function: Callable[..., Any]) -> Callable[..., Any]:
+def _awaited(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Ray tasks are plain functions; a coroutine is run to its end in the task."""
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
             result = function(*args, **kwargs)
-            return asyncio.run(_wait(result)) if inspect.isawaitable(result) else result
-        except (StopIteration, StopAsyncIteration) as error:
-            # In the caller's coroutine it would mean something else.
-            name = type(error).__name__
-            raise ToolRaised(f"the tool raised {name}: {error}", type_name=name) from error
+            if inspect.isawaitable(result):
+                result = asyncio.run(_wait(result))
+        except Exception as error:
+            if _can_travel(error):
+                raise
+            kind = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
+            said = f"the tool {name} raised {kind}: {text_of(error)}"
+            raise ToolRaised(said, type_name=kind) from error
+        if inspect.isgenerator(result) or inspect.isasyncgen(result):
+            # Ray would take the first item of a generator for the result.
+            raise ToolResultError(
+                f"what the tool {name} returned cannot be sent back: "
+                f"cannot pickle '{type(result).__name__}' object"
+            )
+        return result
 
     return run
+
+
+def _can_travel(error: Exception) -> bool:
+    """Whether the caller can be given this exception itself: it can be rebuilt, and means the same there."""
+    if isinstance(error, (StopIteration, StopAsyncIteration)):
+        return False
+    pickler = importlib.import_module("ray.cloudpickle")
+    try:
+        return isinstance(pickler.loads(pickler.dumps(error)), Exception)
+    except Exception:
+        return False
 
 
 async def _wait(result: Awaitable[Any]) -> Any:
     return await result
 
 
+# ---- tools that call tools ----
+
+# A task that waits lends its CPUs to others, without which tasks that wait for tasks would fill a cluster and stand
+# still. Ray sees that it waits only in a blocking call on the main thread; a short one is enough to place a task.
+LEND_SECONDS = 0.02
+LEND_EVERY = 0.2
+_lent = 0.0
+
+
+def _is_in_task() -> bool:
+    """Whether this is a task of Ray's, whose CPUs can be lent; those of an actor are its own for life."""
+    ray = ray_start.module()
+    context = ray.get_runtime_context()
+    return context.worker.mode == ray.WORKER_MODE and context.get_actor_id() is None
+
+
+async def _lend(ref: Any) -> None:
+    """Lends the CPUs now and then, so that the event loop goes on in between."""
+    global _lent
+    while True:
+        if time.monotonic() - _lent >= LEND_EVERY:  # however many calls wait at once
+            ray_start.module().wait([ref], timeout=LEND_SECONDS)
+            _lent = time.monotonic()
+        await asyncio.sleep(LEND_EVERY)
+
+
 def _end(ref: Any) -> None:
     """Ends a task with its process: a thread of its own may hold it otherwise."""
     ray_start.module().cancel(ref, force=True)
+
+
+def _end_sent(sending: asyncio.Future[Any]) -> None:
+    """Ends a task whose caller left while it was being sent."""
+    if not sending.cancelled() and sending.exception() is None:
+        _end(sending.result())
 
 
 # ---- errors ----
@@ -130,7 +199,8 @@ def _raise(spec: ToolSpec, error: BaseException, ref: Any, timed_out: bool) -> N
     if timed_out:
         _end(ref)
         raise ToolTimeout(
-            f"the tool {spec.name} ran longer than {spec.timeout:g} s and was ended"
+            f"the tool {spec.name} was not done within {spec.timeout:g} s and was ended",
+            detail="the time until Ray placed it on a free worker is part of that",
         ) from None
     found = ray_start.module().exceptions
     if isinstance(error, found.RayTaskError):
@@ -164,6 +234,11 @@ def _raise(spec: ToolSpec, error: BaseException, ref: Any, timed_out: bool) -> N
 def _raise_cause(spec: ToolSpec, error: Any, found: Any) -> NoReturn:
     cause = error.cause
     told = ToolTraceback(_COLOUR.sub("", str(error)))
+    if isinstance(cause, found.TaskCancelledError):
+        # What we cancel is not waited for any more; Ray says the same of a KeyboardInterrupt in the task.
+        raise ToolRaised(
+            f"the tool {spec.name} raised KeyboardInterrupt", type_name="KeyboardInterrupt"
+        ) from told
     # Ray puts a bare RayError in the place of an exception that cannot be pickled.
     if not isinstance(cause, Exception) or type(cause) is found.RayError:
         raise ToolRaised(

@@ -6,6 +6,7 @@ Each takes what is held as its first argument and returns a Call, or a Flow of s
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from husk.calls import Call, Guard, new_key
 from husk.drive import Flow, Watch
 from husk.errors import (
     ConflictError,
+    HuskError,
     NotOwnerError,
     SessionNotFoundError,
 )
@@ -181,20 +183,30 @@ def explained(held: Held, operation: Call[T] | Flow[T]) -> Flow[T]:
 def _stop(held: Held, step: Call[Result] | Watch, body: dict[str, Any]) -> Flow[None]:
     """What body started does not go on for a caller who has left."""
     if "command" not in body:
-        yield ses.interrupt(held.id, body.get("context_id") or 0)
+        context = held.cells[id(body)]
+        # A context runs one cell after another: an interrupt would hit the one that is before ours.
+        if next(cell for cell, of in list(held.cells.items()) if of == context) == id(body):
+            yield ses.interrupt(held.id, context)
     elif isinstance(step, Watch) and step.execution_id:  # it runs in no context
         yield ses.cancel_execution(step.execution_id)
 
 
 def _execute(held: Held, step: Call[Result] | Watch, body: dict[str, Any]) -> Flow[Result]:
+    if "command" not in body:
+        held.cells[id(body)] = body.get("context_id") or 0
     try:
         result: Result = yield step
     except (SessionNotFoundError, ConflictError) as e:
         yield from explain(held, e)
         raise
-    except KeyboardInterrupt:
-        yield from _stop(held, step, body)
+    except (HuskError, GeneratorExit):
         raise
+    except BaseException:  # Ctrl-C, a cancelled task, what on_stdout raised
+        with contextlib.suppress(HuskError):  # the caller's own exception says more
+            yield from _stop(held, step, body)
+        raise
+    finally:
+        held.cells.pop(id(body), None)
     if held.is_other_box(result):
         error = held.interpreter_lost("its box was replaced before this run")
         error.result = result

@@ -35,6 +35,7 @@ class Held:
         session: as last seen; None before it was made.
         is_owner: this object made it, so it may end it.
         is_durable: runs carry a key and are recorded before they start.
+        cells: what was given to the interpreter and is not over, oldest first, and the context that it is for.
     """
 
     link: Link
@@ -47,6 +48,7 @@ class Held:
     pid: int = field(default_factory=os.getpid)
     breaks: int = 0
     block: int = 0
+    cells: dict[int, int] = field(default_factory=dict)
 
     def begin(self, session: Session, is_owner: bool) -> None:
         """The session is there."""

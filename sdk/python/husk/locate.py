@@ -93,11 +93,13 @@ class Address:
 
 def parse(url: str) -> Address:
     """Make an Address of `http://host:port`, `https://host` or `unix:///path`."""
-    parts = urlsplit(url)
-    if parts.scheme == "unix" and parts.path:
-        return Address(parts.path, "http://localhost")
-    if parts.scheme in ("http", "https") and parts.hostname:
-        return Address(None, url.rstrip("/"))
+    with contextlib.suppress(ValueError):  # which a port or a name raises that cannot be
+        parts = urlsplit(url)
+        if parts.scheme == "unix" and parts.path:
+            return Address(parts.path, "http://localhost")
+        if parts.scheme in ("http", "https") and parts.hostname:
+            _ = parts.port, parts.hostname.encode("idna")
+            return Address(None, url.rstrip("/"))
     raise InvalidParameterError(
         f"'{url}' is no address of a server.",
         solution="Write http://host:port, https://host or unix:///path.",

@@ -12,8 +12,9 @@ import contextlib
 import json
 import os
 import re
+import sys
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from typing import Any, Optional
 
 from husk.agents import asgi, kinds
@@ -154,9 +155,9 @@ class AgentApp:
         if run is None:
             raise HttpError(501, self._lacks("take data at /chat" if chat else "take a query"))
         if not stream:
-            answer: Any = await self._in_time(run(given, session))
+            answer: Any = await self._in_time(_answer(run(given, session)))
             name = "result" if chat else "response"
-            await _reply(send, 200, {name: plain(answer), "session_id": session})
+            await _reply(send, 200, {name: answer, "session_id": session})
         elif streams[stream] is None:
             raise HttpError(400, self._lacks(f'stream {stream} (stream="{stream}")'))
         else:
@@ -172,31 +173,17 @@ class AgentApp:
         except asyncio.TimeoutError:
             raise HttpError(504, self._late()) from None
 
-    async def _stream(self, items: AsyncIterator[Any], is_text: bool, send: Send) -> None:
+    async def _stream(self, items: AsyncGenerator[Any, None], is_text: bool, send: Send) -> None:
         headers = [
             (b"content-type", b"text/event-stream; charset=utf-8"),
             (b"cache-control", b"no-cache"),
         ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        deadline = asyncio.get_running_loop().time() + self._deployment.request_timeout_ms / 1000
         last: dict[str, Any] = {"type": "done"}
         try:
-            while True:
-                left = deadline - asyncio.get_running_loop().time()
-                item = await asyncio.wait_for(_apart(_next(items)), max(0.0, left))
-                if item is _END:
-                    break
-                await _send_event(
-                    send, str(item) if is_text else json.dumps(plain(item), ensure_ascii=False)
-                )
-        except asyncio.TimeoutError:
-            last = {"type": "error", "content": self._late()}
-        except _Raised as raised:
-            traceback.print_exception(type(raised.error), raised.error, raised.error.__traceback__)
-            last = {"type": "error", "content": _said(raised.error)}
-        finally:
-            with contextlib.suppress(Exception):
-                await items.aclose()  # type: ignore[attr-defined]
+            await self._in_time(_follow(items, is_text, send))
+        except HttpError as error:
+            last = {"type": "error", "content": error.detail}
         await _send_event(send, json.dumps(last))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -212,7 +199,9 @@ def _load_again(deployment: Deployment, how: str) -> Any:
     from husk.agents import load
 
     os.environ[WORKER_VARIABLE] = deployment.name
-    for found in load.load(deployment.file, main=how == "main"):
+    with _ray_runs():
+        loaded = load.load(deployment.file, main=how == "main")
+    for found in loaded:
         if found.name == deployment.name:
             return found.agent
     raise load.LoadError(
@@ -220,15 +209,28 @@ def _load_again(deployment: Deployment, how: str) -> Any:
     )
 
 
-# ---- parts ----
+@contextlib.contextmanager
+def _ray_runs() -> Iterator[None]:
+    """Lets a script call ray.init() where Ray runs already, because the script is run by it."""
+    ray = sys.modules.get("ray")
+    if ray is None:
+        yield
+        return
+    init = ray.init
+    ray.init = lambda *_, **__: init(ignore_reinit_error=True)  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        ray.init = init  # type: ignore[attr-defined]
 
-_END = object()
+
+# ---- parts ----
 
 
 class _Raised(Exception):
     """Carries what an agent raised, so that its own TimeoutError is not taken for ours."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
         self.error = error
 
@@ -236,15 +238,22 @@ class _Raised(Exception):
 async def _apart(call: Awaitable[Any]) -> Any:
     try:
         return await call
-    except Exception as error:
+    except (asyncio.CancelledError, GeneratorExit):
+        raise
+    except BaseException as error:  # SystemExit too: out of a task it would end the replica's loop
         raise _Raised(error) from error
 
 
-async def _next(items: AsyncIterator[Any]) -> Any:
-    try:
-        return await items.__anext__()
-    except StopAsyncIteration:
-        return _END
+async def _answer(call: Awaitable[Any]) -> Any:
+    return plain(await call)
+
+
+async def _follow(items: AsyncGenerator[Any, None], is_text: bool, send: Send) -> None:
+    """Sends what an agent yields, in one task from its first step to its end: its context must stay the same."""
+    async with contextlib.aclosing(items):
+        async for item in items:
+            text = str(item) if is_text else json.dumps(plain(item), ensure_ascii=False)
+            await _send_event(send, text)
 
 
 def _only(method: str, *allowed: str) -> None:

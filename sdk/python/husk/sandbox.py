@@ -9,27 +9,25 @@ AsyncSandbox in aio.py has the same methods; both are made from the descriptions
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Callable,
-    Coroutine,
-    Generator,
-    Iterator,
-    Mapping,
-)
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from husk import held as ops
 from husk import held_files as file_ops
 from husk.calls import Call
 from husk.calls_session import Isolation, Mode, Size, work
-from husk.client import Client, named_as
+from husk.client import AsyncClient, Client, named_as
 from husk.drive import Flow, Watch, ended
-from husk.errors import ConflictError, InvalidParameterError, SessionNotFoundError
+from husk.errors import (
+    ConflictError,
+    HuskError,
+    InvalidParameterError,
+    ServerNotFoundError,
+    SessionNotFoundError,
+)
 from husk.events import Event
 from husk.held_state import Held
 from husk.models import Session
@@ -124,7 +122,6 @@ class Stream:
         """The result; reads what is left of the stream first."""
         for _ in self._events:
             pass
-        assert self._watch is not None
         return ended(self._watch)
 
     def close(self) -> None:
@@ -191,6 +188,13 @@ class SandboxBase:
                 source=self,
                 stacklevel=2,
             )
+
+
+def leaving(client: Client | AsyncClient, error: object) -> contextlib.AbstractContextManager[None]:
+    """Around close() at the end of a block: what was raised in the block says more than what close() raises."""
+    if isinstance(error, ServerNotFoundError):
+        client.has_worked = False  # it has been waited for already
+    return contextlib.suppress(HuskError) if error is not None else contextlib.nullcontext()
 
 
 def wanted_of(session_id: str | None, **arguments: Any) -> dict[str, Any] | None:
@@ -329,8 +333,9 @@ class Sandbox(SandboxBase, _Blocking):
     def __enter__(self) -> Sandbox:
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+    def __exit__(self, kind: object = None, error: object = None, trace: object = None) -> None:
+        with leaving(self._client, error):
+            self.close()
 
     run = blocking(ops.run)
     shell = blocking(ops.shell)

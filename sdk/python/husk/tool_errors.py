@@ -17,7 +17,7 @@ class ToolError(HuskError):
 
 
 class ToolTimeout(ToolError, TimeoutError):
-    """The tool ran longer than its timeout and was ended."""
+    """The tool ran longer than its timeout and was ended. On Ray, the time until it is placed counts as well."""
 
 
 class ToolCrashed(ToolError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import codecs
 import concurrent.futures
+import contextlib
 import json
 import os
 import selectors
@@ -95,15 +96,13 @@ class _Stream:
 
 
 def _write(target: Any, text: str) -> None:
-    try:
-        target.write(text)
+    # Nobody may read our own output any more, or it is no file at all; the tool's work is not worth less for that.
+    with contextlib.suppress(Exception):
+        try:
+            target.write(text)
+        except UnicodeEncodeError:
+            target.write(text.encode("ascii", "backslashreplace").decode("ascii"))
         target.flush()
-    except UnicodeEncodeError:
-        target.write(text.encode("ascii", "backslashreplace").decode("ascii"))
-        target.flush()
-    except (OSError, ValueError):
-        # Nobody reads our own output any more; the tool's work is not worth less for that.
-        pass
 
 
 class WorkerProcess:
@@ -194,8 +193,9 @@ class Keeper:
 
     def _start(self, worker: WorkerProcess) -> None:
         assert worker.theirs is not None
-        report_read, report_write = os.pipe2(os.O_CLOEXEC)
+        report_read = report_write = -1
         try:
+            report_read, report_write = os.pipe2(os.O_CLOEXEC)
             worker.process = subprocess.Popen(
                 _command(worker.limits, worker.theirs.fileno(), report_write),
                 stdin=subprocess.DEVNULL,
@@ -206,12 +206,12 @@ class Keeper:
                 start_new_session=True,  # an interrupt from the terminal is for the caller alone
             )
         except Exception as error:
-            os.close(report_read)
+            _close(report_read)
             worker.failure = error
             self._finish(worker, Ending(started=False))
             return
         finally:
-            os.close(report_write)
+            _close(report_write)
             worker.theirs.close()
             worker.theirs = None
         os.set_blocking(report_read, False)
@@ -323,6 +323,11 @@ def _guarded(job: Callable[[], None]) -> None:
         job()
     except Exception:
         traceback.print_exc()
+
+
+def _close(fd: int) -> None:
+    if fd >= 0:
+        os.close(fd)
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

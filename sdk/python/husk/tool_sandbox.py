@@ -19,6 +19,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import builtins
+import contextlib
 import dis
 import inspect
 import json
@@ -32,7 +33,8 @@ from husk import locate
 from husk.calls_session import work
 from husk.client import AsyncClient, Client
 from husk.engine import ToolSpec
-from husk.models import Cost, Receipt
+from husk.errors import HuskError
+from husk.models import Cost, Receipt, Session
 from husk.result import Result
 from husk.tool_errors import (
     ToolArgumentError,
@@ -225,12 +227,23 @@ async def call(spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     body = _body(spec, args, kwargs)
     address = await asyncio.to_thread(locate.server)
     async with AsyncClient(str(address)) as client:
-        session = await client.create_session(**_limits(spec))
+        session = await _create(client, spec)
         try:
             result = await client.execute_sync(session.id, body, _key(session.id))
         finally:
             await asyncio.shield(client.purge_session(session.id))
     return _read(spec, result)
+
+
+async def _create(client: AsyncClient, spec: ToolSpec) -> Session:
+    """Makes the session. A caller who leaves meanwhile leaves none behind."""
+    creating = asyncio.ensure_future(client.create_session(**_limits(spec)))
+    try:
+        return await asyncio.shield(creating)
+    except asyncio.CancelledError:
+        with contextlib.suppress(HuskError):
+            await client.purge_session((await creating).id)
+        raise
 
 
 def call_sync(spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SandboxRun:

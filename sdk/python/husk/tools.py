@@ -162,7 +162,8 @@ def tool(
         num_cpus: CPUs that a call may use, by default 1; 0 means no limit. Fractions are fine.
         num_gpus: GPUs that a call gets, by default 0; a fraction is a share of one.
         memory: memory that a call may use, such as `"2GB"`; by default there is no limit.
-        timeout: seconds after which a call is ended with ToolTimeout; by default never, in a sandbox 300.
+        timeout: seconds after which a call is ended with ToolTimeout; by default never, in a sandbox 300. On Ray,
+            the time until the call is placed on a worker is part of it.
         sandbox: run it in a box, as code that nobody trusts: see `husk.tool_sandbox`.
 
     Returns:

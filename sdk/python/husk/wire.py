@@ -11,6 +11,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from husk.errors import InvalidParameterError
+
 HEAD_END = b"\r\n\r\n"
 HEAD_MAX = 65536
 
@@ -54,8 +56,11 @@ def encode(
         lines.append(f"Content-Length: {len(body or b'')}")
     text = "\r\n".join(lines)
     if text.count("\n") != len(lines) - 1 or text.count("\r") != len(lines) - 1:
-        raise ValueError("a line break in a header")
-    head = text.encode("latin-1") + HEAD_END
+        raise InvalidParameterError("a line break in a header")
+    try:
+        head = text.encode("latin-1") + HEAD_END
+    except UnicodeEncodeError as e:
+        raise InvalidParameterError("a character in a header that cannot be sent") from e
     return head + body if body else head
 
 

@@ -28,7 +28,6 @@ IMPORT_SECONDS = 120.0
 AT_A_TIME = 4
 
 _FOLDERS = {"agents": "agent.py", "mcp_servers": "server.py"}
-_KINDS = {"agents": "agent", "mcp_servers": "mcp"}
 
 
 @dataclasses.dataclass(frozen=True)
