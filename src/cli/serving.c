@@ -41,15 +41,18 @@ static int supervise(struct starting *s)
 {
     char launcher[PATH_MAX];
     char daemon[PATH_MAX];
+    char lib[PATH_MAX];
     struct supervisor_options options = {.config = s->config,
                                          .launcher = launcher,
                                          .daemon = daemon,
+                                         .lib = lib,
                                          .on_ready = on_ready,
                                          .user = s};
     struct err e = {0};
 
     if (paths_launcher(launcher, sizeof(launcher), &e) < 0 ||
-        paths_daemon(daemon, sizeof(daemon), &e) < 0 || supervisor_run(&options, &e) < 0) {
+        paths_daemon(daemon, sizeof(daemon), &e) < 0 ||
+        paths_lib("", lib, sizeof(lib), &e) < 0 || supervisor_run(&options, &e) < 0) {
         term_say(PROGRAM, "%s", e.msg);
         return EXIT_HUSK;
     }

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -170,6 +171,17 @@ static int take_start(int *ret_launcher, struct fd_set_msg *ret_listeners, struc
     }
     *ret_launcher = take_fd(&ret_listeners->fds[0]);
     return 0;
+}
+
+/* What is made for this account can still lie behind a folder that it may not enter. */
+static int check_data(struct err *e)
+{
+    return access(d.config.data, R_OK | W_OK | X_OK) < 0
+               ? err_sys(e, errno,
+                         "the data folder %s is out of reach: the account of huskd must be able to"
+                         " enter every folder above it (--data names another one)",
+                         d.config.data)
+               : 0;
 }
 
 /*
@@ -355,6 +367,7 @@ int main(int argc, char **argv)
     struct err e = {0};
     int launcher = -1;
 
+    prctl(PR_SET_NAME, "huskd", 0, 0, 0); /* started by descriptor, whose number it would be */
     /* A log that nobody reads any more ends nothing. */
     sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
 
@@ -369,7 +382,7 @@ int main(int argc, char **argv)
     if (configure() != 0) {
         return EXIT_NO_START;
     }
-    if (take_start(&launcher, &listeners, &e) < 0 ||
+    if (take_start(&launcher, &listeners, &e) < 0 || check_data(&e) < 0 ||
         agent_link_load(d.config.agents_plan, &e) < 0 || confine_self(d.config.data, &e) < 0) {
         return fail(&e);
     }

@@ -358,6 +358,7 @@ int main(int argc, char **argv)
     struct err e = {0};
     bool supervised = argc == 2 && str_eq(argv[1], "--supervised");
 
+    prctl(PR_SET_NAME, "husk-launcher", 0, 0, 0); /* the supervisor starts us by descriptor */
     signals_reset();
     if (supervised) {
         /*

@@ -3,9 +3,11 @@
 #include "supervisor/child.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -18,6 +20,7 @@
 #include "base/str.h"
 #include "wire/launcher_msg.h"
 
+#define PROGRAM_FD (SUPERVISOR_LIB_FD + 1)
 #define DAEMON_ARGS_MAX (2 * CONFIG_KEYS + 4)
 
 /* ---- as whom and with what ---- */
@@ -76,22 +79,26 @@ static bool is_for_daemon(const char *variable)
 
 /*
  * What of our environment launcher and daemon get: settings and places. Keys of the person who
- * started us are none of their business. Borrowed strings in an owned list; NULL when memory is
- * gone.
+ * started us are none of their business. Husk's own files are found by descriptor. Borrowed
+ * strings in an owned list; NULL when memory is gone.
  */
 static char **daemon_environment(void)
 {
+    static char lib[] = "HUSK_LIB_DIR=" SUPERVISOR_LIB;
     size_t n = 0;
 
     while (environ[n] != NULL) {
         n++;
     }
-    char **kept = calloc(n + 1, sizeof(*kept));
+    char **kept = calloc(n + 2, sizeof(*kept));
     size_t n_kept = 0;
     for (size_t i = 0; kept != NULL && i < n; i++) {
-        if (is_for_daemon(environ[i])) {
+        if (is_for_daemon(environ[i]) && !str_starts(environ[i], "HUSK_LIB_DIR=")) {
             kept[n_kept++] = environ[i];
         }
+    }
+    if (kept != NULL) {
+        kept[n_kept] = lib;
     }
     return kept;
 }
@@ -152,36 +159,64 @@ static int pair(int *ours, int *theirs, struct err *e)
     return 0;
 }
 
+/* In the child: nobody else can say why. */
+static NORETURN void give_up(const char *program)
+{
+    dprintf(STDERR_FILENO, "husk: cannot start %s: %s\n", program, strerror(errno));
+    _exit(127);
+}
+
 /*
- * In the child: descriptor 3 and nothing else, no signal blocked, dies with us. That we died before
- * that was arranged shows in our number; 1 alone says nothing: it is ours in a container.
+ * In the child: the socket, for a daemon husk's files, the program until it runs, and no other
+ * descriptor. They are opened while we may still go where they are: root's home is closed to the
+ * daemon's account.
+ */
+static int keep_descriptors(const struct child_kit *kit, int socket, bool is_daemon,
+                            const char *path)
+{
+    int lib = open(kit->o->lib, O_PATH | O_DIRECTORY);
+    int program = open(path, O_PATH | O_CLOEXEC);
+    int kept[] = {socket, lib, program};
+
+    for (size_t i = 0; i < ARRAY_LEN(kept); i++) { /* out of the way of the numbers they get */
+        kept[i] = fcntl(kept[i], F_DUPFD, PROGRAM_FD + 1);
+        if (kept[i] < 0) {
+            return -1;
+        }
+    }
+    return dup2(kept[0], SUPERVISOR_FD) < 0 || dup3(kept[1], SUPERVISOR_LIB_FD, is_daemon ? 0 : O_CLOEXEC) < 0 ||
+                   dup3(kept[2], PROGRAM_FD, O_CLOEXEC) < 0
+               ? -1
+               : close_range(PROGRAM_FD + 1, ~0U, 0);
+}
+
+/*
+ * In the child: no signal blocked, dies with us. That we died before that was arranged shows in our
+ * number; 1 alone says nothing: it is ours in a container.
  */
 static NORETURN void become(const struct child_kit *kit, pid_t parent, int socket, bool is_daemon,
                             char *const *argv)
 {
     const struct account *account = &kit->account;
 
-    prctl(PR_SET_PDEATHSIG, is_daemon ? SIGTERM : 0, 0, 0, 0);
-    if (getppid() != parent) {
-        _exit(127);
-    }
-    if (dup2(socket, SUPERVISOR_FD) < 0 || close_range(SUPERVISOR_FD + 1, ~0U, 0) < 0) {
-        _exit(127);
+    if (keep_descriptors(kit, socket, is_daemon, argv[0]) < 0) {
+        give_up(argv[0]);
     }
     if (is_daemon && account->switch_to &&
         (setgroups(0, NULL) < 0 || setgid(account->gid) < 0 || setuid(account->uid) < 0)) {
+        give_up(argv[0]);
+    }
+    prctl(PR_SET_PDEATHSIG, is_daemon ? SIGTERM : 0, 0, 0, 0); /* forgotten by setuid() */
+    if (getppid() != parent) {
         _exit(127);
     }
     setsid(); /* a terminal's Ctrl-C is for us; we tell them */
     signals_reset();
     char **environment = daemon_environment();
     if (environment != NULL) {
-        execve(argv[0], argv, environment);
+        execveat(PROGRAM_FD, "", argv, environment, AT_EMPTY_PATH);
     }
-    static const char message[] =
-        "husk: cannot start a program of its own: is it readable for the daemon's account?\n";
-    (void)!write(STDERR_FILENO, message, sizeof(message) - 1);
-    _exit(127);
+    give_up(argv[0]);
 }
 
 static int start(const struct child_kit *kit, bool is_daemon, char *const *argv, struct child *ret,

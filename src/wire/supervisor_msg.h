@@ -8,6 +8,8 @@
 #include <stdint.h>
 
 #define SUPERVISOR_FD 3
+#define SUPERVISOR_LIB_FD 4 /* the folder of husk's files, which the daemon may have no way to */
+#define SUPERVISOR_LIB "/proc/self/fd/4"
 #define SUPERVISOR_LISTENERS_MAX 15 /* one message carries them and the launcher's socket */
 
 /* To the daemon, once, with descriptors: the launcher's socket, then the listening ones. */

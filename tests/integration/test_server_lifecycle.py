@@ -58,6 +58,28 @@ def is_ready(server: Server) -> bool:
         return False
 
 
+# ---- places ----
+
+
+def test_what_only_root_can_enter_serves_too(tmp_path: Path) -> None:
+    """As with a clone in root's home: the daemon's account has no way to its own program."""
+    closed = tmp_path / "closed"
+    shutil.copytree(BIN, closed / "bin")
+    shutil.copytree(BIN.parent / "lib" / "husk", closed / "lib" / "husk")
+    closed.chmod(0o700)
+    server = Server()
+    server.programs = closed / "bin"
+    try:
+        server.start()
+        with pytest.raises(PermissionError):
+            subprocess.run([closed / "bin" / "huskd"], user=NOBODY, check=False)
+        assert server.post("/run", {"code": "print(6 * 7)"}).json["stdout"] == "42\n"
+        api = Api(server.port)
+        assert api.run(api.session(), "6 * 7")["value"] == "42"
+    finally:
+        server.remove()
+
+
 # ---- refusals ----
 
 
@@ -129,6 +151,18 @@ def test_data_of_another_account_is_refused() -> None:
         assert done.returncode == EXIT_HUSK
         assert f"{server.data} belongs to another account" in done.stderr
         assert list(server.data.iterdir()) == []
+    finally:
+        server.remove()
+
+
+def test_data_behind_a_closed_folder_is_refused() -> None:
+    server = Server()
+    try:
+        server.folder.chmod(0o700)
+        done = husk(*up_args(server))
+        assert done.returncode == EXIT_HUSK
+        assert f"the data folder {server.data} is out of reach" in done.stderr
+        assert "--data names another one" in done.stderr
     finally:
         server.remove()
 
