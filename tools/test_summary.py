@@ -31,6 +31,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from reachable import make_reachable
+
 ROOT = Path(__file__).resolve().parent.parent
 # The suites of a lane run one after the other, the lanes beside each other: tests wait more than they compute.
 LANES = [["unit", "corpus", "box", "escape", "sdk"], ["integration"]]
@@ -317,6 +319,7 @@ def main() -> int:
         if suite not in SUITES:
             parser.error(f"no suite {suite}; there are: {', '.join(SUITES)}")
 
+    make_reachable(ROOT)
     # A shell that starts us in the background has SIGINT ignored, and so would every program that a test interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     total = Tally()

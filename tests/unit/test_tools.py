@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of tools/lint.py and tools/test_summary.py: what gates everything must itself be right."""
+"""Tests of lint.py, test_summary.py and reachable.py in tools/: what gates everything must itself be right."""
 from __future__ import annotations
 
 import importlib.util
+import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +26,7 @@ def load(name: str) -> ModuleType:
 
 
 lint = load("lint")
+load("reachable")
 summary = load("test_summary")
 
 
@@ -141,3 +144,22 @@ def test_summary_hands_an_interrupt_on_and_starts_nothing_more() -> None:
     assert sleeper.wait() == -signal.SIGINT
     with pytest.raises(summary.Interrupted):
         programs.start(["true"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has a home that is closed to others")
+def test_a_checkout_in_a_closed_folder_is_reachable_for_its_tests_alone(tmp_path: Path) -> None:
+    place = tmp_path / "closed" / "checkout"
+    (place / "build").mkdir(parents=True)
+    (place / "build" / "file").write_text("found")
+    (place.parent / "beside").write_text("kept")
+    (place.parent / "link").symlink_to("beside")
+    place.parent.chmod(0o700)
+    look = ["setpriv", "--reuid=65534", "--clear-groups", "cat", "build/file", "../beside", "../link"]
+    script = (
+        "import os, sys; from pathlib import Path; from reachable import make_reachable\n"
+        f"make_reachable(Path({str(place)!r})); os.execvp('setpriv', {look!r})"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=TOOLS, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("foundkeptkept", "")
+    assert subprocess.run(look, cwd=place, capture_output=True, check=False).returncode != 0
+    assert place.parent.stat().st_mode & 0o777 == 0o700

