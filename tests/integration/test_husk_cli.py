@@ -200,16 +200,17 @@ def test_template_show(husk: Program) -> None:
 
 
 def pythons() -> list[str]:
-    """CPython interpreters from 3.9 on that are installed beside the system's."""
+    """CPython interpreters from 3.9 on: Debian's, and whatever else is installed."""
     found = []
-    for path in sorted(Path.home().glob(".pyenv/versions/*/bin/python3.*")):
+    places = [Path("/usr/bin"), Path("/usr/local/bin"), *Path.home().glob(".pyenv/versions/*/bin")]
+    for path in sorted(path for place in places for path in place.glob("python3.*")):
         match = re.fullmatch(r"python3\.(\d+)", path.name)
         if match and int(match[1]) >= 9:
             found.append(str(path))
     return found
 
 
-@pytest.mark.parametrize("python", pythons())  # without any, pytest reports the test as skipped
+@pytest.mark.parametrize("python", pythons())
 def test_template_of_an_installed_python(husk: Program, python: str) -> None:
     version = subprocess.run(
         [python, "-c", "import sys; print(sys.version)"], capture_output=True, text=True, check=True
