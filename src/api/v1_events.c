@@ -56,7 +56,7 @@ static int send_event(struct sender *s, const char *name, json_t *data)
     return r;
 }
 
-static int send_status(struct sender *s, enum v1_stage stage)
+static int send_status(struct sender *s, enum v1_stage stage, int state)
 {
     if (s->at.stage >= stage) {
         return 0;
@@ -64,8 +64,19 @@ static int send_status(struct sender *s, enum v1_stage stage)
     s->at.stage = stage;
     return send_event(s, "status",
                       json_pack("{s:s, s:s, s:s}", "execution_id", s->record->id, "session_id",
-                                s->record->session_id, "status",
-                                execution_state_word(s->record->status)));
+                                s->record->session_id, "status", execution_state_word(state)));
+}
+
+/* A reader from the beginning is told which execution this is before it gets output. */
+static int send_beginning(struct sender *s, int state)
+{
+    bool has_run = state == EXECUTION_RUNNING || s->record->started_ms > 0;
+
+    if (execution_state_is_final(state) && s->at.stage != V1_STAGE_NONE) {
+        return 0; /* it knows, and running is no longer true */
+    }
+    return has_run ? send_status(s, V1_STAGE_RUNNING, EXECUTION_RUNNING)
+                   : send_status(s, V1_STAGE_PENDING, EXECUTION_PENDING);
 }
 
 static json_t *base64_json(const char *data, size_t n)
@@ -146,13 +157,7 @@ static int send_collected(struct sender *s, int state)
 {
     bool is_over = execution_state_is_final(state);
 
-    if (state == EXECUTION_PENDING && send_status(s, V1_STAGE_PENDING) < 0) {
-        return -1;
-    }
-    if (state == EXECUTION_RUNNING && send_status(s, V1_STAGE_RUNNING) < 0) {
-        return -1;
-    }
-    if (send_bytes(s, "stdout", &s->out, &s->at.out, is_over) < 0 ||
+    if (send_beginning(s, state) < 0 || send_bytes(s, "stdout", &s->out, &s->at.out, is_over) < 0 ||
         send_bytes(s, "stderr", &s->err, &s->at.err, is_over) < 0) {
         return -1;
     }
@@ -162,7 +167,7 @@ static int send_collected(struct sender *s, int state)
 /* The execution is over and all its output was sent. */
 static void send_end(struct sender *s)
 {
-    if (send_status(s, V1_STAGE_ENDED) < 0) {
+    if (send_status(s, V1_STAGE_ENDED, s->record->status) < 0) {
         return;
     }
     if (s->at.stage < V1_STAGE_RESULT) {

@@ -240,6 +240,25 @@ def test_the_same_key_streams_the_same_execution(v1: Api) -> None:
     again = list(v1.events("POST", path, body, headers))
     assert text_of(first) == text_of(again) == "n is 1\n"
     assert first[-2].data["id"] == again[-2].data["id"]
+    assert again[0].name == "status" and again[0].data["execution_id"] == again[-2].data["id"]
+
+
+def test_the_first_event_names_the_execution_whenever_one_reads(v1: Api) -> None:
+    s = v1.session()
+    x = v1.run(s, "print(1)")["id"]
+    named = {"execution_id": x, "session_id": s}
+    seen = v1.follow(x)
+    assert [e.data for e in seen if e.name == "status"] == [
+        {**named, "status": "running"},
+        {**named, "status": "completed"},
+    ]
+    assert names(seen) == ["status", "stdout", "status", "result", "end"]
+    busy = v1.start(s, "while True: pass", timeout=600)
+    queued = v1.start(s, "print(2)")
+    assert v1.post(f"/executions/{queued}/cancel")["status"] == "cancelled"
+    never = [e.data["status"] for e in v1.follow(queued) if e.name == "status"]
+    assert never == ["pending", "cancelled"]
+    v1.post(f"/executions/{busy}/cancel")
 
 
 def test_head_does_not_wait_for_the_end(v1: Api) -> None:
