@@ -147,15 +147,8 @@ static bool answer_without_data(struct sending *s)
                          "Ask for bytes that exist, or leave out Range.");
         return true;
     default:
-        break;
+        return false;
     }
-    if (s->is_head || s->part.length == 0) {
-        file_work_end(w);
-        begin(s);
-        call_end(w->call);
-        return true;
-    }
-    return false;
 }
 
 /* 0: answered, also by breaking off; -1: the file is another one now. */
@@ -163,7 +156,8 @@ static int send_data(struct sending *s)
 {
     struct err e;
     struct box_files_read read = {
-        .offset = s->part.first,
+        /* HEAD opens the file as well, since GET may find that it cannot be read. */
+        .offset = s->is_head ? INT64_MAX : s->part.first,
         .length = s->part.status == 206 ? s->part.length : 0,
         .on_info = on_info,
         .sink = {.on_data = on_data, .user = s},

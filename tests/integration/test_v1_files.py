@@ -351,6 +351,15 @@ def test_head(api: Api, sid: str, folder: str) -> None:
     assert api.call("HEAD", url(sid, "no")).status == 404
 
 
+@pytest.mark.parametrize("size", [0, 5])
+def test_head_of_what_cannot_be_read(api: Api, sid: str, folder: str, size: int) -> None:
+    put(api, sid, folder, b"x" * size)
+    assert api.call("HEAD", url(sid, folder)).headers["content-length"] == str(size)
+    api.run(sid, f"import os; os.chmod({folder!r}, 0)")
+    check_error(get(api, sid, folder), 409, "Conflict", folder)
+    assert api.call("HEAD", url(sid, folder), is_known=False).status == 409
+
+
 # ---- names ----
 
 ODD_NAMES = [
