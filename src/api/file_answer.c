@@ -134,10 +134,7 @@ static bool answer_without_data(struct sending *s)
         call_reply_empty(w->call, 304);
         return true;
     case 412:
-        file_work_end(w);
-        call_reply_error(w->call, 412, NULL, "The file has changed.",
-                         "a condition of the request does not hold for the file as it is now",
-                         "Look at the file again.");
+        file_work_refuse_condition(w);
         return true;
     case 416:
         file_work_end(w);

@@ -121,6 +121,46 @@ void file_work_fail_write(struct file_work *w, const struct err *e)
     file_work_fail(w, e);
 }
 
+void file_work_refuse_condition(struct file_work *w)
+{
+    file_work_end(w);
+    call_reply_error(w->call, 412, NULL, "The file has changed.",
+                     "a condition of the request does not hold for the file as it is now",
+                     "Look at the file again.");
+}
+
+int file_work_check_conditions(struct file_work *w, const char *path)
+{
+    const struct http_conditions conditions = {
+        .if_match = call_header(w->call, "If-Match"),
+        .if_none_match = call_header(w->call, "If-None-Match"),
+        .if_unmodified_since = call_header(w->call, "If-Unmodified-Since"),
+    };
+    char etag[HTTP_ETAG_SIZE];
+    struct files_info info;
+    struct err e;
+
+    if (conditions.if_match == NULL && conditions.if_none_match == NULL &&
+        conditions.if_unmodified_since == NULL) {
+        return 0;
+    }
+    bool exists = box_files_stat(w->files, path, false, &info, NULL, &e) == 0;
+    if (!exists && box_files_status(w->files) != FILES_NOT_FOUND) {
+        file_work_fail(w, &e);
+        return -1;
+    }
+    bool holds = conditions.if_match == NULL; /* of what is not there */
+    if (exists) {
+        file_etag(&info, etag);
+        holds = http_select(&conditions, info.size, etag, (time_t)(file_time_ms(&info) / 1000))
+                    .status == 200;
+    }
+    if (!holds) {
+        file_work_refuse_condition(w);
+    }
+    return holds ? 0 : -1;
+}
+
 int file_work_write(struct file_work *w, const char *path, struct box_files_write *write)
 {
     struct err e;

@@ -52,6 +52,14 @@ void file_work_fail(struct file_work *w, const struct err *e);
 void file_work_fail_write(struct file_work *w, const struct err *e);
 /* The same for a verdict of our own. */
 void file_work_refuse(struct file_work *w, enum files_status status, const char *detail);
+/* The same for a condition that does not hold: 412. */
+void file_work_refuse_condition(struct file_work *w);
+
+/*
+ * Whether If-Match, If-None-Match and If-Unmodified-Since let the file be changed as it is now.
+ * -1: answered, and the work has ended.
+ */
+int file_work_check_conditions(struct file_work *w, const char *path);
 
 /* Writes what source gives; -1: answered or gone, and the work has ended. */
 int file_work_write(struct file_work *w, const char *path, struct box_files_write *write);

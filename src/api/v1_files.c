@@ -138,7 +138,13 @@ void api_v1_file_put(struct api_call *call)
     struct box_files_write write = {.source = {.next = file_upload_next, .user = call}};
     struct file_work w;
 
-    if (v1_file_work_begin(&w, call) == 0 && file_work_write(&w, path, &write) == 0) {
+    if (call_header(call, "Content-Range") != NULL) {
+        call_reply_error(call, 400, NULL, NULL,
+                         "a file is written whole: Content-Range is for parts", NULL);
+        return;
+    }
+    if (v1_file_work_begin(&w, call) == 0 && file_work_check_conditions(&w, path) == 0 &&
+        file_work_write(&w, path, &write) == 0) {
         reply_written(&w, write.created ? 201 : 200, path, write.written);
     }
 }
@@ -173,7 +179,7 @@ void api_v1_file_upload(struct api_call *call)
 
     const char *path = file_form_begin(&form, call, true) == 0 ? upload_path(&form) : NULL;
     if (path != NULL && v1_file_work_begin(&w, call) == 0 &&
-        file_work_write(&w, path, &write) == 0) {
+        file_work_check_conditions(&w, path) == 0 && file_work_write(&w, path, &write) == 0) {
         reply_written(&w, 201, path, write.written);
     }
 }
@@ -221,15 +227,15 @@ void api_v1_file_move(struct api_call *call)
 
 void api_v1_file_delete(struct api_call *call)
 {
+    const char *path = call_text(call, "path");
     struct file_work w;
     struct err e;
 
-    if (v1_file_work_begin(&w, call) < 0) {
+    if (v1_file_work_begin(&w, call) < 0 || file_work_check_conditions(&w, path) < 0) {
         return;
     }
     w.changed = true;
-    if (box_files_delete(w.files, call_text(call, "path"), call_bool(call, "recursive", false),
-                         &e) < 0) {
+    if (box_files_delete(w.files, path, call_bool(call, "recursive", false), &e) < 0) {
         file_work_fail(&w, &e);
         return;
     }

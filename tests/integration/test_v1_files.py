@@ -9,7 +9,7 @@ import pytest
 from file_samples import MIB, form, pattern
 from husk_server import server
 from v1_client import Answer, Api, check_error
-from v1_files import api, folder, get, names, put, raw_get, sid, url
+from v1_files import RAW, api, folder, get, names, put, raw_get, sid, url
 
 __all__ = ["api", "folder", "server", "sid"]
 
@@ -358,6 +358,49 @@ def test_head_of_what_cannot_be_read(api: Api, sid: str, folder: str, size: int)
     api.run(sid, f"import os; os.chmod({folder!r}, 0)")
     check_error(get(api, sid, folder), 409, "Conflict", folder)
     assert api.call("HEAD", url(sid, folder), is_known=False).status == 409
+
+
+def send(api: Api, method: str, path: str, **headers: str) -> Answer:
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    data = b"new" if method == "PUT" else None
+    return api.call(method, path, raw=data, headers={**RAW, **sent} if data else sent)
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_changes_only_what_the_client_has_seen(
+    api: Api, sid: str, folder: str, method: str
+) -> None:
+    old = put(api, sid, folder, b"old")["etag"]
+    now = put(api, sid, folder, b"current")["etag"]
+    where = url(sid, folder)
+    for condition in (
+        {"If_Match": old},
+        {"If_Match": f"W/{now}"},
+        {"If_None_Match": "*"},
+        {"If_None_Match": f'"x", {now}'},
+        {"If_Unmodified_Since": "Thu, 01 Jan 1970 00:00:00 GMT"},
+    ):
+        check_error(send(api, method, where, **condition), 412, "Conflict")
+        assert get(api, sid, folder).raw == b"current", condition
+    assert send(api, method, where, If_Match=f"{old}, {now}").status in (200, 204)
+    missing = url(sid, f"{folder}-missing")
+    check_error(send(api, method, missing, If_Match="*"), 412, "Conflict")
+    assert send(api, "PUT", missing, If_None_Match="*").status == 201
+
+
+def test_upload_as_form_only_when_there_is_none(api: Api, sid: str, folder: str) -> None:
+    body, kind = form([("file", folder, b"data")])
+    sent = {"Content-Type": kind, "If-None-Match": "*"}
+    where = f"/sessions/{sid}/files/upload"
+    assert api.call("POST", where, raw=body, headers=sent).status == 201
+    check_error(api.call("POST", where, raw=body, headers=sent), 412, "Conflict")
+
+
+def test_a_part_of_a_file_does_not_replace_it(api: Api, sid: str, folder: str) -> None:
+    put(api, sid, folder, b"whole")
+    part = send(api, "PUT", url(sid, folder), Content_Range="bytes 0-2/5")
+    check_error(part, 400, "InvalidParameter", "Content-Range")
+    assert get(api, sid, folder).raw == b"whole"
 
 
 # ---- names ----
