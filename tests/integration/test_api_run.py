@@ -37,6 +37,13 @@ def test_health(server: Server) -> None:
     assert (answer.status, answer.json) == (200, {"status": "healthy"})
 
 
+def test_query_parameters_are_ignored(server: Server) -> None:
+    """As the original does: probes add what they like."""
+    assert server.get("/?probe=1").json == server.get("/").json
+    assert server.get("/health?probe=1&probe=2").json == {"status": "healthy"}
+    assert checked(server.post("/run?x=1", {"code": "1"}))["stdout"] == "1\n"
+
+
 # ---- requests ----
 
 
