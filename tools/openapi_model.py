@@ -302,10 +302,9 @@ def check_responses(contract: Contract, op: Operation, where: str) -> None:
     codes = [str(code) for code in op.raw.get("responses", {})]
     if not any(code[0] in "45" for code in codes):
         raise ContractError(where, "has no error answer")
-    if op.placed("path") and "422" not in codes:
-        raise ContractError(where, "has parameters in its path but no answer 422")
-    if "requestBody" in op.raw and "422" not in codes:
-        raise ContractError(where, "has a body but no answer 422")
+    can_refuse = op.parameters or "requestBody" in op.raw or not op.open_query
+    if can_refuse and "422" not in codes:
+        raise ContractError(where, "may refuse a parameter or its body but has no answer 422")
     if (op.placed("path") or op.placed("query")) and "400" not in codes:
         raise ContractError(where, "has parameters in its address but no answer 400")
     if op.method != "get" and "415" not in codes:  # call_body.c looks at the type of any body

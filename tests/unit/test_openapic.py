@@ -168,6 +168,11 @@ def second_path(path: str, **item: Any) -> Callable[[Json], None]:
     return change
 
 
+def forget_422(doc: Json) -> None:
+    get = doc["paths"]["/other"]["get"]
+    get["responses"] = {code: a for code, a in get["responses"].items() if code != "422"}
+
+
 def tail(doc: Json) -> None:
     at(doc, "parameters", 0)["x-tail"] = "required"
 
@@ -251,6 +256,7 @@ BROKEN: list[tuple[str, Callable[[Json], None]]] = [
         "no answer 422",
         both(remove("post", "responses", "422"), put({}, "post", "responses", "400")),
     ),
+    ("no answer 422", both(second_path("/other"), forget_422)),
     ("no answer 400", remove("get", "responses", "400")),
     ("no answer 415", remove("post", "responses", "415")),
     ("must be a status code", put({"description": "x"}, "get", "responses", "default")),
@@ -280,6 +286,13 @@ def test_broken_contract_is_refused(
 def test_shadowing_must_be_declared(tmp_path: Path) -> None:
     doc = small_contract()
     second_path("/things/list", **{"x-shadows": ["/things/{thing_id}"]})(doc)
+    assert len(load(tmp_path, doc).operations) == 3
+
+
+def test_what_refuses_nothing_needs_no_answer_for_it(tmp_path: Path) -> None:
+    doc = small_contract()
+    both(second_path("/other"), forget_422)(doc)
+    doc["x-open-query"] = True
     assert len(load(tmp_path, doc).operations) == 3
 
 
