@@ -80,13 +80,17 @@ static void set_defaults(json_t *to, const struct config *c, const struct husk_t
 {
     const struct husk_limits *l = &info->limits;
     uint64_t memory = l->memory_bytes > 0 ? l->memory_bytes : c->memory_bytes;
-    uint64_t cpu = l->cpu_milli > 0 ? l->cpu_milli : c->cpu_milli;
     json_int_t timeout = (json_int_t)(c->session_timeout_ms / 1000);
 
-    json_object_set_new(to, "default_cpu_cores", json_real((double)cpu / 1000.0));
     json_object_set_new(to, "default_memory_mb", json_integer((json_int_t)(memory / MIB)));
     json_object_set_new(to, "default_timeout", json_integer(timeout));
     json_object_set_new(to, "default_env_vars", json_object());
+}
+
+/* What sessions get, in thousandths: a definition may say more digits. */
+static json_t *cpu_json(const struct config *c, const struct husk_limits *l)
+{
+    return json_real((double)(l->cpu_milli > 0 ? l->cpu_milli : c->cpu_milli) / 1000.0);
 }
 
 /*
@@ -161,6 +165,7 @@ static json_t *template_json(struct service *svc, const struct husk_template_inf
     if (row != NULL) {
         set_definition(to, row);
     }
+    json_object_set_new(to, "default_cpu_cores", cpu_json(service_config(svc), &info->limits));
     json_object_set_new(to, "default_disk_mb", disk_json(service_config(svc), &info->limits));
     json_object_set(to, "default_timeout_sec", json_object_get(to, "default_timeout"));
     return to;

@@ -101,7 +101,7 @@ static int add_limits(struct buf *b, const json_t *d, struct err *e)
         }
     }
     if (cpus > 0) {
-        (void)str_format(text, sizeof(text), "%.2f", cpus);
+        (void)str_format(text, sizeof(text), "%.3f", cpus);
         return add(b, "cpus", text, e);
     }
     return 0;

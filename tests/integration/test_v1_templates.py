@@ -63,6 +63,14 @@ def test_the_disk_is_shown_as_sessions_get_it(v1: Api) -> None:
     assert more["default_disk_mb"] == 1024, "what was asked for is not forgotten"
 
 
+@pytest.mark.parametrize("asked,given", [(0.125, 0.125), (0.12345, 0.123), (1, 1)])
+def test_the_cores_are_shown_as_sessions_get_them(v1: Api, asked: float, given: float) -> None:
+    name = make(v1, default_cpu_cores=asked)
+    assert v1.get(f"/templates/{name}")["default_cpu_cores"] == given
+    session = v1.get(f"/sessions/{v1.session(template_id=name)}").body
+    assert float(session["resources"]["cpu"]) == given
+
+
 def test_the_disk_of_a_template_file_follows_its_memory(v1: Api, v1_server: Server) -> None:
     (v1_server.data / "templates" / "small.template").write_text("memory = 128M\n")
     shown = v1.get("/templates/small")["default_disk_mb"]
