@@ -223,6 +223,29 @@ static int check_unused(const struct service *svc, const char *name, struct err 
     return 0;
 }
 
+/* A definition names its base, from which every change of it is made anew. */
+static int check_no_base(struct service *svc, const char *name, struct err *e)
+{
+    AUTO_FREE struct husk_template_info *rows = NULL;
+    struct husk_error error;
+    size_t n = 0;
+    int r = 0;
+
+    if (husk_template_list(svc->engine->template_dir, &rows, &n, &error) < 0) {
+        return err_set(e, ERR_SYSTEM, "%s", error.message);
+    }
+    for (size_t i = 0; i < n && r == 0; i++) {
+        AUTO_FREE struct store_template *row = find_record(svc, rows[i].name);
+        json_t *definition = row != NULL ? json_loads(row->definition, 0, NULL) : NULL;
+        const char *base = json_string_value(json_object_get(definition, "base"));
+        if (base != NULL && str_eq(base, name)) {
+            r = err_set(e, ERR_CONFLICT, "template %s is the base of %s", name, rows[i].name);
+        }
+        json_decref(definition);
+    }
+    return r;
+}
+
 static int remove_template(struct service *svc, const char *name, struct err *e)
 {
     AUTO_FREE struct store_template *row = NULL;
@@ -233,7 +256,8 @@ static int remove_template(struct service *svc, const char *name, struct err *e)
                    ? err_set(e, ERR_NOT_FOUND, "there is no template %s that a client made", name)
                    : -1;
     }
-    if (check_unused(svc, name, e) < 0 || find_paths(svc, name, &paths, e) < 0) {
+    if (check_unused(svc, name, e) < 0 || check_no_base(svc, name, e) < 0 ||
+        find_paths(svc, name, &paths, e) < 0) {
         return -1;
     }
     if (rename(paths.file, paths.temporary) < 0 && errno != ENOENT) {

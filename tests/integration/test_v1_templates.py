@@ -248,6 +248,15 @@ def test_delete_waits_for_sessions_that_use_it(v1: Api) -> None:
     assert v1.call("DELETE", f"/templates/{name}").status == 204
 
 
+def test_delete_waits_for_templates_that_are_made_from_it(v1: Api) -> None:
+    base = make(v1)
+    heir = make(v1, base=base)
+    check_error(v1.call("DELETE", f"/templates/{base}"), 409, "Conflict", heir)
+    assert v1.call("PUT", f"/templates/{heir}", {"name": "still of use"}).status == 200
+    assert v1.call("DELETE", f"/templates/{heir}").status == 204
+    assert v1.call("DELETE", f"/templates/{base}").status == 204
+
+
 def test_a_template_that_cannot_start_says_so(v1: Api) -> None:
     name = make(v1, preload=["no_such_module_at_all"])
     answer = v1.post("/sessions", {"template_id": name, "mode": "persistent"})
