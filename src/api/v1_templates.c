@@ -252,6 +252,16 @@ static int check_room(const struct template_def *base, const json_t *definition,
                : 0;
 }
 
+/* What does not fit into a template is a fault of the body's fields. */
+static void reply_put_err(struct api_call *call, const struct err *e)
+{
+    if (e->code == ERR_INVALID) {
+        call_reply_error(call, 422, NULL, NULL, e->msg, NULL);
+    } else {
+        v1_reply_err(call, e, V1_TEMPLATE);
+    }
+}
+
 /* False: it does not fit, and that was answered. */
 static bool has_room(struct api_call *call, const json_t *definition)
 {
@@ -270,7 +280,7 @@ static bool has_room(struct api_call *call, const json_t *definition)
         return false;
     }
     if (check_room(base, definition, &e) < 0) {
-        call_reply_error(call, 422, NULL, NULL, e.msg, NULL);
+        reply_put_err(call, &e);
         return false;
     }
     return true;
@@ -302,7 +312,7 @@ void api_v1_template_create(struct api_call *call)
         return;
     }
     if (service_template_put(svc, name, body, true, &e) < 0) {
-        v1_reply_err(call, &e, V1_TEMPLATE);
+        reply_put_err(call, &e);
         return;
     }
     reply_template(call, 201, name);
@@ -354,7 +364,7 @@ void api_v1_template_update(struct api_call *call)
     }
     json_decref(definition);
     if (r < 0) {
-        v1_reply_err(call, &e, V1_TEMPLATE);
+        reply_put_err(call, &e);
         return;
     }
     reply_template(call, 200, name);

@@ -7,18 +7,25 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/str.h"
 #include "service/impl.h"
 
+static bool is_one_line(const char *s)
+{
+    while (*s != '\0' && !iscntrl((unsigned char)*s)) {
+        s++;
+    }
+    return *s == '\0';
+}
+
 /* One line of the file: a value that could begin another one is refused. */
 static int add(struct buf *b, const char *key, const char *value, struct err *e)
 {
-    for (const char *p = value; *p != '\0'; p++) {
-        if (iscntrl((unsigned char)*p)) {
-            return err_set(e, ERR_INVALID, "%s must be one line of plain text", key);
-        }
+    if (!is_one_line(value)) {
+        return err_set(e, ERR_INVALID, "%s must be one line of plain text", key);
     }
     return buf_printf(b, "%s = %s\n", key, value) < 0
                ? err_set(e, ERR_INVALID, "the template is too long")
@@ -72,6 +79,10 @@ static int add_env(struct buf *b, json_t *env, struct err *e)
         if (str_format(text, sizeof(text), "%s=%s", name, json_string_value(value)) < 0) {
             return err_set(e, ERR_INVALID, "default_env_vars: %s is too long", name);
         }
+        if (!is_one_line(text)) {
+            return err_set(e, ERR_INVALID, "default_env_vars: %s must be one line of plain text",
+                           name);
+        }
         if (add(b, "env", text, e) < 0) {
             return -1;
         }
@@ -119,6 +130,9 @@ int template_compose(struct service *svc, const json_t *d, struct buf *b, struct
     if (template_find(svc->engine->template_dir, base_name != NULL ? base_name : "python", base,
                       e) < 0) {
         return -1;
+    }
+    if (about != NULL && !is_one_line(about)) {
+        return err_set(e, ERR_INVALID, "description must be one line of plain text");
     }
     if ((about != NULL && about[0] != '\0' && add(b, "about", about, e) < 0) ||
         add_base(b, base, e) < 0 || add_preload(b, json_object_get(d, "preload"), e) < 0 ||

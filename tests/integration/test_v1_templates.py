@@ -184,8 +184,12 @@ def test_wrong_bodies(v1: Api, body: Any) -> None:
 )
 def test_texts_cannot_break_out_of_the_definition(v1: Api, fields: Any) -> None:
     name = "t-" + uuid.uuid4().hex[:10]
-    check_error(v1.post("/templates", {"id": name, **fields}), 400, "InvalidParameter", "line")
+    answer = v1.post("/templates", {"id": name, **fields})
+    check_error(answer, 422, "InvalidParameter", next(iter(fields)))
+    assert "one line" in answer["error_detail"]
     check_error(v1.get(f"/templates/{name}"), 404, "TemplateNotFound")
+    sound = make(v1)
+    check_error(v1.call("PUT", f"/templates/{sound}", fields), 422, "InvalidParameter", "line")
 
 
 def test_list_has_built_in_ones_and_pages(v1: Api) -> None:
