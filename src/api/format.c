@@ -169,6 +169,23 @@ static bool is_zone(const char *s, size_t n)
            is_two_digits(s + 4, 0, 59);
 }
 
+/* The digits of YYYY-MM-DD. */
+static bool is_date(const char *s)
+{
+    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    int year = 0;
+
+    for (int i = 0; i < 4; i++) {
+        year = year * 10 + (s[i] - '0');
+    }
+    if (!is_two_digits(s + 5, 1, 12)) {
+        return false;
+    }
+    int month = (s[5] - '0') * 10 + (s[6] - '0');
+    bool is_leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    return is_two_digits(s + 8, 1, days[month - 1] + (month == 2 && is_leap));
+}
+
 /* RFC 3339, upper case: 2026-01-15T09:30:00.123Z. */
 static bool is_date_time(const char *s, size_t n)
 {
@@ -183,8 +200,7 @@ static bool is_date_time(const char *s, size_t n)
             return false;
         }
     }
-    if (!is_two_digits(s + 5, 1, 12) || !is_two_digits(s + 8, 1, 31) ||
-        !is_two_digits(s + 11, 0, 23) || !is_two_digits(s + 14, 0, 59) ||
+    if (!is_date(s) || !is_two_digits(s + 11, 0, 23) || !is_two_digits(s + 14, 0, 59) ||
         !is_two_digits(s + 17, 0, 59)) {
         return false;
     }
@@ -238,6 +254,9 @@ static bool is_cpu(const char *s, size_t n)
     return api_format_number(API_FORMAT_CPU, s, n, &value) == 0;
 }
 
+#define RELATIVE_PATH                                                                              \
+    "a path relative to the workspace without empty parts, . or .., its names at most 255 bytes"
+
 static const struct {
     bool (*check)(const char *s, size_t n);
     const char *expected;
@@ -248,13 +267,11 @@ static const struct {
     [API_FORMAT_DATE_TIME] = {is_date_time, "a time such as 2026-01-15T09:30:00Z"},
     [API_FORMAT_ENV_NAME] = {is_env_name, "a letter or _, then letters, digits and _"},
     [API_FORMAT_EXECUTION_ID] = {is_id, "a letter or digit, then letters, digits, _ and -"},
-    [API_FORMAT_FILE_PATH] = {is_file_path,
-                              "a path relative to the workspace without empty parts, . or .."},
+    [API_FORMAT_FILE_PATH] = {is_file_path, RELATIVE_PATH},
     [API_FORMAT_IDEMPOTENCY_KEY] = {is_visible, "1 to 128 visible ASCII characters"},
     [API_FORMAT_IDENTIFIER] = {is_identifier, "a letter or _, then letters, digits, _ and ."},
     [API_FORMAT_NOT_BLANK] = {is_not_blank, "not blank"},
-    [API_FORMAT_RELATIVE_PATH] = {is_relative_path,
-                                  "a path relative to the workspace without empty parts, . or .."},
+    [API_FORMAT_RELATIVE_PATH] = {is_relative_path, RELATIVE_PATH},
     [API_FORMAT_SE_PATH] = {is_se_path,
                             "a path in the workspace without .., its names at most 255 bytes"},
     [API_FORMAT_SESSION_ID] = {is_id, "a letter or digit, then letters, digits, _ and -"},

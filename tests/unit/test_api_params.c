@@ -145,7 +145,8 @@ static const struct request requests[] = {
      "/api/v1/sessions/s/files/../x",
      {{0}},
      {{0}},
-     "path must be a path relative to the workspace without empty parts, . or .."},
+     "path must be a path relative to the workspace without empty parts, . or .., its names at "
+     "most 255 bytes"},
     {"GET",
      "/workspace/se/files/s",
      {{"more", "x"}},

@@ -135,7 +135,8 @@ static const struct {
     {API_V1_EXECUTE, "{\"code\":\"1\",\"args\":[\"a\",1]}",
      "args[1] must be a string, not a whole number"},
     {API_V1_FILE_MKDIR, "{\"path\":\"a/../b\"}",
-     "path must be a path relative to the workspace without empty parts, . or .."},
+     "path must be a path relative to the workspace without empty parts, . or .., its names at "
+     "most 255 bytes"},
     {API_V1_FILE_MOVE, "{\"from\":\"a\"}", "to is required"},
     {API_V1_TEMPLATE_CREATE, "{\"id\":\"t\",\"default_cpu_cores\":0.1}", ""},
     {API_V1_TEMPLATE_CREATE, "{\"id\":\"t\",\"default_cpu_cores\":0.0999}",
