@@ -341,6 +341,13 @@ def test_other_content_of_the_same_size_and_time_has_another_etag(
     assert (part.status, part.raw) == (200, b"new")
 
 
+def test_many_ranges_are_the_whole_file(api: Api, sid: str, folder: str) -> None:
+    put(api, sid, folder, b"x" * 1000)
+    many = "bytes=" + ",".join(f"{n}-{n}" for n in range(0, 900, 9))
+    got = get(api, sid, folder, Range=many)
+    assert (got.status, len(got.raw)) == (200, 1000)
+
+
 def test_head(api: Api, sid: str, folder: str) -> None:
     put(api, sid, folder, b"x" * 1000)
     got = api.call("HEAD", url(sid, folder))

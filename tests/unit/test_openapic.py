@@ -355,6 +355,18 @@ def test_every_seed_route_is_there(contract: openapi_model.Contract) -> None:
     assert len([op for op in contract.own() if op.dialect == "workspace_se"]) == 18
 
 
+@pytest.mark.parametrize("name", ["FilePath", "DirectoryPath", "SePath"])
+def test_patterns_of_paths_say_what_the_server_accepts(
+    contract: openapi_model.Contract, name: str
+) -> None:
+    """A name may hold any character, line breaks too."""
+    pattern = contract.doc["components"]["schemas"][name]["pattern"]
+    for good in ("a", "a/b", ".a", "a..", "...", "a\nb", "\n", "\u2028", "a\n/b"):
+        assert re.search(pattern, good), good
+    for bad in ("..", "a/..", "a/../b", "a\n/../b", "a\nb/.."):
+        assert not re.search(pattern, bad), bad
+
+
 def test_openapi_json_is_closed_and_lists_all(contract: openapi_model.Contract) -> None:
     part = openapic.part_of(contract, "workspace_se")
     openapi_model.check_refs(part)
