@@ -37,8 +37,9 @@ class Context {
       throw new TypeError(`unknown context field: ${unknown.sort().join(', ')}`);
     }
     const { remaining_time_in_millis: given, ...rest } = fields;
-    const id = require('crypto').randomBytes(16).toString('hex');
-    Object.assign(this, DEFAULTS, { request_id: id, log_stream_name: id }, rest);
+    // Ids that node makes ahead would be the same in every copy of this process.
+    const uuid = () => require('crypto').randomUUID({ disableEntropyCache: true });
+    Object.assign(this, DEFAULTS, { request_id: uuid(), log_stream_name: uuid() }, rest);
     this.aws_request_id ??= this.request_id;
     this.#deadline = performance.now() + Math.min(...limitsMs, given ?? Infinity);
   }

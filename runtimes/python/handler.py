@@ -20,6 +20,15 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
+def _uuid() -> str:
+    """Of version 4. The uuid module is not loaded for it."""
+    raw = bytearray(os.urandom(16))
+    raw[6] = raw[6] & 0x0F | 0x40
+    raw[8] = raw[8] & 0x3F | 0x80
+    digits = raw.hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
 class Context:
     """The second argument of a handler. Its remaining time counts down."""
 
@@ -36,8 +45,7 @@ class Context:
         )
         if unknown:
             raise ValueError(f"unknown context field: {', '.join(sorted(unknown))}")
-        random_id = os.urandom(16).hex()
-        values = {**_DEFAULTS, "request_id": random_id, "log_stream_name": random_id, **fields}
+        values = {**_DEFAULTS, "request_id": _uuid(), "log_stream_name": _uuid(), **fields}
         given = values.pop("remaining_time_in_millis", None)
         self.__dict__.update(values)
         self.aws_request_id = values.get("aws_request_id", values["request_id"])

@@ -2,6 +2,7 @@
 """What executions of /api/v1 do, against a real huskd: code, commands, handlers, refusals."""
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -281,6 +282,25 @@ def test_javascript_handler(v1: Api, field: str) -> None:
     assert r["kind"] == "handler" and r["language"] == "javascript"
     assert r["status"] == "completed" and r["return_value"] == {"sum": 3}
     assert r["stdout"] == "seen\n" and r["error"] is None
+
+
+@pytest.mark.parametrize(
+    "template,code",
+    [
+        ("python", "def handler(e, c): return [c.request_id, c.log_stream_name]"),
+        pytest.param(
+            "node", "handler = (e, c) => [c.request_id, c.log_stream_name]", marks=needs_node
+        ),
+    ],
+)
+def test_ids_of_a_context_are_uuids_of_their_own(v1: Api, template: str, code: str) -> None:
+    seen = []
+    for _ in range(2):
+        s = v1.session(template_id=template, mode="ephemeral")
+        seen += v1.run(s, handler_code=code)["return_value"]
+    assert len(set(seen)) == 4
+    assert [str(uuid.UUID(text)) for text in seen] == seen
+    assert {uuid.UUID(text).version for text in seen} == {4}
 
 
 @needs_node
