@@ -64,7 +64,13 @@ int agent_tick(struct agent *a)
 
 static int64_t nanoseconds(struct timespec t)
 {
-    return (int64_t)((uint64_t)t.tv_sec * NS_PER_SEC + (uint64_t)t.tv_nsec);
+    int64_t ns;
+
+    if (__builtin_mul_overflow((int64_t)t.tv_sec, (int64_t)NS_PER_SEC, &ns) ||
+        __builtin_add_overflow(ns, (int64_t)t.tv_nsec, &ns)) {
+        return t.tv_sec < 0 ? INT64_MIN : INT64_MAX;
+    }
+    return ns;
 }
 
 struct files_info agent_info(const struct stat *st)

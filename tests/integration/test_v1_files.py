@@ -48,6 +48,17 @@ def test_what_code_writes_is_there(api: Api, sid: str, folder: str) -> None:
     assert got.raw == b"1,2" and got.headers["content-type"].startswith("text/csv")
 
 
+@pytest.mark.parametrize(
+    "seconds,shown",
+    [(0, "1970-01-01T00:00:00"), (-5, "1969-12-31T23:59:55"), (2**34, "2262-04-11T23:47:16")],
+)
+def test_times_that_code_sets(api: Api, sid: str, folder: str, seconds: int, shown: str) -> None:
+    """What nanoseconds in 64 bits cannot say is shown as the last time that they can."""
+    api.run(sid, f"import os; open({folder!r}, 'w'); os.utime({folder!r}, ({seconds}, {seconds}))")
+    entry = api.get(f"/sessions/{sid}/file-stat/{quote(folder)}").body
+    assert entry["modified_time"].startswith(shown)
+
+
 def test_empty_file(api: Api, sid: str, folder: str) -> None:
     path = f"{folder}/empty"
     assert put(api, sid, path, b"")["size"] == 0
