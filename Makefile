@@ -71,7 +71,7 @@ format: ## lay out C and Python as the linter wants them
 
 install: build ## copy to PREFIX (/usr/local), below DESTDIR
 	@echo "==> Installing to $(DESTDIR)$(PREFIX)"
-	@tools/stage $(BUILD) --install $(DESTDIR)$(PREFIX)
+	@tools/stage $(BUILD) --install "$(DESTDIR)$(PREFIX)"
 
 clean: ## remove the build folders
 	@echo "==> Removing $(BUILD)/ build-asan/ build-fuzz/ build-clang/ build-analyzer/"

@@ -51,8 +51,8 @@ static int supervise(struct starting *s)
     struct err e = {0};
 
     if (paths_launcher(launcher, sizeof(launcher), &e) < 0 ||
-        paths_daemon(daemon, sizeof(daemon), &e) < 0 ||
-        paths_lib("", lib, sizeof(lib), &e) < 0 || supervisor_run(&options, &e) < 0) {
+        paths_daemon(daemon, sizeof(daemon), &e) < 0 || paths_lib_dir(lib, sizeof(lib), &e) < 0 ||
+        supervisor_run(&options, &e) < 0) {
         term_say(PROGRAM, "%s", e.msg);
         return EXIT_HUSK;
     }

@@ -280,7 +280,7 @@ int live_fill(struct husk_engine *engine, const struct live_template *live,
 
     int r = def->host_root ? add_host_root(engine, live->id, e)
                            : add_unpacked_root(engine, live->id, def->root, e);
-    if (r < 0 || paths_lib("", path, sizeof(path), e) < 0) {
+    if (r < 0 || paths_lib_dir(path, sizeof(path), e) < 0) {
         return -1;
     }
     lib = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);

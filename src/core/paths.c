@@ -6,9 +6,12 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/str.h"
+
+#define OTHERS_MAY (S_IROTH | S_IXOTH)
 
 /* Directory of the running program. */
 static int program_dir(char *ret, size_t size, struct err *e)
@@ -41,6 +44,22 @@ int paths_lib(const char *name, char *ret, size_t size, struct err *e)
         r = str_format(ret, size, "%s/../lib/husk/%s", program, name);
     }
     return r < 0 ? err_set(e, ERR_SYSTEM, "the path of husk's files is too long") : 0;
+}
+
+int paths_lib_dir(char *ret, size_t size, struct err *e)
+{
+    struct stat st;
+
+    if (paths_lib("", ret, size, e) < 0) {
+        return -1;
+    }
+    if (geteuid() == 0 && stat(ret, &st) == 0 && (st.st_mode & OTHERS_MAY) != OTHERS_MAY) {
+        return err_set(e, ERR_SYSTEM,
+                       "%.150s is closed to other accounts, and boxes have ids of their own:"
+                       " chmod -R o+rX that folder",
+                       ret);
+    }
+    return 0;
 }
 
 int paths_launcher(char *ret, size_t size, struct err *e)

@@ -9,8 +9,11 @@
 
 #include "base/err.h"
 
-/* <prefix>/lib/husk/<name>, or below $HUSK_LIB_DIR. name "" is the directory itself. */
+/* <prefix>/lib/husk/<name>, or below $HUSK_LIB_DIR. */
 int paths_lib(const char *name, char *ret, size_t size, struct err *e);
+
+/* The directory itself; an error when boxes could not read it: as root their ids are not ours. */
+int paths_lib_dir(char *ret, size_t size, struct err *e);
 
 /* husk-launcher: beside the running program, or $HUSK_LAUNCHER. */
 int paths_launcher(char *ret, size_t size, struct err *e);
