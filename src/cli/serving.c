@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "cli/commands.h"
 #include "cli/term.h"
 #include "core/paths.h"
@@ -60,29 +61,45 @@ static int supervise(struct starting *s)
 }
 
 /* The child's: its last words and its log go to DATA/husk.log. Never returns. */
-static NORETURN void go_on_detached(struct starting *s)
+static NORETURN void go_on_detached(struct starting *s, int log)
 {
-    struct err e = {0};
-
     setsid();
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     (void)dup2(null, STDIN_FILENO);
-    int log = place_prepare(s->config, &e) < 0 ? -1 : place_open_log(s->config, &e);
-    if (log < 0) {
-        term_say(PROGRAM, "%s", e.msg);
-        _exit(EXIT_HUSK);
-    }
     (void)dup2(log, STDOUT_FILENO);
     (void)dup2(log, STDERR_FILENO);
     _exit(supervise(s));
 }
 
+/* Why it could not start, as without --detach. The log keeps it, too. */
+static void show_end(const struct starting *s, int log, off_t begin)
+{
+    char path[32];
+    char text[4096];
+
+    (void)str_format(path, sizeof(path), "/proc/self/fd/%d", log);
+    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = pread(fd, text, sizeof(text), begin);
+    if (n > 0) {
+        (void)!write(STDERR_FILENO, text, (size_t)n);
+    } else {
+        term_say(PROGRAM, "the server could not start: see %s/husk.log", s->config->data);
+    }
+}
+
 /* The child goes on in a session of its own. */
 static int run_detached(struct starting *s)
 {
+    struct err e = {0};
     int report[2];
     char byte;
 
+    AUTO_CLOSE int log = place_prepare(s->config, &e) < 0 ? -1 : place_open_log(s->config, &e);
+    if (log < 0) {
+        term_say(PROGRAM, "%s", e.msg);
+        return EXIT_HUSK;
+    }
+    off_t begin = lseek(log, 0, SEEK_END);
     if (pipe2(report, O_CLOEXEC) < 0) {
         term_say(PROGRAM, "pipe: %s", strerror(errno));
         return EXIT_HUSK;
@@ -91,7 +108,7 @@ static int run_detached(struct starting *s)
     if (pid == 0) {
         fd_close(&report[0]);
         s->report = report[1];
-        go_on_detached(s);
+        go_on_detached(s, log);
     }
     fd_close(&report[1]);
     bool ready = pid > 0 && read(report[0], &byte, 1) == 1;
@@ -100,7 +117,7 @@ static int run_detached(struct starting *s)
         if (pid > 0) {
             (void)waitpid(pid, NULL, 0);
         }
-        term_say(PROGRAM, "the server could not start: see %s/husk.log", s->config->data);
+        show_end(s, log, begin);
         return EXIT_HUSK;
     }
     s->serving->greet(s->serving);

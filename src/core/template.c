@@ -46,7 +46,7 @@ int template_default_dir(char *ret, size_t size, struct err *e)
 
     if (dir != NULL && dir[0] == '/') {
         r = str_copy(ret, size, dir);
-    } else if (geteuid() == 0 || home == NULL) {
+    } else if (geteuid() == 0 || home == NULL || home[0] != '/') {
         r = str_copy(ret, size, "/etc/husk/templates");
     } else {
         r = str_format(ret, size, "%s/.config/husk/templates", home);

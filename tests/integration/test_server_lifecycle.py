@@ -239,6 +239,8 @@ def test_detach_and_down() -> None:
         assert server.get("/health").status == 200  # it serves when the command returns
         again = husk(*up_args(server), "--detach")
         assert again.returncode == EXIT_HUSK
+        assert again.stderr.startswith(f"husk: husk is up already with {server.data} (process ")
+        assert again.stderr.count("\n") == 1
         assert server.get("/health").status == 200
         down = husk("down", "--data", server.data)
         assert (down.returncode, down.stdout) == (0, "husk is down\n")
@@ -250,6 +252,23 @@ def test_detach_and_down() -> None:
     finally:
         husk("down", "--data", server.data)
         shutil.rmtree(server.folder, ignore_errors=True)
+
+
+def test_detach_says_why_it_cannot_start() -> None:
+    server = Server()
+    try:
+        server.folder.chmod(0o700)
+        done = husk(*up_args(server), "--detach")
+        assert done.returncode == EXIT_HUSK
+        said = done.stderr.splitlines()
+        assert f"the data folder {server.data} is out of reach" in said[0]
+        assert said[1:] == ["husk: the server could not start"]
+        assert (server.data / "husk.log").read_text() == done.stderr
+        (server.folder / "file").touch()
+        done = husk("up", "--detach", "--data", server.folder / "file" / "data")
+        assert done.stderr == f"husk: make {server.folder}/file/data: Not a directory\n"
+    finally:
+        server.remove()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
