@@ -245,7 +245,7 @@ static int write_file(const char *name, const char *path, const char *text, stru
                    ? err_set(e, ERR_EXISTS, "there is a template %s already: %s", name, path)
                    : err_sys(e, errno, "write %s", path);
     }
-    r = fd_write_all(fd, text, strlen(text));
+    r = fchmod(fd, 0644) < 0 ? -errno : fd_write_all(fd, text, strlen(text)); /* huskd reads it */
     if (r < 0) {
         (void)unlink(path);
         return err_sys(e, -r, "write %s", path);

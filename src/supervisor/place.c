@@ -21,8 +21,13 @@ static int pid_path(const struct config *c, char *ret, size_t size, struct err *
 /* Like mkdir -p; folders on the way belong to us, the last one to the account. */
 static int make_folders(const char *path, struct err *e)
 {
+    bool is_root = geteuid() == 0;
+    mode_t mask = is_root ? umask(022) : 0; /* the account must get in, whatever root's is */
     int r = dirs_make_parents(path, 0755);
 
+    if (is_root) {
+        umask(mask);
+    }
     if (r == 0 && mkdir(path, 0700) < 0 && errno != EEXIST) {
         r = -errno;
     }

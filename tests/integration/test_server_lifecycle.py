@@ -80,6 +80,24 @@ def test_what_only_root_can_enter_serves_too(tmp_path: Path) -> None:
         server.remove()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="huskd must be another account")
+def test_a_strict_umask_locks_the_account_out_of_nothing() -> None:
+    server = Server()
+    server.data = server.folder / "made" / "on the way" / "data"
+    server.socket = server.data / "husk.sock"
+    before = os.umask(0o077)
+    try:
+        server.start()
+        templates = {"HUSK_TEMPLATE_DIR": str(server.data / "templates")}
+        done = husk("template", "add", "mine", "--python", "/usr/bin/python3", env=templates)
+        assert done.returncode == 0, done.stderr
+        api = Api(server.port)
+        assert api.run(api.session(template_id="mine"), "6 * 7")["value"] == "42"
+    finally:
+        os.umask(before)
+        server.remove()
+
+
 # ---- refusals ----
 
 
