@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The data folder and who holds it; see supervisor.h. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,6 +20,46 @@ static int pid_path(const struct config *c, char *ret, size_t size, struct err *
                : 0;
 }
 
+/* What a data folder holds; lost+found is in every new file system. */
+static bool is_known(const char *name)
+{
+    static const char *const known[] = {
+        ".",    "..",       "lost+found", "husk.*",    "agents.json*",
+        "lock", "script-*", "spool",      "templates", "workspaces"};
+
+    for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+        if (fnmatch(known[i], name, 0) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A folder of root's will be given away: one that others need, such as / or a home, must not be. */
+static int check_content(const char *path, struct err *e)
+{
+    struct stat st;
+    int r = 0;
+
+    if (geteuid() != 0 || stat(path, &st) < 0 || st.st_uid != 0) {
+        return 0;
+    }
+    DIR *d = opendir(path);
+    if (d == NULL) {
+        return err_sys(e, errno, "open %s", path);
+    }
+    for (struct dirent *entry = readdir(d); entry != NULL && r == 0; entry = readdir(d)) {
+        if (!is_known(entry->d_name)) {
+            r = err_set(
+                e, ERR_INVALID,
+                "%s is no data folder, it holds %.64s: name a new or an empty one as --data", path,
+                entry->d_name);
+        }
+    }
+    closedir(d);
+    return r;
+}
+
 /* Like mkdir -p; folders on the way belong to us, the last one to the account. */
 static int make_folders(const char *path, struct err *e)
 {
@@ -31,7 +73,7 @@ static int make_folders(const char *path, struct err *e)
     if (r == 0 && mkdir(path, 0700) < 0 && errno != EEXIST) {
         r = -errno;
     }
-    return r < 0 ? err_sys(e, -r, "make %s", path) : 0;
+    return r < 0 ? err_sys(e, -r, "make %s", path) : check_content(path, e);
 }
 
 /* False for a link to it. A slash at the end would follow one. */

@@ -173,6 +173,26 @@ def test_data_of_another_account_is_refused() -> None:
         server.remove()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder of root's away")
+@pytest.mark.parametrize("more", [[], ["--detach"]])
+def test_a_folder_of_other_things_is_not_given_away(more: list[str]) -> None:
+    """As with --data / or a home."""
+    server = Server()
+    try:
+        (server.data / "lost+found").mkdir(parents=True)
+        (server.data / "something").mkdir()
+        done = husk(*up_args(server), *more)
+        assert done.returncode == EXIT_HUSK
+        assert f"{server.data} is no data folder, it holds something" in done.stderr
+        assert server.data.stat().st_uid == 0
+        assert sorted(os.listdir(server.data)) == ["lost+found", "something"]
+        (server.data / "something").rmdir()
+        server.start()
+        assert server.data.stat().st_uid != 0
+    finally:
+        server.remove()
+
+
 def test_data_behind_a_closed_folder_is_refused() -> None:
     server = Server()
     try:
