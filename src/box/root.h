@@ -48,6 +48,9 @@ struct root_owner {
     uint64_t box_uid; /* host id of the box's user */
 };
 
+/* Every box has its own things there: what a template puts below would silently vanish. */
+bool root_is_hidden(const char *path);
+
 void root_plan_release(struct root_plan *plan);
 
 /*

@@ -33,8 +33,7 @@ void root_plan_release(struct root_plan *plan)
     memset(plan, 0, sizeof(*plan));
 }
 
-/* Every box mounts its own things over these: what a template puts below would silently vanish. */
-static bool is_hidden(const char *path)
+bool root_is_hidden(const char *path)
 {
     static const char *const own[] = {"/tmp", "/workspace", "/proc", "/dev", "/run"};
 
@@ -53,7 +52,7 @@ static struct root_place *next_place(struct root_plan *plan, const char *path, s
         err_set(e, ERR_LIMIT, "a template has at most %d mounts and links", ROOT_PLACES_MAX);
         return NULL;
     }
-    if (is_hidden(path)) {
+    if (root_is_hidden(path)) {
         err_set(e, ERR_INVALID,
                 "%s: a box has its own /tmp, /workspace, /proc, /dev and /run: mount elsewhere, "
                 "for instance at /data",

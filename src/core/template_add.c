@@ -47,9 +47,18 @@ static int find_python(const char *path, char *ret, size_t size, struct err *e)
         (void)str_copy(absolute, sizeof(absolute), path);
     } else {
         AUTO_FREE char *cwd = getcwd(NULL, 0);
-        if (cwd == NULL || str_format(absolute, sizeof(absolute), "%s/%s", cwd, path) < 0) {
+        if (cwd == NULL) {
+            return err_sys(e, errno, "find the current folder");
+        }
+        if (str_format(absolute, sizeof(absolute), "%s/%s", cwd, path) < 0) {
             return err_set(e, ERR_INVALID, "path %.200s is too long", path);
         }
+    }
+    if (stat(absolute, &st) < 0 && strchr(path, '/') == NULL) {
+        return err_set(e, ERR_NOT_FOUND,
+                       "there is no file %.100s here: name its path, as `command -v"
+                       " %.100s` shows it",
+                       path, path);
     }
     if (stat(absolute, &st) < 0) {
         err_sys(e, errno, "%s", path);

@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "box/root.h"
 #include "core/template.h"
 #include "wire/launcher_msg.h"
 
@@ -105,7 +106,11 @@ static int key_mount(struct parser *p, const char *v, struct err *e)
     m->host[n] = '\0';
     const char *box = v[n] == ' ' ? v + n + 1 + strspn(v + n + 1, " ") : m->host;
     if (!launcher_path_check(box) || str_copy(m->box, sizeof(m->box), box) < 0) {
-        return wrong(p, "mount", "the path inside must be absolute and plain", e);
+        return wrong(p, "mount", "the path inside must be absolute and plain; no path has blanks",
+                     e);
+    }
+    if (root_is_hidden(m->box)) {
+        return wrong(p, "mount", "a box has its own /tmp, /workspace, /proc, /dev and /run", e);
     }
     p->def->n_mounts++;
     return 0;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The husk program around its runs: command lines, doctor, templates, help, terminals."""
+
 from __future__ import annotations
 
 import json
@@ -14,7 +15,6 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, Program, Tripwire, option_names
 from waiting import wait_until
-
 
 # ---- wrong command lines ----
 
@@ -246,9 +246,10 @@ def test_template_of_a_virtual_environment(husk: Program, outside_tmp: Path) -> 
 
 
 def test_template_of_something_else(husk: Program) -> None:
-    for path in ("/nonexistent", "/etc/passwd", str(husk.cwd)):
+    for path in ("/nonexistent", "/etc/passwd", str(husk.cwd), "python3"):
         done = husk("template", "add", "mine", "--python", path)
         assert done.code == 125, path
+        assert path != "python3" or "`command -v python3`" in done.error
         assert done.error.startswith("husk: ") and done.error.count("\n") == 1
     assert "mine" not in husk("template", "list").text
 
@@ -258,9 +259,12 @@ def make_venv(at: Path) -> Path:
     return at
 
 
-def test_a_template_that_could_not_be_read_is_not_written(husk: Program, outside_tmp: Path) -> None:
+def test_a_template_that_could_not_be_used_is_not_written(
+    husk: Program, outside_tmp: Path, tmp_path: Path
+) -> None:
     cases = {
-        "line 5: mount": make_venv(outside_tmp / "my env"),
+        "no path has blanks": make_venv(outside_tmp / "my env"),
+        "line 5: mount: a box has its own /tmp": make_venv(tmp_path / "venv"),
         "line 5: preload": Path("/usr/bin/python3"),
     }
     for words, python in cases.items():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """husk up and husk down: starting, refusing to start, living side by side, ending."""
+
 from __future__ import annotations
 
 import os
