@@ -122,6 +122,7 @@ static int end(const struct config *c)
         return EXIT_HUSK;
     }
     printf("husk is down\n");
+    (void)fflush(stdout); /* it is, whether or not anybody reads that: no failure */
     return 0;
 }
 

@@ -122,6 +122,7 @@ static int run_detached(struct starting *s)
     }
     s->serving->greet(s->serving);
     printf("`husk down --data %s` stops it.\n", s->config->data);
+    (void)fflush(stdout); /* it serves, whether or not anybody reads that: no failure */
     return 0;
 }
 

@@ -33,7 +33,7 @@ static int listen_tcp(const char *text, struct err *e)
     }
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (bind(fd, (struct sockaddr *)&address, len) < 0 || listen(fd, BACKLOG) < 0) {
-        err_sys(e, errno, "listen on %s", text);
+        err_sys(e, errno, "listen on %s (--listen names another address)", text);
         fd_close(&fd);
         return -1;
     }
@@ -116,7 +116,7 @@ static int listen_unix(const struct config *c, uid_t owner, gid_t group, struct 
     int why = errno;
     umask(mask);
     if (r < 0) {
-        return err_sys(e, why, "listen on %s", c->socket);
+        return err_sys(e, why, "listen on %s (--socket names another path)", c->socket);
     }
     if (geteuid() == 0 && give_away(c->socket, owner, group, e) < 0) {
         return -1;

@@ -134,7 +134,7 @@ def test_taken_port_is_refused() -> None:
         assert time.monotonic() - start < 5
     try:
         assert done.returncode == EXIT_HUSK
-        assert f"listen on 127.0.0.1:{server.port}" in done.stderr
+        assert f"listen on 127.0.0.1:{server.port} (--listen names another" in done.stderr
         assert "Address already in use" in done.stderr
         assert not server.socket.exists() and not (server.data / "husk.pid").exists()
         server.start()  # nothing is in the way any more
@@ -291,6 +291,24 @@ def test_detach_and_down() -> None:
     finally:
         husk("down", "--data", server.data)
         shutil.rmtree(server.folder, ignore_errors=True)
+
+
+def test_output_that_nobody_takes_fails_neither_start_nor_end() -> None:
+    server = Server()
+    try:
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            up = subprocess.run(
+                [BIN / "husk", *up_args(server), "--detach"], stdout=full, check=False
+            )
+            assert (up.returncode, server.get("/health").status) == (0, 200)
+            down = subprocess.run(
+                [BIN / "husk", "down", "--data", server.data], stdout=full, check=False
+            )
+        assert down.returncode == 0
+        assert husk("down", "--data", server.data).returncode == EXIT_HUSK
+    finally:
+        husk("down", "--data", server.data)
+        server.remove()
 
 
 def test_detach_says_why_it_cannot_start() -> None:
