@@ -255,8 +255,9 @@ static int check_room(const struct agents_run *a, struct err *e)
     if (place_holder(&a->config, &holder, &ignored) == 0) {
         return err_set(
             e, ERR_EXISTS,
-            "%s is served already (process %d): end that first, or choose another --data",
-            a->folder, (int)holder);
+            "%s is served already (process %d): `husk down --data %s` ends that, or choose another "
+            "--data",
+            a->folder, (int)holder, a->config.data);
     }
     for (size_t i = 0; i < a->config.listen.n; i++) {
         if (check_port(a->config.listen.items[i], e) < 0) {

@@ -200,7 +200,9 @@ int python_missing(const struct python *p, const char *const *names, size_t n,
                        p->path, answer + 4);
     }
     if (!str_starts(answer, "ok ") || strlen(answer) != 3 + n) {
-        return err_set(e, ERR_INVALID, "%s does not work as a Python interpreter", p->path);
+        return err_set(e, ERR_INVALID,
+                       "%s does not work as a Python interpreter: name another one with --python",
+                       p->path);
     }
     *ret_missing = 0;
     for (size_t i = 0; i < n; i++) {

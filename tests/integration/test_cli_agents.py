@@ -233,7 +233,7 @@ def test_up_refuses(project: Program, taken: int) -> None:
     refused(project, up(project, "--agents-plan", "x"), "--agents-plan")
     refused(project, up(project, "--file", "nothing.py"), "nothing.py")
     refused(project, up(project, "--python", "no-such-python"), "no-such-python")
-    refused(project, up(project, "--python", "/bin/true"), "/bin/true", "Python interpreter")
+    refused(project, up(project, "--python", "/bin/true"), "/bin/true", "with --python")
     assert not (project.cwd / ".husk").exists()
 
 

@@ -183,7 +183,7 @@ def test_second_server_of_a_project(project: Project) -> None:
     with project.up() as served:
         arguments = ["agents", "up", "--python", sys.executable, "--port"]
         said = project.run(*arguments, str(_free_port()), code=125)
-        assert "is served already" in said
+        assert "is served already" in said and "`husk down --data " in said
         other = ["--data", str(project.parent / "other"), "--python", sys.executable]
         said = project.run("agents", "up", "--port", str(served.port), *other, code=125)
         assert "is taken by another program" in said
