@@ -328,6 +328,20 @@ def test_detach_says_why_it_cannot_start() -> None:
         server.remove()
 
 
+def test_down_needs_no_room_for_a_socket() -> None:
+    """As with a project in a deep folder: the socket is elsewhere, and down is told --data alone."""
+    server = Server()
+    server.socket = server.folder / "husk.sock"
+    server.data = server.folder / ("d" * 120)
+    try:
+        assert husk(*up_args(server), "--detach").returncode == 0
+        down = husk("down", "--data", server.data)
+        assert (down.returncode, down.stdout) == (0, "husk is down\n"), down.stderr
+    finally:
+        husk("down", "--data", server.data, "--socket", server.socket)
+        server.remove()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
 def test_an_ordinary_user_ends_what_it_started() -> None:
     server = Server("--min-isolation", "userns")
