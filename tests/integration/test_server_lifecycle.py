@@ -311,6 +311,21 @@ def test_output_that_nobody_takes_fails_neither_start_nor_end() -> None:
         server.remove()
 
 
+def test_the_longest_data_folder() -> None:
+    with Server.run() as server:
+        server.stop()
+        server.socket = server.folder / "husk.sock"
+        most = 480
+        deep = server.folder / ("d" * 200)
+        server.data = deep / ("e" * (most - len(str(deep)) - 1))
+        assert len(str(server.data)) == most
+        server.start()
+        api = Api(server.port)
+        assert api.run(api.session(), "6 * 7")["value"] == "42"
+        done = husk("config", "check", "--socket", "/run/x", "--data", f"{server.data}e")
+        assert done.returncode == 1 and f"expected at most {most} characters" in done.stderr
+
+
 def test_detach_says_why_it_cannot_start() -> None:
     server = Server()
     try:
