@@ -53,7 +53,10 @@ int paths_lib_dir(char *ret, size_t size, struct err *e)
     if (paths_lib("", ret, size, e) < 0) {
         return -1;
     }
-    if (geteuid() == 0 && stat(ret, &st) == 0 && (st.st_mode & OTHERS_MAY) != OTHERS_MAY) {
+    if (stat(ret, &st) < 0) {
+        return err_sys(e, errno, "husk's own files, %.150s (`make install` copies all of it)", ret);
+    }
+    if (geteuid() == 0 && (st.st_mode & OTHERS_MAY) != OTHERS_MAY) {
         return err_set(e, ERR_SYSTEM,
                        "%.150s is closed to other accounts, and boxes have ids of their own:"
                        " chmod -R o+rX that folder",

@@ -108,6 +108,9 @@ int template_find(const char *dir, const char *name, struct template_def *ret, s
         }
         r = read_one(built_in, name, "built in", ret, e);
     }
+    if (r == 0 && paths_lib_dir(built_in, sizeof(built_in), e) < 0) {
+        return -1;
+    }
     if (r == 0) {
         return err_set(e, ERR_NOT_FOUND, "there is no template \"%s\": see `husk template list`",
                        name);

@@ -178,13 +178,17 @@ static int keep_descriptors(const struct child_kit *kit, int socket, bool is_dae
     int program = open(path, O_PATH | O_CLOEXEC);
     int kept[] = {socket, lib, program};
 
+    if (lib < 0 || program < 0) {
+        return -1;
+    }
     for (size_t i = 0; i < ARRAY_LEN(kept); i++) { /* out of the way of the numbers they get */
         kept[i] = fcntl(kept[i], F_DUPFD, PROGRAM_FD + 1);
         if (kept[i] < 0) {
             return -1;
         }
     }
-    return dup2(kept[0], SUPERVISOR_FD) < 0 || dup3(kept[1], SUPERVISOR_LIB_FD, is_daemon ? 0 : O_CLOEXEC) < 0 ||
+    return dup2(kept[0], SUPERVISOR_FD) < 0 ||
+                   dup3(kept[1], SUPERVISOR_LIB_FD, is_daemon ? 0 : O_CLOEXEC) < 0 ||
                    dup3(kept[2], PROGRAM_FD, O_CLOEXEC) < 0
                ? -1
                : close_range(PROGRAM_FD + 1, ~0U, 0);

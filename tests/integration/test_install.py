@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make install`: what it puts where works for everyone, whoever built it and however."""
+
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -74,3 +76,22 @@ def test_files_that_boxes_cannot_read_are_named(
     assert done.returncode == EXIT_HUSK
     assert "lib/husk/ is closed to other accounts" in done.stderr
     assert done.stderr.endswith("chmod -R o+rX that folder\n") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [["run", "1"], ["up", "--listen", "none"]])
+def test_programs_without_their_files(prefix: Path, tmp_path: Path, command: list[str]) -> None:
+    """As after copying build/bin alone."""
+    shutil.copytree(prefix / "bin", tmp_path / "bin")
+    more = ["--data", str(tmp_path / "data")] if command[0] == "up" else []
+    done = run(tmp_path, *command, *more)
+    assert done.returncode == EXIT_HUSK
+    assert done.stderr.startswith("husk: husk's own files, ") and done.stderr.count("\n") == 1
+    assert "make install" in done.stderr and done.stderr.endswith("No such file or directory\n")
+
+
+def test_a_program_that_is_missing_is_named(prefix: Path, tmp_path: Path) -> None:
+    shutil.copytree(prefix, tmp_path / "husk")
+    (tmp_path / "husk" / "bin" / "husk-launcher").unlink()
+    done = run(tmp_path / "husk", "up", "--listen", "none", "--data", str(tmp_path / "data"))
+    assert done.returncode == EXIT_HUSK
+    assert "bin/husk-launcher: No such file or directory" in done.stderr
