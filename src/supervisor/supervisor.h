@@ -20,7 +20,7 @@ struct supervisor_options {
     const struct config *config;
     const char *launcher; /* paths of the programs */
     const char *daemon;
-    const char *lib; /* the folder of husk's own files */
+    const char *lib;              /* the folder of husk's own files */
     void (*on_ready)(void *user); /* the first daemon serves */
     void *user;
 };
