@@ -281,6 +281,8 @@ def _serve_context() -> None:
             _send_files(fields)
             _husk.done(answer, True)
         except KeyboardInterrupt:
+            if _getpid() != process:
+                os._exit(130)  # as above
             # It hit between the user's code and its answer, or came after that: then nothing is open.
             _husk.done([(ERROR_TYPE, b"KeyboardInterrupt"), (EXIT, u32(130))], True)
 

@@ -13,7 +13,15 @@
 #include "base/fiber.h"
 
 #define START_PATIENCE_MS 15000
-#define EXIT_PATIENCE_MS 2000 /* from a lost context to PID 1's word about it */
+#define EXIT_PATIENCE_MS 2000 /* from a lost context or an interrupt to PID 1's word about it */
+
+/* Whoever sent one waits for its number; contexts of one session have each their own. */
+struct interrupt {
+    uint64_t number;
+    bool is_answered;
+    bool hit;
+    struct interrupt *next;
+};
 
 int context_send(struct channel *to, enum frame_type type, const int *fd, uint32_t pid,
                  uint32_t sig, struct err *e)
@@ -27,14 +35,49 @@ int context_send(struct channel *to, enum frame_type type, const int *fd, uint32
     return channel_send(to, &b, fd, fd != NULL ? 1 : 0, e);
 }
 
+/* number: that the answer repeats; 0: none is wanted. */
+static int send_signal(struct guest *box, const struct context *c, int signum, uint64_t number,
+                       struct err *e)
+{
+    AUTO_BUF struct buf b = BUF_INIT(256);
+
+    if (frame_begin(&b, FRAME_SIGNAL, c->cell) < 0 || frame_add_u32(&b, KEY_PID, c->pid) < 0 ||
+        frame_add_u32(&b, KEY_SIGNAL, (uint32_t)signum) < 0 ||
+        (number != 0 && frame_add_u64(&b, KEY_ORDER, number) < 0) || frame_end(&b) < 0) {
+        return err_sys(e, ENOMEM, "frame");
+    }
+    return channel_send(&box->control, &b, NULL, 0, e);
+}
+
 int context_signal(struct guest *box, const struct context *c, int signum, struct err *e)
 {
-    return context_send(&box->control, FRAME_SIGNAL, NULL, c->pid, (uint32_t)signum, e);
+    return send_signal(box, c, signum, 0, e);
+}
+
+static void hear_signalled(const struct guest *box, const char *body, size_t len)
+{
+    struct frame_field f;
+    uint64_t number = 0;
+    uint32_t sig = 0;
+
+    for (size_t at = 0; frame_next(body, len, &at, &f) > 0;) {
+        if (f.key == KEY_ORDER) {
+            (void)frame_field_u64(&f, &number);
+        } else if (f.key == KEY_SIGNAL) {
+            (void)frame_field_u32(&f, &sig);
+        }
+    }
+    for (struct interrupt *i = box->interrupts; i != NULL; i = i->next) {
+        if (i->number == number) {
+            i->is_answered = true;
+            i->hit = sig != 0;
+        }
+    }
 }
 
 /*
- * Takes every EXITED and SWEPT that PID 1 has sent: contexts of one session may end at the same
- * time. Called often enough that its socket does not fill: it would have to throw words away.
+ * Takes everything that PID 1 has sent: contexts of one session may end at the same time. Called
+ * often enough that its socket does not fill: it would have to throw words away.
  */
 static bool hear_fates(struct guest *box)
 {
@@ -55,6 +98,9 @@ static bool hear_fates(struct guest *box)
                 (void)frame_field_u64(&f, &box->swept);
             }
         }
+        if (head.type == FRAME_SIGNALLED) {
+            hear_signalled(box, body, head.len);
+        }
         if (head.type == FRAME_EXITED && who != 0) {
             box->fates[box->next_fate].pid = who;
             box->fates[box->next_fate].status = (int)how;
@@ -63,6 +109,25 @@ static bool hear_fates(struct guest *box)
         channel_drop(&box->control, &head);
     }
     return r == 0;
+}
+
+int context_interrupt(struct guest *box, const struct context *c, bool *ret_hit, struct err *e)
+{
+    struct interrupt own = {.number = clock_ns(), .next = box->interrupts};
+    uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
+
+    box->interrupts = &own;
+    int r = send_signal(box, c, SIGINT, own.number, e);
+    while (r == 0 && hear_fates(box) && !own.is_answered && clock_ms() < until) {
+        fiber_sleep(1); /* not by its descriptor: another fiber may be waiting for the same */
+    }
+    struct interrupt **at = &box->interrupts;
+    while (*at != &own) {
+        at = &(*at)->next;
+    }
+    *at = own.next;
+    *ret_hit = own.hit;
+    return r;
 }
 
 /* FATES_KEPT: PID 1 has not said that it ended. */

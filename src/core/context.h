@@ -16,7 +16,8 @@ struct context {
     bool is_awaited; /* unused, but about to be made anew */
     bool has_part;   /* of a request: without the rest it takes whatever comes for that */
     struct channel channel;
-    uint32_t pid; /* inside the box, as it says */
+    uint32_t pid;                   /* inside the box, as it says */
+    uint8_t cell[FRAME_TOKEN_SIZE]; /* that was sent to it and is not over; else empty */
 };
 
 /* A frame with an optional descriptor, process id and signal. */
@@ -25,6 +26,11 @@ int context_send(struct channel *to, enum frame_type type, const int *fd, uint32
 
 /* Has PID 1 send a signal to one; 0: to know that it is there. */
 int context_signal(struct guest *box, const struct context *c, int signum, struct err *e);
+/*
+ * SIGINT for the cell that was sent to it, wherever that is on its way. Waits for PID 1's word:
+ * *ret_hit is false if there is none, or it says that the cell was over.
+ */
+int context_interrupt(struct guest *box, const struct context *c, bool *ret_hit, struct err *e);
 
 /* Has PID 1 fork a pristine one (FRAME_CONTEXT) into an unused *c, and waits until it is ready. */
 int context_start(struct husk_engine *engine, struct guest *box, struct context *c,

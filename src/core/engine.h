@@ -107,8 +107,9 @@ struct guest {
         int status;
     } fates[FATES_KEPT]; /* session: contexts that ended and whose user has not asked yet */
     uint64_t swept;      /* session: number of the last sweep that PID 1 has said is done */
-    uint32_t sweeping;   /* how many are being waited for */
-    uint32_t branching;  /* copies of contexts that PID 1 does not know of yet */
+    struct interrupt *interrupts; /* session: that wait for PID 1's word; borrowed */
+    uint32_t sweeping;            /* how many are being waited for */
+    uint32_t branching;           /* copies of contexts that PID 1 does not know of yet */
     size_t next_fate;
 };
 

@@ -142,6 +142,7 @@ static int send_cell(struct cell *c, struct err *e)
     }
     if (r == 0) {
         run->started_ns = clock_ns();
+        memcpy(c->context->cell, run->token, sizeof(run->token));
         hand_over(c, theirs);
     }
     for (int i = theirs[0] == c->session->no_input ? 1 : 0; i < 3; i++) {
@@ -230,6 +231,7 @@ int cell_adopt(struct cell *c, struct husk_session *s, struct kept_cell *kept,
     }
     prepare(c, s, to, spec);
     memcpy(c->run.token, kept->token, sizeof(kept->token));
+    memcpy(to->cell, kept->token, sizeof(kept->token));
     c->run.out = c->pipes[1] = take_fd(&kept->out);
     c->run.err = c->pipes[2] = take_fd(&kept->err);
     c->run.started_ns = kept->started_ms * NS_PER_MS;
@@ -356,6 +358,7 @@ int cell_finish(struct cell *c, struct husk_result **ret, struct err *e)
     if (timed_out) {
         run->done = false; /* whatever the interrupted cell said, its end is the timeout */
     }
+    memset(c->context->cell, 0, sizeof(c->context->cell));
     run_conclude(run, 0, true);
     g->end = LAUNCHER_END_SELF;
     *ret = TAKE_PTR(run->result);

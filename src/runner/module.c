@@ -15,6 +15,7 @@
 
 #include "box/setup.h"
 #include "runner/heap.h"
+#include "runner/interrupt.h"
 #include "runner/module.h"
 #include "runner/pagewise.h"
 #include "runner/rawfork.h"
@@ -77,6 +78,7 @@ static PyObject *husk_adopt(PyObject *self, PyObject *args)
     }
     close(fd);
     setpgid(0, 0); /* a signal for the context that it came from is not meant for this one */
+    interrupt_attach();
     Py_RETURN_NONE;
 }
 

@@ -74,6 +74,7 @@ void plain_release(struct plain *p);
  * Runs it. VALUE, ERROR: *ret is the value or the exception, a new reference. ALL: nothing has run.
  */
 enum rest plain_run(const struct plain *p, PyObject *space, PyObject **ret);
+PyObject *plain_take_exception(void); /* the one that is set */
 void plain_flush(void); /* stdout and stderr */
 int plain_done(void);   /* says DONE with exit code 0; 0 or -errno */
 

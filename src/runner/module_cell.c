@@ -8,12 +8,26 @@
 #define PY_SSIZE_T_CLEAN
 #include "runner/module.h"
 
+#include <signal.h>
+
+#include "runner/interrupt.h"
+
 /* Arguments of an earlier cell are taken back by Python. */
 static bool has_arguments(void)
 {
     PyObject *argv = PySys_GetObject("argv"); /* borrowed */
 
     return argv == NULL || !PyList_Check(argv) || PyList_Size(argv) != 1;
+}
+
+/* True: a signal that has come raised *ret. */
+static bool take_interrupt(PyObject **ret)
+{
+    if (PyErr_CheckSignals() == 0) {
+        return false;
+    }
+    *ret = plain_take_exception();
+    return true;
 }
 
 static enum rest serve(const struct buf *body, bool may_be_plain, PyObject **ret_what)
@@ -30,7 +44,20 @@ static enum rest serve(const struct buf *body, bool may_be_plain, PyObject **ret
         return rest == REST_NOTHING ? REST_VALUE : rest;
     }
     plain_flush();
-    return REST_NOTHING;
+    (void)interrupt_end();
+    return take_interrupt(ret_what) ? REST_ERROR : REST_NOTHING;
+}
+
+/* A cell that was interrupted before it was read does not begin, unless a handler has it so. */
+static enum rest begin(const struct buf *body, bool may_be_plain, PyObject **ret_what)
+{
+    if (interrupt_begin(module_run.token)) {
+        (void)raise(SIGINT);
+        if (take_interrupt(ret_what)) {
+            return REST_ERROR;
+        }
+    }
+    return serve(body, may_be_plain, ret_what);
 }
 
 /*
@@ -63,7 +90,7 @@ PyObject *husk_cell(PyObject *self, PyObject *args)
         }
         int fd = module_place_fds(&module_run, &fds);
         if (module_run.type == FRAME_RUN) {
-            rest = serve(body, may_be_plain, &what);
+            rest = begin(body, may_be_plain, &what);
         }
         if (rest != REST_NOTHING) {
             return Py_BuildValue("NIi", module_hand_over(rest, what, body),

@@ -10,6 +10,7 @@
 #include "box/setup.h"
 #include "runner/control.h"
 #include "runner/files.h"
+#include "runner/interrupt.h"
 
 #define STDIO 3
 #define LARGE_BODY ((size_t)1 << 20)
@@ -182,6 +183,9 @@ PyObject *husk_done(PyObject *self, PyObject *args)
         return PyErr_NoMemory();
     }
     if (add_fields(&b, fields) < 0) {
+        return NULL;
+    }
+    if (interrupt_end() && PyErr_CheckSignals() < 0) {
         return NULL;
     }
     module_run_end();

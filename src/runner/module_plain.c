@@ -73,7 +73,7 @@ void plain_release(struct plain *p)
     *p = (struct plain){.kind = FRAME_SCRIPT};
 }
 
-static PyObject *take_exception(void)
+PyObject *plain_take_exception(void)
 {
     PyObject *type;
     PyObject *value;
@@ -124,7 +124,7 @@ enum rest plain_run(const struct plain *p, PyObject *space, PyObject **ret)
         value = NULL;
     }
     if (value == NULL) {
-        *ret = take_exception();
+        *ret = plain_take_exception();
         return REST_ERROR;
     }
     if (p->kind == FRAME_CELL && value != Py_None) {
@@ -141,7 +141,11 @@ static void flush(const char *stream)
     PyObject *done = file != NULL ? PyObject_CallMethod(file, "flush", NULL) : NULL;
 
     if (done == NULL) {
+        bool is_interrupt = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
         PyErr_Clear(); /* user code may have closed or replaced it */
+        if (is_interrupt) {
+            PyErr_SetInterrupt(); /* for the cell, not for the stream */
+        }
     }
     Py_XDECREF(done);
 }

@@ -17,6 +17,7 @@
 #include "box/setup.h"
 #include "runner/control.h"
 #include "runner/fileworkers.h"
+#include "runner/interrupt.h"
 #include "runner/rawfork.h"
 #include "runner/sweep.h"
 
@@ -69,15 +70,29 @@ static void reap(int signals)
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         bool is_context = session_has(pid);
         note_context(pid, 0);
+        interrupt_forget(pid);
         if (!fileworkers_reaped(pid) && is_context && send_exited(pid, status) < 0) {
             _exit(0);
         }
     }
 }
 
-static void pass_signal(const struct buf *body)
+/* To who waits to hear whether it has hit. */
+static void say_signalled(uint64_t order, bool hit)
+{
+    AUTO_BUF struct buf b = BUF_INIT(256);
+
+    if (frame_begin(&b, FRAME_SIGNALLED, NULL) < 0 || frame_add_u64(&b, KEY_ORDER, order) < 0 ||
+        frame_add_u32(&b, KEY_SIGNAL, hit ? SIGINT : 0) < 0 || frame_end(&b) < 0) {
+        return;
+    }
+    (void)fd_send(BOX_CONTROL_FD, b.data, b.len, NULL, 0, MSG_DONTWAIT);
+}
+
+static void pass_signal(const struct frame_head *head, const struct buf *body)
 {
     struct frame_field f;
+    uint64_t order = 0;
     uint32_t pid = 0;
     uint32_t sig = 0;
 
@@ -86,15 +101,19 @@ static void pass_signal(const struct buf *body)
             (void)frame_field_u32(&f, &pid);
         } else if (f.key == KEY_SIGNAL) {
             (void)frame_field_u32(&f, &sig);
+        } else if (f.key == KEY_ORDER) {
+            (void)frame_field_u64(&f, &order);
         }
     }
     if (pid > 1 && sig == 0 && !session_has((pid_t)pid)) {
         note_context(0, (pid_t)pid); /* a branch of another: not forked by us, but ours to bury */
+    } else if (pid > 1 && sig == SIGINT) {
+        bool hit = interrupt_send((pid_t)pid, head->token);
+        if (order != 0) {
+            say_signalled(order, hit);
+        }
     } else if (pid > 1 && sig > 0 && sig < 32) {
-        /*
-         * A context leads a group: what it started is meant as well, as by Ctrl-C. Gone already is
-         * fine.
-         */
+        /* A context leads a group: what it started is meant as well. Gone already is fine. */
         if (kill(-(pid_t)pid, (int)sig) < 0) {
             (void)kill((pid_t)pid, (int)sig);
         }
@@ -151,6 +170,7 @@ static bool fork_context(int control, int signals, const sigset_t *old_mask)
     }
     close(control);
     setpgid(0, 0);
+    interrupt_attach();
     return true;
 }
 
@@ -165,7 +185,7 @@ void session_serve(void)
     sigaddset(&mask, SIGCHLD);
     sigprocmask(SIG_BLOCK, &mask, &old_mask);
     int signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (signals < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
+    if (signals < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || interrupt_open() < 0 ||
         control_send_ready(BOX_CONTROL_FD) < 0) {
         _exit(1);
     }
@@ -192,7 +212,7 @@ void session_serve(void)
             return;
         }
         if (head.type == FRAME_SIGNAL) {
-            pass_signal(&body);
+            pass_signal(&head, &body);
         } else if (head.type == FRAME_SWEEP) {
             serve_sweep(&body);
         } else if (head.type == FRAME_FILES && fds.n == 1) {

@@ -6,6 +6,7 @@
  * `lost`.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,7 +204,11 @@ static int run_cell(struct execution *x, uint32_t context, const struct husk_spe
             FAULT_POINT("execution.cell.kept");
         }
     }
+    x->is_sent = true;
     x->has_cell = r == 0 && !x->unrecorded;
+    if (r == 0 && x->interrupted) {
+        r = context_signal(box->guest, cell.context, SIGINT, e);
+    }
     if (r == 0) {
         r = cell_finish(&cell, &x->result, e);
         FAULT_POINT("execution.cell.finished");

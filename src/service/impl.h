@@ -119,6 +119,8 @@ struct execution {
     struct kept_cell *kept; /* an earlier daemon started it */
     struct husk_session *box; /* that it runs in; held by box_users */
     bool has_cell;
+    bool is_sent;     /* its cell, if it ever gets so far */
+    bool interrupted; /* before that */
     bool has_context; /* a context of its own, which ends with it */
     struct husk_result *result;
     int spool[3];       /* files that its output goes to; 0: not yet */

@@ -189,12 +189,16 @@ int session_interrupt(struct session *s, uint32_t context, bool *ret_was_running
     if (c == NULL) {
         return -1;
     }
-    *ret_was_running = s->turns[context].gate.taken > 0;
-    if (!*ret_was_running) {
+    struct execution *x = s->turns[context].execution; /* NULL: others may have the turn as well */
+    if (x == NULL || !x->is_sent) {
+        *ret_was_running = x != NULL;
+        if (x != NULL) {
+            x->interrupted = true;
+        }
         return 0;
     }
     s->box_users++; /* a box that does not listen keeps us waiting */
-    int r = context_signal(s->box->guest, c, SIGINT, e);
+    int r = context_interrupt(s->box->guest, c, ret_was_running, e);
     s->box_users--;
     return r;
 }

@@ -35,9 +35,13 @@ enum frame_type {
     FRAME_RUN = 1, /* run this; descriptors, when there are any, become stdin, stdout, stderr */
     FRAME_CONTEXT, /* session: fork a context whose control socket is the descriptor */
     FRAME_BRANCH,  /* context: fork a copy of yourself that listens on the descriptor */
-    FRAME_SIGNAL,  /* session: send this signal to this process of the box; 0: it is a context */
-    FRAME_FILES,   /* session: fork a file worker that serves the descriptor (wire/files_msg.h) */
-    FRAME_SWEEP,   /* session: kill what was started since, but no context */
+    /*
+     * session: send this signal to this process of the box; 0: it is a context. SIGINT is for the
+     * run of the token alone, or for any if that is empty
+     */
+    FRAME_SIGNAL,
+    FRAME_FILES, /* session: fork a file worker that serves the descriptor (wire/files_msg.h) */
+    FRAME_SWEEP, /* session: kill what was started since, but no context */
     /* out of the box */
     FRAME_READY = 16, /* isolated, warmed, waiting */
     FRAME_FAILED,     /* a set-up step failed; the process is gone */
@@ -46,8 +50,9 @@ enum frame_type {
     FRAME_DONE,       /* the run is over */
     FRAME_EXITED,     /* session: a context is gone, or could not be forked */
     FRAME_SWEPT,      /* session: nothing is left of what FRAME_SWEEP was about */
+    FRAME_SIGNALLED,  /* session: whether a FRAME_SIGNAL with an ORDER has hit its run */
 };
-#define FRAME_LAST FRAME_SWEPT
+#define FRAME_LAST FRAME_SIGNALLED
 
 enum frame_key {
     KEY_CODE = 1,
@@ -79,7 +84,7 @@ enum frame_key {
     KEY_VARIABLES, /* their values as one JSON object */
     KEY_ARTIFACTS, /* in RUN, empty: wanted; in DONE: names of changed files, as a JSON array */
     KEY_SINCE,     /* u64: nanoseconds since boot */
-    KEY_ORDER,     /* u64: of a SWEEP, repeated in its SWEPT */
+    KEY_ORDER,     /* u64: of a SWEEP or SIGNAL, repeated in the answer */
 };
 
 enum frame_policy { FRAME_POLICY_PYRUNNER = 1 };

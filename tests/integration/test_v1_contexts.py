@@ -78,6 +78,82 @@ def test_interrupt_stops_what_runs_and_keeps_variables(v1: Api) -> None:
     assert v1.run(s, "x")["return_value"] == 5
 
 
+# Stops its context when it is told to, and lets it go on.
+HOLDER = """
+import os, signal, time
+context = os.getppid()
+def wait_for(name):
+    while not os.path.exists(name): time.sleep(0.001)
+def state():
+    return open(f"/proc/{context}/stat").read().rsplit(")", 1)[1].split()[0]
+wait_for("stop")
+os.kill(context, signal.SIGSTOP)
+while state() != "T": time.sleep(0.001)
+open("stopped", "w").close()
+wait_for("go")
+os.kill(context, signal.SIGCONT)
+"""
+
+
+def hold(v1: Api, s: str) -> None:
+    """From now on the interpreter reads nothing that is sent to it."""
+    start = f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {HOLDER!r}])\nx = 5"
+    assert v1.run(s, start)["status"] == "completed"
+    held = v1.run(s, command="touch stop; while ! [ -e stopped ]; do sleep 0.01; done")
+    assert held["status"] == "completed"
+
+
+def let_go(v1: Api, s: str) -> None:
+    assert v1.run(s, command="touch go")["status"] == "completed"
+
+
+def test_interrupt_of_a_cell_that_has_not_been_read(v1: Api) -> None:
+    s = v1.session()
+    hold(v1, s)
+    x = v1.start(s, "ran = True\nwhile True: pass", timeout=600)
+    v1.wait_status(x, "running")
+    answer = v1.post(f"/sessions/{s}/interrupt")
+    assert answer["interrupted"] is True and answer["execution_id"] == x
+    let_go(v1, s)
+    assert v1.wait_status(x, "failed")
+    assert v1.get(f"/executions/{x}")["error"]["type"] == "KeyboardInterrupt"
+    assert v1.run(s, "x, 'ran' in globals()")["return_value"] == [5, False]
+
+
+def test_interrupt_of_a_cell_that_has_not_been_read_calls_its_handler(v1: Api) -> None:
+    s = v1.session()
+    v1.run(s, "import signal\nsignal.signal(signal.SIGINT, lambda *_: print('asked', flush=True))")
+    hold(v1, s)
+    x = v1.start(s, "print('on')", timeout=600)
+    v1.wait_status(x, "running")
+    assert v1.post(f"/sessions/{s}/interrupt")["interrupted"] is True
+    let_go(v1, s)
+    assert v1.wait_status(x, "completed")
+    assert v1.get(f"/executions/{x}")["stdout"] == "asked\non\n"
+
+
+def test_interrupt_does_not_touch_what_is_queued_behind(v1: Api) -> None:
+    s = v1.session()
+    first = v1.start(s, "print('on', flush=True)\nwhile True: pass", timeout=600)
+    v1.wait_output(first, "on")
+    second = v1.start(s, "1 + 1")
+    answer = v1.post(f"/sessions/{s}/interrupt")
+    assert answer["interrupted"] is True and answer["execution_id"] == first
+    assert v1.wait_status(first, "failed")
+    assert v1.wait_status(second, "completed")
+
+
+def test_each_interrupt_ends_one_cell_or_says_that_it_did_not(v1: Api) -> None:
+    """Whenever it comes: before a cell is read, while it runs, when it is over."""
+    s = v1.session()
+    for i in range(60):
+        x = v1.start(s, f"for i in range({i} * 3000): pass")
+        answer = v1.post(f"/sessions/{s}/interrupt")
+        end = v1.wait_status(x, "failed", "completed")["status"]
+        assert answer["interrupted"] is (end == "failed"), i
+        assert v1.run(s, "1 + 1")["return_value"] == 2
+
+
 def test_interrupt_of_nothing_says_so(v1: Api) -> None:
     answer = v1.post(f"/sessions/{v1.session()}/interrupt")
     assert answer.status == 200
