@@ -267,6 +267,7 @@ static int interrupt(struct cell *c, struct err *e)
         return -1;
     }
     r = run_drive(&c->run, EXIT_PATIENCE_MS, e);
+    c->run.done = false; /* even if it ended by itself meanwhile: its context did not live on */
     return r < 0 ? -1 : 1;
 }
 

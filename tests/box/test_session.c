@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions: what lives on from cell to cell, and what a cell that goes wrong does to it. */
+#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -7,6 +8,7 @@
 
 #include "base/fd.h"
 #include "engine_fixture.h"
+#include "proc_fixture.h"
 #include "tap.h"
 
 TEST(variables_modules_and_files_live_on)
@@ -139,6 +141,76 @@ TEST(a_cell_that_ignores_the_interrupt_is_killed_and_its_context_made_anew)
         CHECK_END(r, "timeout timeout 124: timeout 100 ms");
         CHECK_CELL(s, 0, "['x' in globals(), open('f').read()]", "[False, 'kept']");
     }
+}
+
+static char state_of(pid_t pid)
+{
+    char state[32];
+
+    proc_status(pid, "State", state, sizeof(state));
+    return state[0];
+}
+
+static void wait_state(pid_t pid, char state)
+{
+    while (state_of(pid) != state) {
+        usleep(1000);
+    }
+}
+
+struct slow_box {
+    pid_t first;   /* PID 1 of the session, as the host knows it */
+    pid_t context; /* its child */
+};
+
+/* From the cell's answer to the interrupt until its last word PID 1 does nothing. */
+static void hold_up(void *user, enum husk_stream stream, const char *data, size_t n)
+{
+    struct slow_box *box = user;
+
+    (void)stream;
+    if (memmem(data, n, "asked", 5) != NULL) {
+        CHECK_INT(kill(box->first, SIGSTOP), 0);
+        wait_state(box->first, 'T');
+    }
+    if (memmem(data, n, "bye", 3) != NULL) {
+        wait_state(box->context, 'S'); /* it waits for the next cell */
+        CHECK_INT(kill(box->first, SIGCONT), 0);
+    }
+}
+
+/* What it says then counts for nothing: it has been killed, even if PID 1 is slow to do so. */
+TEST(a_cell_that_ends_when_it_is_about_to_be_killed_leaves_no_dead_context)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_spec open = {.template_name = "python", .no_pool = true};
+    AUTO_SESSION struct husk_session *s = NULL;
+    struct husk_error e;
+    struct proc_list found;
+
+    CHECK_OK(husk_session_open(engine, &open, &s, &e), &e);
+    proc_children(proc_zygote(proc_launcher()), &found);
+    CHECK_INT(found.n, 1);
+    struct slow_box box = {.first = found.pids[0]};
+    proc_children(box.first, &found);
+    CHECK_INT(found.n, 1);
+    box.context = found.pids[0];
+
+    struct husk_spec spec = fixture_spec("python", HUSK_CELL,
+                                         "import time\n"
+                                         "try:\n"
+                                         "    time.sleep(100)\n"
+                                         "except KeyboardInterrupt:\n"
+                                         "    print('asked', flush=True)\n"
+                                         "    time.sleep(2.5)\n" /* half a second too long */
+                                         "    print('bye', flush=True)");
+    spec.limits.timeout_ms = 300;
+    spec.on_output = hold_up;
+    spec.user = &box;
+    AUTO_RESULT struct husk_result *r = NULL;
+    CHECK_OK(husk_session_run(s, 0, &spec, &r, &e), &e);
+    CHECK_END(r, "timeout timeout 124: timeout 300 ms");
+    CHECK_CELL(s, 0, "1 + 1", "2");
 }
 
 /* Processes that are not zombies; one whose first thread alone has ended only looks like one. */
