@@ -218,8 +218,7 @@ static bool is_over(const struct run *run)
            run->failure[0] != '\0' || run->guest->exited || (run->channel_lost && run->in_session);
 }
 
-/* What is still in the pipes. Bounded: a background process may write for ever. */
-static void drain(struct run *run)
+void run_drain(struct run *run)
 {
     struct {
         int *fd;
@@ -322,6 +321,6 @@ int run_drive(struct run *run, int64_t wait_ms, struct err *e)
     if (!run->done && !run->channel_lost) {
         take_frames(run); /* its last word may have come together with its end */
     }
-    drain(run);
+    run_drain(run);
     return 1;
 }

@@ -68,6 +68,9 @@ void run_send_request(struct run *run, const int *fds, size_t nfds);
  */
 int run_drive(struct run *run, int64_t wait_ms, struct err *e);
 
+/* Takes what is in the pipes now. Bounded: a background process may write for ever. */
+void run_drain(struct run *run);
+
 /* What is enforced for a box. */
 void run_receipt(const struct guest *g, const struct limits *l, bool warm,
                  struct husk_receipt *ret);

@@ -308,6 +308,7 @@ static void stop_all(struct cell *c, struct err *e)
         (void)context_signal(s->guest, c->context, SIGKILL, e);
         c->run.done = false;
     }
+    run_drain(&c->run); /* what was written until now */
 }
 
 /* What it cost, and a context for the next cell if this one broke its own. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions: what lives on from cell to cell, and what a cell that goes wrong does to it. */
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -179,22 +180,31 @@ static void hold_up(void *user, enum husk_stream stream, const char *data, size_
     }
 }
 
+/* A session in the only box of the engine. */
+static struct husk_session *open_alone(struct husk_engine *engine, struct slow_box *ret)
+{
+    struct husk_spec spec = {.template_name = "python", .no_pool = true};
+    struct husk_session *s = NULL;
+    struct proc_list found;
+    struct husk_error e;
+
+    CHECK_OK(husk_session_open(engine, &spec, &s, &e), &e);
+    proc_children(proc_zygote(proc_launcher()), &found);
+    CHECK_INT(found.n, 1);
+    ret->first = found.pids[0];
+    proc_children(ret->first, &found);
+    CHECK_INT(found.n, 1);
+    ret->context = found.pids[0];
+    return s;
+}
+
 /* What it says then counts for nothing: it has been killed, even if PID 1 is slow to do so. */
 TEST(a_cell_that_ends_when_it_is_about_to_be_killed_leaves_no_dead_context)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
-    struct husk_spec open = {.template_name = "python", .no_pool = true};
-    AUTO_SESSION struct husk_session *s = NULL;
+    struct slow_box box;
+    AUTO_SESSION struct husk_session *s = open_alone(engine, &box);
     struct husk_error e;
-    struct proc_list found;
-
-    CHECK_OK(husk_session_open(engine, &open, &s, &e), &e);
-    proc_children(proc_zygote(proc_launcher()), &found);
-    CHECK_INT(found.n, 1);
-    struct slow_box box = {.first = found.pids[0]};
-    proc_children(box.first, &found);
-    CHECK_INT(found.n, 1);
-    box.context = found.pids[0];
 
     struct husk_spec spec = fixture_spec("python", HUSK_CELL,
                                          "import time\n"
@@ -211,6 +221,65 @@ TEST(a_cell_that_ends_when_it_is_about_to_be_killed_leaves_no_dead_context)
     CHECK_OK(husk_session_run(s, 0, &spec, &r, &e), &e);
     CHECK_END(r, "timeout timeout 124: timeout 300 ms");
     CHECK_CELL(s, 0, "1 + 1", "2");
+}
+
+struct last_words {
+    pid_t context;
+    bool cancelled;
+    int out;
+};
+
+/* When the run is given up and its output has been read, the cell writes more. */
+static ssize_t read_slowly(void *user, enum husk_stream stream, int pipe, char *buf, size_t size)
+{
+    struct last_words *w = user;
+
+    if (stream == HUSK_STDERR && w->cancelled && w->context != 0) {
+        struct pollfd more = {.fd = w->out, .events = POLLIN};
+        CHECK_INT(kill(w->context, SIGUSR1), 0);
+        CHECK_INT(poll(&more, 1, -1), 1);
+        w->context = 0;
+    }
+    ssize_t n = read(pipe, buf, size);
+    if (stream == HUSK_STDOUT && n > 0) {
+        w->out = pipe;
+        w->cancelled = true;
+    }
+    return n;
+}
+
+TEST(what_is_written_until_a_cell_is_killed_is_in_its_output)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct slow_box box;
+    AUTO_SESSION struct husk_session *s = open_alone(engine, &box);
+    struct last_words w = {.context = box.context};
+    struct husk_spec spec =
+        fixture_spec("python", HUSK_CELL,
+                     "import os, signal, time\n"
+                     "signal.signal(signal.SIGUSR1, lambda *_: os.write(1, b' more'))\n"
+                     "os.write(1, b'some')\n"
+                     "while True: time.sleep(1)");
+    AUTO_RESULT struct husk_result *r = NULL;
+    struct husk_error e;
+
+    spec.cancel = &w.cancelled;
+    spec.read_output = read_slowly;
+    spec.user = &w;
+    CHECK_OK(husk_session_run(s, 0, &spec, &r, &e), &e);
+    CHECK_END(r, "cancelled signal 130");
+    CHECK_STR(r->out, "some more");
+}
+
+TEST(what_is_printed_without_an_end_of_line_is_there_after_an_interrupt)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+    AUTO_RESULT struct husk_result *r =
+        fixture_in(s, 0, 300, "import time\nprint('some', end='')\ntime.sleep(100)");
+
+    CHECK_END(r, "timeout timeout 124: timeout 300 ms");
+    CHECK_STR(r->out, "some");
 }
 
 /* Processes that are not zombies; one whose first thread alone has ended only looks like one. */
