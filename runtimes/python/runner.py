@@ -57,7 +57,8 @@ def _kind(fields: dict[int, bytes]) -> int:
 
 
 def _name(fields: dict[int, bytes]) -> str:
-    return fields[NAME].decode("utf-8", "replace") if NAME in fields else "<cell>"
+    name = fields[NAME].decode("utf-8", "replace") if NAME in fields else "<cell>"
+    return name if name != "<cell>" else _husk.cell_name()
 
 
 def _finish(
@@ -217,6 +218,7 @@ def prepare(template_warm_up: str) -> None:
     if template_warm_up:
         exec(template_warm_up, _warm_up_space())
     _rehearse()
+    sources.prepare()
     sys.path.insert(0, "/workspace")
     has_work = reseed.prepare() or bool(template_warm_up)
     reseed.apply()  # once here, for what it makes lazily
@@ -261,7 +263,6 @@ def _cell(fields: dict[int, bytes]) -> Fields:
 
 def _serve_context() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    sources.begin_session()
     _husk.mute()
     _husk.ready()
     while True:

@@ -1,66 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The source lines of tracebacks: no file on disk holds them, and all cells of a session have the same name."""
+"""The source lines of tracebacks, for which no file on disk exists (src/runner/module_source.c)."""
 
 import io
 import linecache
+import sys
+import threading
 import traceback
-import types
-import warnings
-from typing import Any, Iterator
+from typing import Any
 
-_last = ""  # the source that was remembered last
-_are_cells = False
+import _husk
 
 
-def begin_session() -> None:
-    global _are_cells
-    _are_cells = True
+CELLS_KEPT = 1000  # whose source is still shown, as in C
+
+_remembered: list[str] = []
+
+
+class _Cache(dict[str, Any]):
+    """linecache's, which asks for code that C ran only when somebody looks."""
+
+    def __contains__(self, name: object) -> bool:
+        if super().__contains__(name):
+            return True
+        try:
+            source = _husk.source(name)
+        except (TypeError, ValueError):  # no name of ours
+            return False
+        if source is not None:
+            remember(str(name), source.decode("utf-8", "replace"))
+        return source is not None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default
+
+
+def _show_end_of_thread(args: Any) -> None:
+    """As threading.excepthook, which would look for the source on disk."""
+    thread = args.thread
+    stderr = sys.stderr if sys.stderr is not None else getattr(thread, "_stderr", None)
+    if args.exc_type is SystemExit or stderr is None:
+        return
+    name = thread.name if thread is not None else threading.get_ident()
+    print(f"Exception in thread {name}:", file=stderr, flush=True)
+    traceback.print_exception(args.exc_type, args.exc_value, args.exc_traceback, file=stderr)
+    stderr.flush()
+
+
+def prepare() -> None:
+    """In the zygote, once nothing is rehearsed any more."""
+    linecache.cache = _Cache(linecache.cache)
+    threading.excepthook = threading.__excepthook__ = _show_end_of_thread  # type: ignore[attr-defined]
 
 
 def remember(name: str, source: str) -> None:
-    global _last
-    _last = source
     lines = io.StringIO(source, None).readlines()  # at the ends of lines that the compiler knows
     if lines and lines[-1][-1] != "\n":
         lines[-1] += "\n"
     linecache.cache[name] = (len(source), None, lines, name)
-
-
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _codes(constant)
-
-
-def _codes_of_cell(error: BaseException, name: str) -> set[types.CodeType]:
-    """Code that is equal was written alike. The outermost frame is this cell's in any case."""
-    outermost = error.__traceback__
-    if outermost is None:
-        return set()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # given when it was compiled to run
-        whole = compile(_last, name, "exec", dont_inherit=True)
-    return {outermost.tb_frame.f_code, *_codes(whole)}
-
-
-def _hide_others(shown: Any, error: Any, name: str) -> None:
-    """Takes the lines from frames of earlier cells: those lines are gone, this cell's would be shown."""
-    own = _codes_of_cell(error, name)
-    pairs = [(shown, error)]
-    while pairs:
-        shown, error = pairs.pop()
-        if shown is None or error is None:
-            continue
-        for i, (frame, _) in enumerate(traceback.walk_tb(error.__traceback__)):
-            if frame.f_code.co_filename != name or frame.f_code in own or i >= len(shown.stack):
-                continue
-            known = shown.stack[i]
-            shown.stack[i] = traceback.FrameSummary(
-                name, known.lineno, known.name, lookup_line=False, line=""
-            )
-        pairs += [(shown.__cause__, error.__cause__), (shown.__context__, error.__context__)]
-        pairs += zip(getattr(shown, "exceptions", None) or (), getattr(error, "exceptions", ()))
+    _remembered.append(name)
+    if len(_remembered) > CELLS_KEPT:
+        linecache.cache.pop(_remembered.pop(0), None)
 
 
 def _add_line(error: BaseException, name: str) -> None:
@@ -72,7 +71,4 @@ def _add_line(error: BaseException, name: str) -> None:
 
 def format_exception(error: BaseException, name: str) -> str:
     _add_line(error, name)
-    shown = traceback.TracebackException(type(error), error, error.__traceback__)
-    if _are_cells:
-        _hide_others(shown, error, name)
-    return "".join(shown.format())
+    return "".join(traceback.format_exception(type(error), error, error.__traceback__))

@@ -114,6 +114,8 @@ static PyMethodDef methods[] = {
      "End the run that is open, if there is one, with these fields."},
     {"display", husk_display, METH_VARARGS, "Send something in all its forms: [(type, data)]."},
     {"send_file", husk_send_file, METH_VARARGS, "Send a workspace file."},
+    {"source", husk_source, METH_VARARGS, "Code that C ran under this name, or None."},
+    {"cell_name", husk_cell_name, METH_NOARGS, "What the code that runs is called in tracebacks."},
     {"adopt", husk_adopt, METH_VARARGS, "Listen on another control socket."},
     {"seed_libc", husk_seed_libc, METH_NOARGS, "Seed rand() and friends."},
     {"fork", husk_fork, METH_NOARGS, "Fork past all hooks."},

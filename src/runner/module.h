@@ -70,13 +70,14 @@ struct plain {
  */
 bool plain_read(const struct buf *body, struct plain *ret);
 void plain_release(struct plain *p);
+void plain_rename(struct plain *p, const char *name);
 /*
  * Runs it. VALUE, ERROR: *ret is the value or the exception, a new reference. ALL: nothing has run.
  */
 enum rest plain_run(const struct plain *p, PyObject *space, PyObject **ret);
 PyObject *plain_take_exception(void); /* the one that is set */
-void plain_flush(void); /* stdout and stderr */
-int plain_done(void);   /* says DONE with exit code 0; 0 or -errno */
+void plain_flush(void);               /* stdout and stderr */
+int plain_done(void);                 /* says DONE with exit code 0; 0 or -errno */
 
 /* module_finalise.c */
 /*
@@ -91,6 +92,16 @@ bool module_finalise_prepare(void); /* before memory is frozen; false with an ex
 Py_ssize_t module_count_names(PyObject *space);
 PyObject *husk_finalise(PyObject *self, PyObject *space);
 PyObject *husk_flush_files(PyObject *self, PyObject *args);
+
+/* module_source.c: what linecache shows */
+#define SOURCE_NAME "<cell>" /* of code that nobody gave a name; cells of a session are numbered */
+#define SOURCE_NAME_MAX 24
+void source_running(const struct plain *p); /* borrowed until the next one, or source_keep() */
+void source_next_cell(void);
+void source_cell_name(char name[SOURCE_NAME_MAX]);
+void source_keep(struct plain *p); /* a cell that has run; taken */
+PyObject *husk_source(PyObject *self, PyObject *args);
+PyObject *husk_cell_name(PyObject *self, PyObject *args);
 
 /* module_cell.c */
 PyObject *husk_cell(PyObject *self, PyObject *args);

@@ -10,6 +10,7 @@
 
 #include <signal.h>
 
+#include "base/str.h"
 #include "runner/interrupt.h"
 
 /* Arguments of an earlier cell are taken back by Python. */
@@ -34,11 +35,20 @@ static enum rest serve(const struct buf *body, bool may_be_plain, PyObject **ret
 {
     struct plain plain;
     enum rest rest = REST_ALL;
+    char name[SOURCE_NAME_MAX];
 
     if (plain_read(body, &plain) && may_be_plain && !has_arguments()) {
-        rest = plain_run(&plain, module_space(), ret_what);
+        if (str_eq(plain.name, SOURCE_NAME)) {
+            source_cell_name(name);
+            plain_rename(&plain, name);
+        }
+        rest = plain.name != NULL ? plain_run(&plain, module_space(), ret_what) : REST_ALL;
     }
-    plain_release(&plain);
+    if (rest == REST_ALL) {
+        plain_release(&plain);
+    } else {
+        source_keep(&plain);
+    }
     /* A process that the cell forked comes by here as well: it has nothing to say. */
     if (rest != REST_NOTHING || !module_run_is_open()) {
         return rest == REST_NOTHING ? REST_VALUE : rest;
@@ -87,6 +97,7 @@ PyObject *husk_cell(PyObject *self, PyObject *args)
         }
         if (module_run.type == FRAME_RUN) {
             module_run_begin(body);
+            source_next_cell();
         }
         int fd = module_place_fds(&module_run, &fds);
         if (module_run.type == FRAME_RUN) {

@@ -75,7 +75,7 @@ static bool ends_plainly(void)
 /* The steps of a first short cell, up to its answer. */
 static bool first_cell(void)
 {
-    const struct plain cell = {.kind = FRAME_CELL, .name = "<cell>", .code = "print(1+1)"};
+    const struct plain cell = {.kind = FRAME_CELL, .name = SOURCE_NAME, .code = "print(1+1)"};
     PyObject *what = NULL;
 
     enum rest rest = plain_run(&cell, given.space, &what);
@@ -125,7 +125,7 @@ static PyObject *raise_errno(void)
 /* sys.argv of a program without arguments. Most have the name that runner.py gave them all. */
 static void name_program(const char *name)
 {
-    if (str_eq(name, "<cell>")) {
+    if (str_eq(name, SOURCE_NAME)) {
         return;
     }
     PyObject *text = PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "replace");

@@ -73,6 +73,13 @@ void plain_release(struct plain *p)
     *p = (struct plain){.kind = FRAME_SCRIPT};
 }
 
+void plain_rename(struct plain *p, const char *name)
+{
+    const struct frame_field f = {.len = (uint32_t)strlen(name), .data = name};
+
+    replace(&p->name, &f);
+}
+
 PyObject *plain_take_exception(void)
 {
     PyObject *type;
@@ -117,6 +124,7 @@ enum rest plain_run(const struct plain *p, PyObject *space, PyObject **ret)
         PyErr_Clear(); /* more than an expression, or for the policy to say: Python looks again */
         return REST_ALL;
     }
+    source_running(p);
     PyObject *value = code != NULL ? PyEval_EvalCode(code, space, space) : NULL;
     Py_XDECREF(code);
     if (value != NULL && value != Py_None && p->print && !print_value(value)) {

@@ -124,6 +124,39 @@ TEST(a_script_prints_its_exception_as_well)
     CHECK_HAS(r->err, "  File \"<cell>\", line 1, in <module>\n    nonsense\n");
 }
 
+TEST(a_program_finds_its_own_source)
+{
+    static const char code[] = "import inspect, logging, threading, traceback\n"
+                               "def f(x):\n"
+                               "    return 1 / x  # shown\n"
+                               "try: f(0)\n"
+                               "except ZeroDivisionError:\n"
+                               "    traceback.print_exc()\n"
+                               "    logging.exception('')\n"
+                               "t = threading.Thread(target=f, args=(0,))\n"
+                               "t.start()\n"
+                               "t.join()\n"
+                               "print(inspect.getsource(f), end='')";
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    for (size_t i = 0; i < 2; i++) {
+        CASE("%zu", i);
+        struct husk_spec spec = fixture_spec("python", HUSK_SCRIPT, code);
+        spec.name = i == 0 ? NULL : "prog.py";
+        AUTO_RESULT struct husk_result *r = fixture_run(engine, &spec);
+        CHECK_END(r, "completed exit 0");
+        CHECK_STR(r->out, "def f(x):\n    return 1 / x  # shown\n");
+        const char *at = r->err;
+        for (int shown = 0; shown < 3; shown++) {
+            at = strstr(at, "line 3, in f\n    return 1 / x  # shown\n");
+            CHECK(at != NULL);
+            at++;
+        }
+        CHECK_HAS(r->err, "line 4, in <module>\n    try: f(0)\n");
+        CHECK_HAS(r->err, "Exception in thread Thread-1 (f):\n");
+    }
+}
+
 TEST(what_was_written_before_an_exception_comes_before_its_traceback)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();

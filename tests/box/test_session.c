@@ -60,21 +60,21 @@ static char *without_marks(char *text)
     return text;
 }
 
-TEST(a_traceback_shows_no_line_of_another_cell)
+TEST(a_traceback_shows_the_lines_of_each_cell)
 {
     static const struct {
         const char *code;
         const char *traceback;
     } rows[] = {
         {"f(0)", "in <module>\n    f(0)\n"
-                 "  File \"<cell>\", line 2, in f\nZeroDivisionError: division by zero\n"},
+                 "  File \"<cell>\", line 2, in f\n    return 1 / x\n"
+                 "ZeroDivisionError: division by zero\n"},
         {"y = 1\n'innocent'\nf(0)", "line 3, in <module>\n    f(0)\n"
-                                    "  File \"<cell>\", line 2, in f\nZeroDivisionError"},
+                                    "  File \"<cell>\", line 2, in f\n    return 1 / x\n"},
         {"raise KeyError(1) from saved\n'innocent'",
-         "line 4, in <module>\n  File \"<cell>\", line 2, in f\nZeroDivisionError"},
-        /* All that is of this cell is shown, the last expression's as well. */
+         "line 4, in <module>\n    f(0)\n  File \"<cell>\", line 2, in f\n    return 1 / x\n"},
         {"def g(x):\n    return f(x)\ng(0)",
-         "in <module>\n    g(0)\n  File \"<cell>\", line 2, in g\n    return f(x)\n"},
+         "in <module>\n    g(0)\n  File \"<cell 5>\", line 2, in g\n    return f(x)\n"},
         {"def h(x):\n    class C:\n        y = 1 / x\nfor x in (1, 0): h(x)",
          "line 3, in C\n    y = 1 / x\n"},
     };
@@ -280,6 +280,29 @@ TEST(what_is_printed_without_an_end_of_line_is_there_after_an_interrupt)
 
     CHECK_END(r, "timeout timeout 124: timeout 300 ms");
     CHECK_STR(r->out, "some");
+}
+
+TEST(a_session_finds_the_source_of_what_its_cells_define)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+
+    CHECK_CELL(s, 0, "def f(x):\n    return 1 / x", NULL); /* with a value, and without one */
+    CHECK_CELL(s, 0, "exec('import inspect, traceback')", NULL);
+    CHECK_CELL(s, 0, "def g(x):\n    # calls\n    return f(x)\n1", "1");
+    CHECK_CELL(s, 0, "inspect.getsource(f), inspect.getsource(g)",
+               "('def f(x):\\n    return 1 / x\\n', "
+               "'def g(x):\\n    # calls\\n    return f(x)\\n')");
+    AUTO_RESULT struct husk_result *r =
+        fixture_in(s, 0, 0, "'other'\ntry: g(0)\nexcept ZeroDivisionError: traceback.print_exc()");
+    CHECK_STR(without_marks(r->err), "Traceback (most recent call last):\n"
+                                     "  File \"<cell 5>\", line 2, in <module>\n"
+                                     "    try: g(0)\n"
+                                     "  File \"<cell 3>\", line 3, in g\n"
+                                     "    return f(x)\n"
+                                     "  File \"<cell>\", line 2, in f\n"
+                                     "    return 1 / x\n"
+                                     "ZeroDivisionError: division by zero\n");
 }
 
 /* Processes that are not zombies; one whose first thread alone has ended only looks like one. */

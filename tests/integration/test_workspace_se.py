@@ -514,7 +514,7 @@ def test_a_plain_cell_that_fails(se: Se, sid: str) -> None:
     assert failed["stdout"] == "once\n" and failed["returncode"] == 1
     assert "SyntaxError" in failed["stderr"]
     failed = run(se, sid, "print(undefined)")
-    assert failed["returncode"] == 1 and 'File "<cell>", line 1' in failed["stderr"]
+    assert failed["returncode"] == 1 and 'File "<cell 2>", line 1' in failed["stderr"]
     assert run(se, sid, "print(1 +")["returncode"] == 1
     assert run(se, sid, "print('on')")["stdout"] == "on\n"
 
