@@ -8,19 +8,15 @@
 
 size_t service_boxes(struct service *svc, struct service_box *ret, size_t max)
 {
-    struct {
-        const struct session *session;
-    } *owners = calloc(ENGINE_BOXES_MAX, sizeof(*owners));
-    struct session *s;
-    struct session *next;
+    const struct session **owners = calloc(ENGINE_BOXES_MAX, sizeof(*owners));
     size_t n = 0;
 
     if (owners == NULL) {
         return 0;
     }
-    for (s = svc->sessions, next = session_next(s); s != NULL; s = next, next = session_next(s)) {
+    for (const struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
         if (s->box != NULL) {
-            owners[s->box->guest->box_id % ENGINE_BOXES_MAX].session = s;
+            owners[s->box->guest->box_id % ENGINE_BOXES_MAX] = s;
         }
     }
     for (size_t i = 0; i < ENGINE_BOXES_MAX && n < max; i++) {
@@ -37,8 +33,8 @@ size_t service_boxes(struct service *svc, struct service_box *ret, size_t max)
             .limits = engine_limits_export(&g->limits),
         };
         (void)str_copy(ret[n].template_name, sizeof(ret[n].template_name), g->live->name);
-        if (owners[i].session != NULL) {
-            (void)str_copy(ret[n].session_id, sizeof(ret[n].session_id), owners[i].session->id);
+        if (owners[i] != NULL) {
+            (void)str_copy(ret[n].session_id, sizeof(ret[n].session_id), owners[i]->id);
         }
         n++;
     }

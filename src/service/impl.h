@@ -133,7 +133,7 @@ struct execution {
     struct fiber_queue news; /* who waits for more of it, or for its end */
 };
 
-/* Walking the tables while what is looked at may leave them. */
+/* Walking the tables. Whoever lets one leave them takes the next one before. */
 static inline struct session *session_next(const struct session *s)
 {
     return s != NULL ? s->hh.next : NULL;
@@ -189,19 +189,19 @@ void execution_conclude(struct execution *x, int r, const struct err *e);
 
 /* adopt.c */
 int service_adopt(struct service *svc, struct err *e);
+void service_settle(struct service *svc); /* again, what a full disk did not take then; waits */
 
 /* session_settle.c */
 void sessions_settle(struct service *svc);
-void service_settle(struct service *svc); /* again, what a full disk did not take then; waits */
 
 /* workspace.c: durable copies of workspaces in DATA/workspaces. */
 /* If it is dirty; waits, also for a copy that is being written already. */
 int workspace_save(struct session *s, struct err *e);
 /*
- * Saves one that changed and had no work for so long. False: there is none. Waits. even_at_work:
- * also for a copy that somebody else writes.
+ * Saves one that changed and had no work for a while. False: there is none. Waits. even_at_work:
+ * also one that works, and also for a copy that somebody else writes.
  */
-bool workspace_save_next(struct service *svc, uint64_t quiet_ms, bool even_at_work);
+bool workspace_save_next(struct service *svc, bool even_at_work);
 int workspace_restore(struct session *s, struct err *e);
 void workspace_remove(struct service *svc, const char *session_id);
 void workspace_sweep(struct service *svc); /* copies that nobody will read */

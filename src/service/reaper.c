@@ -12,9 +12,8 @@
 #include "service/impl.h"
 
 #define ROUND_MS 1000
-#define SAVE_AFTER_MS 2000 /* of quiet */
-#define PURGE_EVERY 60     /* rounds, if the last one left nothing */
-#define PURGE_PAGES 8      /* in one round: other work waits meanwhile */
+#define PURGE_EVERY 60 /* rounds, if the last one left nothing */
+#define PURGE_PAGES 8  /* in one round: other work waits meanwhile */
 
 static const char *why_over(const struct session *s, uint64_t now)
 {
@@ -40,11 +39,9 @@ static const char *why_over(const struct session *s, uint64_t now)
 static bool end_one(struct service *svc)
 {
     uint64_t now = clock_ms();
-    struct session *s;
-    struct session *next;
     struct err e = {0};
 
-    for (s = svc->sessions, next = session_next(s); s != NULL; s = next, next = session_next(s)) {
+    for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
         const char *why = why_over(s, now);
         if (why != NULL) {
             char id[ID_SIZE];
@@ -114,8 +111,7 @@ static void reap(void *user)
         }
         while (!svc->closing && !svc->engine->lost && end_one(svc)) {
         }
-        while (!svc->closing && !svc->engine->lost &&
-               workspace_save_next(svc, SAVE_AFTER_MS, false)) {
+        while (!svc->closing && !svc->engine->lost && workspace_save_next(svc, false)) {
         }
         if (!svc->closing) {
             service_settle(svc);

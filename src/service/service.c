@@ -270,13 +270,13 @@ static void save_all(struct service *svc)
         s->save_at = 0; /* the last chance */
     }
     /* Those that are known to have changed come first: the time may not do for all. */
-    while (!svc->engine->lost && clock_ms() < until && workspace_save_next(svc, 0, true)) {
+    while (!svc->engine->lost && clock_ms() < until && workspace_save_next(svc, true)) {
     }
     for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
         bool may_differ = s->record.executions > 0 && s->saved_ms < began;
         s->dirty = s->dirty || may_differ;
     }
-    while (!svc->engine->lost && clock_ms() < until && workspace_save_next(svc, 0, true)) {
+    while (!svc->engine->lost && clock_ms() < until && workspace_save_next(svc, true)) {
     }
 }
 

@@ -194,13 +194,11 @@ static struct session *find_agents(struct service *svc, const struct session_ask
 {
     const char *mode = ask->persistent ? "persistent" : "ephemeral";
     const char *template = ask->template_name != NULL ? ask->template_name : "python";
-    struct session *s;
-    struct session *next;
 
     if (ask->agent_id == NULL || ask->agent_id[0] == '\0') {
         return NULL;
     }
-    for (s = svc->sessions, next = session_next(s); s != NULL; s = next, next = session_next(s)) {
+    for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
         if (!s->ending && !is_spent(s) && str_eq(s->record.agent_id, ask->agent_id) &&
             str_eq(s->record.mode, mode) && str_eq(s->record.template, template)) {
             return s;

@@ -19,11 +19,7 @@
 
 static void cancel_executions(struct session *s)
 {
-    struct execution *x;
-    struct execution *next;
-
-    for (x = s->svc->executions, next = execution_next(x); x != NULL;
-         x = next, next = execution_next(x)) {
+    for (struct execution *x = s->svc->executions; x != NULL; x = execution_next(x)) {
         if (x->session == s) {
             execution_cancel(x);
         }

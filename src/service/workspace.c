@@ -22,6 +22,7 @@
 #include "core/box_files.h"
 #include "service/impl.h"
 
+#define QUIET_MS 2000  /* without work, before a copy is written */
 #define RETRY_MS 10000 /* a full disk must not keep us busy */
 
 static int path_of(struct service *svc, const char *id, const char *suffix, char *ret, size_t size,
@@ -116,16 +117,14 @@ int workspace_save(struct session *s, struct err *e)
     return r;
 }
 
-bool workspace_save_next(struct service *svc, uint64_t quiet_ms, bool even_at_work)
+bool workspace_save_next(struct service *svc, bool even_at_work)
 {
     uint64_t now = clock_ms();
-    struct session *s;
-    struct session *next;
     struct err e = {0};
 
-    for (s = svc->sessions, next = session_next(s); s != NULL; s = next, next = session_next(s)) {
+    for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
         bool quiet =
-            even_at_work || (s->working == 0 && !s->files_busy && now - s->active_ms >= quiet_ms);
+            even_at_work || (s->working == 0 && !s->files_busy && now - s->active_ms >= QUIET_MS);
         bool is_due = s->dirty ? now >= s->save_at : even_at_work && s->saving;
         if (is_due && s->persistent && s->box != NULL && !s->ending && quiet) {
             uint64_t active = s->active_ms;
