@@ -78,33 +78,6 @@ static struct found *find_box(const struct adoption *a, const char *id)
     return NULL;
 }
 
-/* The parts of a session that its record says as JSON. */
-static void read_spec(struct session *s)
-{
-    json_t *spec = json_loads(s->record.spec, 0, NULL);
-    const json_t *limits = json_object_get(spec, "_limits");
-    const json_t *env = json_object_get(spec, "_env");
-    size_t i;
-    json_t *value;
-
-    struct husk_limits asked = {
-        .memory_bytes = (uint64_t)json_integer_value(json_object_get(limits, "memory_bytes")),
-        .disk_bytes = (uint64_t)json_integer_value(json_object_get(limits, "disk_bytes")),
-        .cpu_milli = (uint32_t)json_integer_value(json_object_get(limits, "cpu_milli")),
-        .pids = (uint32_t)json_integer_value(json_object_get(limits, "pids")),
-    };
-    s->limits = service_limits(s->svc, s->record.template, &asked);
-    s->keyed = json_is_true(json_object_get(spec, "_keyed"));
-    s->env = json_array_size(env) > 0 ? calloc(json_array_size(env) + 1, sizeof(*s->env)) : NULL;
-    json_array_foreach(env, i, value)
-    {
-        if (s->env == NULL || (s->env[i] = text_copy(json_string_value(value))) == NULL) {
-            break;
-        }
-    }
-    json_decref(spec);
-}
-
 static int adopt_session(void *user, const struct store_session *row, struct err *e)
 {
     struct adoption *a = user;
@@ -116,7 +89,7 @@ static int adopt_session(void *user, const struct store_session *row, struct err
         return err_set(e, ERR_SYSTEM, "out of memory");
     }
     s->recorded = true;
-    read_spec(s);
+    session_spec_read(s);
     /* Not what it was made with: it may have been extended. */
     s->timeout_ms = (uint64_t)MAX(row->expires_ms - row->active_ms, (int64_t)0);
     s->record.epoch = svc->figures.epoch;

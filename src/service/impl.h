@@ -180,6 +180,10 @@ int turn_take(struct session *s, uint32_t context, int64_t timeout_ms, const boo
               struct err *e);
 void turn_give(struct session *s, uint32_t context);
 
+/* session_spec.c */
+char *session_spec_text(const struct session_ask *ask); /* owned; NULL without memory */
+void session_spec_read(struct session *s); /* its limits, env and keyed, by its record */
+
 /* execution.c */
 struct execution *execution_new(struct session *s, const struct store_execution *record);
 int execution_begin(struct execution *x, struct err *e); /* its fiber */

@@ -260,34 +260,12 @@ static int check_ask(struct service *svc, const struct session_ask *ask, struct 
     return 0;
 }
 
-/* What was asked for, and beside it what a later daemon needs to go on with the session. */
-static char *spec_text(const struct session_ask *ask)
-{
-    const struct husk_limits *l = &ask->limits;
-    json_t *spec = ask->spec != NULL ? json_deep_copy(ask->spec) : json_object();
-    json_t *env = json_array();
-
-    for (size_t i = 0; ask->env != NULL && ask->env[i] != NULL; i++) {
-        json_array_append_new(env, json_string(ask->env[i]));
-    }
-    json_object_set_new(spec, "_env", env);
-    json_object_set_new(spec, "_keyed", json_boolean(ask->idempotency_key != NULL));
-    json_object_set_new(spec, "_limits",
-                        json_pack("{s:I, s:I, s:I, s:I}", "memory_bytes",
-                                  (json_int_t)l->memory_bytes, "disk_bytes",
-                                  (json_int_t)l->disk_bytes, "cpu_milli", (json_int_t)l->cpu_milli,
-                                  "pids", (json_int_t)l->pids));
-    char *text = json_dumps(spec, JSON_COMPACT);
-    json_decref(spec);
-    return text;
-}
-
 static struct session *build(struct service *svc, const struct session_ask *ask, struct err *e)
 {
     char id[ID_SIZE];
     int64_t now = clock_wall_ms();
     uint64_t timeout_ms = ask->timeout_ms != 0 ? ask->timeout_ms : svc->config->session_timeout_ms;
-    char *spec = spec_text(ask);
+    char *spec = session_spec_text(ask);
 
     if (ask->id != NULL) {
         (void)str_copy(id, sizeof(id), ask->id);
