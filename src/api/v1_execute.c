@@ -154,9 +154,9 @@ static int fill_ask(struct api_call *call, struct session *s, struct borrowed *b
     ask->context = (uint32_t)json_integer_value(json_object_get(body, "context_id"));
     ask->rich = ask->kind == EXECUTE_CODE && str_eq(ask->language, "python");
     ask->request = b->request;
-    ask->idempotency_key = call_text(call, "idempotency-key");
-    if (ask->idempotency_key != NULL) {
-        memcpy(ask->hash, call_body_hash(call), sizeof(ask->hash));
+    ask->idempotency.key = call_text(call, "idempotency-key");
+    if (ask->idempotency.key != NULL) {
+        memcpy(ask->idempotency.hash, call_body_hash(call), sizeof(ask->idempotency.hash));
     }
     return 0;
 }
@@ -167,7 +167,7 @@ static int start(struct api_call *call, struct session *s, const char *scope,
     AUTO(borrowed_release) struct borrowed b = {0};
     /* Who waits for the result is promised nothing before it: one write is enough. */
     bool waits = str_eq(call_op(call)->id, "v1_execute_sync");
-    struct execution_ask ask = {.idempotency_scope = scope, .record_at_end = waits};
+    struct execution_ask ask = {.idempotency.scope = scope, .record_at_end = waits};
     bool existed = false;
 
     return fill_ask(call, s, &b, &ask, e) < 0 || check_context(s, ask.context, e) < 0

@@ -142,11 +142,10 @@ void api_v1_session_create(struct api_call *call)
         .isolation = str_eq(body_text(body, "min_isolation"), "userns") ? HUSK_ISOLATION_USERNS
                                                                         : HUSK_ISOLATION_FULL,
         .spec = spec,
-        .idempotency_scope = CREATE_SCOPE,
-        .idempotency_key = call_text(call, "idempotency-key"),
+        .idempotency = {.scope = CREATE_SCOPE, .key = call_text(call, "idempotency-key")},
     };
-    if (ask.idempotency_key != NULL) {
-        memcpy(ask.hash, call_body_hash(call), sizeof(ask.hash));
+    if (ask.idempotency.key != NULL) {
+        memcpy(ask.idempotency.hash, call_body_hash(call), sizeof(ask.idempotency.hash));
     }
     AUTO_SESSION struct session *s = NULL;
     int r = session_create(svc, &ask, &s, &existed, &e);

@@ -168,7 +168,7 @@ static struct execution *build(struct session *s, const struct execution_ask *as
         .number = s->record.executions + 1,
         .kind = kind_words[ask->kind],
         .language = language,
-        .idempotency = ask->idempotency_key,
+        .idempotency = ask->idempotency.key,
         .request = request,
         .created_ms = clock_wall_ms(),
         .epoch = s->svc->figures.epoch,
@@ -185,39 +185,23 @@ static struct execution *build(struct session *s, const struct execution_ask *as
 }
 
 /* 0: recorded; 1: the key was used before, *ret_id is its execution; -1. */
-static int record_new(struct execution *x, const struct execution_ask *ask,
-                      char ret_id[STORE_ID_MAX + 1], struct err *e)
+static int record_new(struct execution *x, const struct execution_ask *ask, char ret_id[ID_SIZE],
+                      struct err *e)
 {
-    struct store_batch *b = store_batch_new(x->svc->store);
-    struct store_result result;
-    struct store_key key = {.scope = ask->idempotency_scope,
-                            .key = ask->idempotency_key,
-                            .id = x->id,
-                            .created_ms = x->record.created_ms};
+    struct store_batch *b = keyed_batch(x->svc, &ask->idempotency, x->id, x->record.created_ms);
 
     if (b == NULL) {
         return err_sys(e, ENOMEM, "execution");
     }
-    if (ask->idempotency_key != NULL) {
-        memcpy(key.hash, ask->hash, sizeof(key.hash));
-        store_claim_key(b, &key);
-    }
     store_put_session(b, &x->session->record);
     store_put_execution(b, &x->record);
     FAULT_POINT("execution.record.before");
-    if (service_commit(x->svc, b, &result, e) == 0) {
+    int r = keyed_commit(x->svc, b, &ask->idempotency, ret_id, e);
+    if (r == 0) {
         FAULT_POINT("execution.record.after");
         x->stored = true;
-        return 0;
     }
-    if (result.outcome != STORE_KEY_TAKEN) {
-        return -1;
-    }
-    if (memcmp(result.holder_hash, ask->hash, sizeof(ask->hash)) != 0) {
-        return err_set(e, ERR_CONFLICT, "this Idempotency-Key was used with another request");
-    }
-    memcpy(ret_id, result.holder_id, sizeof(result.holder_id));
-    return 1;
+    return r;
 }
 
 /* An execution that is over: only its record is left, in the same shape. */
@@ -291,7 +275,7 @@ static int check_session(struct session *s, const struct execution_ask *ask, str
 int execution_start(struct session *s, const struct execution_ask *ask, struct execution **ret,
                     bool *ret_existed, struct err *e)
 {
-    char known[STORE_ID_MAX + 1] = "";
+    char known[ID_SIZE] = "";
     int r = 0;
 
     *ret_existed = false;
@@ -311,7 +295,7 @@ int execution_start(struct session *s, const struct execution_ask *ask, struct e
     s->svc->coming++;
     /* A disk that is full says so before anything runs, not after. */
     if (!ask->unrecorded &&
-        (!ask->record_at_end || ask->idempotency_key != NULL || s->svc->store_fails)) {
+        (!ask->record_at_end || ask->idempotency.key != NULL || s->svc->store_fails)) {
         r = record_new(x, ask, known, e);
     }
     s->svc->coming--;

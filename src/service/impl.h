@@ -165,6 +165,14 @@ void gate_leave(struct gate *g);
 void gate_resize(struct gate *g, size_t places, size_t line_max);
 size_t gate_position(const struct gate *g, const struct fiber *f); /* from 1; 0: not in line */
 
+/* keys.c */
+/* A batch that claims the key for that id, if one was asked for; NULL without memory. */
+struct store_batch *keyed_batch(struct service *svc, const struct store_key *asked, const char *id,
+                                int64_t created_ms);
+/* 0: durable; 1: the same request had the key before, *ret_id is what it made; -1. Waits. */
+int keyed_commit(struct service *svc, struct store_batch *b, const struct store_key *asked,
+                 char ret_id[ID_SIZE], struct err *e);
+
 /* session.c */
 struct session *session_new(struct service *svc, const struct store_session *record);
 void session_ref(struct session *s);

@@ -101,10 +101,8 @@ struct session_ask {
     uint64_t timeout_ms;       /* idle; 0: the configuration's */
     const char *const *env;    /* NULL-terminated "NAME=value", or NULL */
     enum husk_isolation isolation;
-    const json_t *spec; /* as it was asked for: kept in the record */
-    const char *idempotency_scope;
-    const char *idempotency_key; /* NULL: none */
-    uint8_t hash[STORE_HASH_SIZE];
+    const json_t *spec;           /* as it was asked for: kept in the record */
+    struct store_key idempotency; /* scope, key (NULL: none) and hash */
 };
 
 /*
@@ -196,9 +194,7 @@ struct execution_ask {
     bool record_at_end;
     /* the caller waits, and nobody can ask for it later by any name: nothing is written */
     bool unrecorded;
-    const char *idempotency_scope;
-    const char *idempotency_key;
-    uint8_t hash[STORE_HASH_SIZE];
+    struct store_key idempotency; /* scope, key (NULL: none) and hash */
 };
 
 /*

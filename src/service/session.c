@@ -303,32 +303,18 @@ static struct session *build(struct service *svc, const struct session_ask *ask,
 static int record_new(struct session *s, const struct session_ask *ask, struct session **ret,
                       struct err *e)
 {
-    struct store_batch *b = store_batch_new(s->svc->store);
-    struct store_result result;
-    struct store_key key = {.scope = ask->idempotency_scope,
-                            .key = ask->idempotency_key,
-                            .id = s->id,
-                            .created_ms = s->record.created_ms};
+    struct store_batch *b = keyed_batch(s->svc, &ask->idempotency, s->id, s->record.created_ms);
+    char known[ID_SIZE];
 
     if (b == NULL) {
         return err_sys(e, ENOMEM, "session");
     }
-    if (ask->idempotency_key != NULL) {
-        memcpy(key.hash, ask->hash, sizeof(key.hash));
-        store_claim_key(b, &key);
-    }
     store_put_session(b, &s->record);
-    if (service_commit(s->svc, b, &result, e) == 0) {
-        return 0;
+    int r = keyed_commit(s->svc, b, &ask->idempotency, known, e);
+    if (r == 1) {
+        *ret = session_hold(s->svc, known, e);
     }
-    if (result.outcome != STORE_KEY_TAKEN) {
-        return -1;
-    }
-    if (memcmp(result.holder_hash, ask->hash, sizeof(ask->hash)) != 0) {
-        return err_set(e, ERR_CONFLICT, "this Idempotency-Key was used with another request");
-    }
-    *ret = session_hold(s->svc, result.holder_id, e);
-    return *ret != NULL ? 1 : -1;
+    return r == 1 && *ret == NULL ? -1 : r;
 }
 
 static void unlist(struct session *s)

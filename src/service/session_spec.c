@@ -17,7 +17,7 @@ char *session_spec_text(const struct session_ask *ask)
         json_array_append_new(env, json_string(ask->env[i]));
     }
     json_object_set_new(spec, "_env", env);
-    json_object_set_new(spec, "_keyed", json_boolean(ask->idempotency_key != NULL));
+    json_object_set_new(spec, "_keyed", json_boolean(ask->idempotency.key != NULL));
     json_object_set_new(spec, "_limits",
                         json_pack("{s:I, s:I, s:I, s:I}", "memory_bytes",
                                   (json_int_t)l->memory_bytes, "disk_bytes",
