@@ -153,6 +153,15 @@ struct execution *table_execution(const struct service *svc, const char *id, siz
 void table_add_execution(struct service *svc, struct execution *x);
 void table_remove_execution(struct service *svc, struct execution *x);
 
+/* data_dir.c */
+enum data_folder { DATA_SPOOL, DATA_TEMPLATES, DATA_WORKSPACES };
+#define DATA_MAX 501        /* of the data folder's own path: the engine takes no longer ones */
+#define DATA_PATH_SIZE 1024 /* every path below it fits, with a name of up to 255 */
+int data_make_folders(const struct config *c, struct err *e);
+void data_folder_path(const struct config *c, enum data_folder folder, char ret[DATA_PATH_SIZE]);
+void data_file_path(const struct config *c, enum data_folder folder, const char *name,
+                    const char *suffix, char ret[DATA_PATH_SIZE]);
+
 /* gate.c */
 int gate_enter(struct gate *g, int64_t timeout_ms, const bool *cancel, struct err *e);
 /*

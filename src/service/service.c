@@ -3,17 +3,14 @@
 #include "service/service.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/str.h"
 #include "service/impl.h"
 
 #define STORE_PATIENCE_MS 10000
@@ -116,41 +113,13 @@ static void pump_store(void *user)
 
 /* ---- life ---- */
 
-static int make_folder(const char *path, struct err *e)
-{
-    if (mkdir(path, 0700) < 0 && errno != EEXIST) {
-        return err_sys(e, errno, "make %s", path);
-    }
-    return 0;
-}
-
-static int make_folders(const struct config *c, struct err *e)
-{
-    static const char *const below[] = {"", "/spool", "/templates", "/workspaces"};
-    char path[4200];
-
-    for (size_t i = 0; i < ARRAY_LEN(below); i++) {
-        if (str_format(path, sizeof(path), "%s%s", c->data, below[i]) < 0) {
-            return err_set(e, ERR_INVALID, "the path of the data folder is too long");
-        }
-        if (make_folder(path, e) < 0) {
-            return -1;
-        }
-    }
-    return 0;
-}
-
 static int open_engine(struct service *svc, const struct service_options *o, struct err *e)
 {
-    char templates[512];
+    char templates[DATA_PATH_SIZE];
     struct husk_options options = {.template_dir = templates,
                                    .min_isolation = (enum husk_isolation)o->config->min_isolation};
 
-    if (str_format(templates, sizeof(templates), "%s/templates", o->config->data) < 0) {
-        int launcher = o->launcher;
-        fd_close(&launcher);
-        return err_set(e, ERR_INVALID, "the path of the data folder is too long");
-    }
+    data_folder_path(o->config, DATA_TEMPLATES, templates);
     return engine_attach(o->launcher, &options, &svc->engine, e);
 }
 
@@ -182,7 +151,7 @@ static int start(struct service *svc, const struct service_options *o, struct er
 {
     struct store_options store = {.dir = o->config->data};
 
-    if (make_folders(o->config, e) < 0) {
+    if (data_make_folders(o->config, e) < 0) {
         int launcher = o->launcher;
         fd_close(&launcher);
         return -1;

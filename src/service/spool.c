@@ -16,16 +16,16 @@
 #include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/str.h"
 #include "service/impl.h"
 
 static const char *const suffixes[] = {".out", ".err", ".rich"};
 
 enum { OUT, ERR, RICH };
 
-static int path_of(const struct service *svc, const char *id, size_t which, char *ret, size_t size)
+static void path_of(const struct service *svc, const char *id, size_t which,
+                    char ret[DATA_PATH_SIZE])
 {
-    return str_format(ret, size, "%s/spool/%s%s", svc->config->data, id, suffixes[which]);
+    data_file_path(svc->config, DATA_SPOOL, id, suffixes[which], ret);
 }
 
 /*
@@ -33,9 +33,10 @@ static int path_of(const struct service *svc, const char *id, size_t which, char
  */
 static int open_file(struct execution *x, size_t which)
 {
-    char path[4400];
+    char path[DATA_PATH_SIZE];
 
-    if (x->spool[which] == 0 && path_of(x->svc, x->id, which, path, sizeof(path)) == 0) {
+    if (x->spool[which] == 0) {
+        path_of(x->svc, x->id, which, path);
         int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | (which == RICH ? O_APPEND : 0), 0600);
 
         x->spool[which] = fd > 0 ? fd : 0;
@@ -148,12 +149,12 @@ void spool_read(struct service *svc, const char *id, struct buf *out, struct buf
                 struct buf *displays)
 {
     struct buf *to[] = {out, err, displays};
-    char path[4400];
+    char path[DATA_PATH_SIZE];
     char chunk[16384];
 
     for (size_t i = 0; i < ARRAY_LEN(to); i++) {
-        AUTO_CLOSE int fd =
-            path_of(svc, id, i, path, sizeof(path)) < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+        path_of(svc, id, i, path);
+        AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
         ssize_t n;
         while (fd >= 0 && to[i] != NULL && (n = read(fd, chunk, sizeof(chunk))) > 0) {
             (void)buf_add(to[i], chunk, MIN((size_t)n, to[i]->max - to[i]->len));
@@ -163,7 +164,7 @@ void spool_read(struct service *svc, const char *id, struct buf *out, struct buf
 
 void spool_remove(struct execution *x)
 {
-    char path[4400];
+    char path[DATA_PATH_SIZE];
 
     x->spool_failed = false; /* nothing more is to be written */
     for (size_t i = 0; i < ARRAY_LEN(x->spool); i++) {
@@ -171,8 +172,8 @@ void spool_remove(struct execution *x)
             fd_close(&x->spool[i]);
             x->spool[i] = 0;
         }
-        if ((x->kept != NULL || x->spooled) && path_of(x->svc, x->id, i, path, sizeof(path)) == 0 &&
-            unlink(path) < 0 && errno != ENOENT) {
+        path_of(x->svc, x->id, i, path);
+        if ((x->kept != NULL || x->spooled) && unlink(path) < 0 && errno != ENOENT) {
             log_warn("spool_not_removed", "execution=%s", x->id);
         }
     }
@@ -180,10 +181,10 @@ void spool_remove(struct execution *x)
 
 void spool_sweep(struct service *svc)
 {
-    char path[4400];
+    char path[DATA_PATH_SIZE];
 
-    DIR *dir =
-        str_format(path, sizeof(path), "%s/spool", svc->config->data) < 0 ? NULL : opendir(path);
+    data_folder_path(svc->config, DATA_SPOOL, path);
+    DIR *dir = opendir(path);
     if (dir == NULL) {
         return;
     }

@@ -20,14 +20,6 @@
 
 #define FILE_MAX 65000
 
-static int path_of(struct service *svc, const char *name, const char *suffix, char *ret,
-                   size_t size, struct err *e)
-{
-    return str_format(ret, size, "%s/templates/%s%s", svc->config->data, name, suffix) < 0
-               ? err_set(e, ERR_INVALID, "the path of the data folder is too long")
-               : 0;
-}
-
 /* Under the temporary name, on the disk. */
 static int write_temporary(const char *temporary, const char *name, const struct buf *b,
                            struct err *e)
@@ -96,16 +88,14 @@ void templates_sweep(struct service *svc)
  * behind, and templates_settle() puts the file right by the record. One change at a time.
  */
 struct template_paths {
-    char file[4400];
-    char temporary[4400];
+    char file[DATA_PATH_SIZE];
+    char temporary[DATA_PATH_SIZE];
 };
 
-static int find_paths(struct service *svc, const char *name, struct template_paths *ret,
-                      struct err *e)
+static void find_paths(const struct service *svc, const char *name, struct template_paths *ret)
 {
-    return path_of(svc, name, ".template", ret->file, sizeof(ret->file), e) < 0
-               ? -1
-               : path_of(svc, name, ".new", ret->temporary, sizeof(ret->temporary), e);
+    data_file_path(svc->config, DATA_TEMPLATES, name, ".template", ret->file);
+    data_file_path(svc->config, DATA_TEMPLATES, name, ".new", ret->temporary);
 }
 
 static void begin_change(struct service *svc)
@@ -181,10 +171,11 @@ static int put(struct service *svc, const char *name, const json_t *definition, 
     if (exists && (must_be_new || old == NULL)) {
         return err_set(e, ERR_EXISTS, "there is a template %s already", name);
     }
+    find_paths(svc, name, &paths);
     /* What the engine could not read would be a template that never starts. */
     if (template_compose(svc, definition, &b, e) < 0 ||
         template_parse(name, "the template", b.data, b.len, there, e) < 0 ||
-        find_paths(svc, name, &paths, e) < 0 || write_temporary(paths.temporary, name, &b, e) < 0) {
+        write_temporary(paths.temporary, name, &b, e) < 0) {
         return -1;
     }
     FAULT_POINT("template.file.written");
@@ -256,10 +247,10 @@ static int remove_template(struct service *svc, const char *name, struct err *e)
                    ? err_set(e, ERR_NOT_FOUND, "there is no template %s that a client made", name)
                    : -1;
     }
-    if (check_unused(svc, name, e) < 0 || check_no_base(svc, name, e) < 0 ||
-        find_paths(svc, name, &paths, e) < 0) {
+    if (check_unused(svc, name, e) < 0 || check_no_base(svc, name, e) < 0) {
         return -1;
     }
+    find_paths(svc, name, &paths);
     if (rename(paths.file, paths.temporary) < 0 && errno != ENOENT) {
         return err_disk(e, errno, "remove template %s", name);
     }
@@ -290,9 +281,7 @@ static int settle(struct service *svc, const char *name, struct err *e)
     AUTO_FREE struct store_template *row = NULL;
     struct template_paths paths;
 
-    if (find_paths(svc, name, &paths, e) < 0) {
-        return -1;
-    }
+    find_paths(svc, name, &paths);
     if (store_get_template(svc->store, name, &row, e) < 0) {
         return e->code != ERR_NOT_FOUND      ? -1
                : unlink(paths.temporary) < 0 ? err_sys(e, errno, "remove %s", paths.temporary)
@@ -310,12 +299,11 @@ static int settle(struct service *svc, const char *name, struct err *e)
 
 void templates_settle(struct service *svc)
 {
-    char path[4400];
+    char path[DATA_PATH_SIZE];
     struct err e = {0};
 
-    DIR *dir = str_format(path, sizeof(path), "%s/templates", svc->config->data) < 0
-                   ? NULL
-                   : opendir(path);
+    data_folder_path(svc->config, DATA_TEMPLATES, path);
+    DIR *dir = opendir(path);
     if (dir == NULL) {
         return;
     }

@@ -25,15 +25,6 @@
 #define QUIET_MS 2000  /* without work, before a copy is written */
 #define RETRY_MS 10000 /* a full disk must not keep us busy */
 
-static int path_of(struct service *svc, const char *id, const char *suffix, char *ret, size_t size,
-                   struct err *e)
-{
-    if (str_format(ret, size, "%s/workspaces/%s%s", svc->config->data, id, suffix) < 0) {
-        return err_set(e, ERR_INVALID, "the path of the data folder is too long");
-    }
-    return 0;
-}
-
 #define NOT_COPIED "write the copy of a workspace"
 
 struct copy {
@@ -73,12 +64,11 @@ static int save_to(struct session *s, int fd, struct err *e)
 
 static int save(struct session *s, struct err *e)
 {
-    char path[4400];
-    char temporary[4400];
-    if (path_of(s->svc, s->id, ".tar", path, sizeof(path), e) < 0 ||
-        path_of(s->svc, s->id, ".new", temporary, sizeof(temporary), e) < 0) {
-        return -1;
-    }
+    char path[DATA_PATH_SIZE];
+    char temporary[DATA_PATH_SIZE];
+
+    data_file_path(s->svc->config, DATA_WORKSPACES, s->id, ".tar", path);
+    data_file_path(s->svc->config, DATA_WORKSPACES, s->id, ".new", temporary);
     AUTO_CLOSE int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0) {
         return err_disk(e, errno, NOT_COPIED);
@@ -147,11 +137,9 @@ static ssize_t read_some(void *user, void *buf, size_t size)
 
 int workspace_restore(struct session *s, struct err *e)
 {
-    char path[4400];
+    char path[DATA_PATH_SIZE];
 
-    if (path_of(s->svc, s->id, ".tar", path, sizeof(path), e) < 0) {
-        return -1;
-    }
+    data_file_path(s->svc->config, DATA_WORKSPACES, s->id, ".tar", path);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return errno == ENOENT ? 0 : err_sys(e, errno, "read the copy of a workspace");
@@ -190,11 +178,10 @@ static bool is_stray(struct service *svc, const char *file)
 
 void workspace_sweep(struct service *svc)
 {
-    char path[4400];
+    char path[DATA_PATH_SIZE];
 
-    DIR *dir = str_format(path, sizeof(path), "%s/workspaces", svc->config->data) < 0
-                   ? NULL
-                   : opendir(path);
+    data_folder_path(svc->config, DATA_WORKSPACES, path);
+    DIR *dir = opendir(path);
     if (dir == NULL) {
         return;
     }
@@ -208,11 +195,10 @@ void workspace_sweep(struct service *svc)
 
 void workspace_remove(struct service *svc, const char *session_id)
 {
-    char path[4400];
-    struct err ignored;
+    char path[DATA_PATH_SIZE];
 
-    if (path_of(svc, session_id, ".tar", path, sizeof(path), &ignored) == 0 && unlink(path) < 0 &&
-        errno != ENOENT) {
+    data_file_path(svc->config, DATA_WORKSPACES, session_id, ".tar", path);
+    if (unlink(path) < 0 && errno != ENOENT) {
         log_warn("workspace_not_removed", "session=%s", session_id);
     }
 }
