@@ -27,7 +27,7 @@ const struct store_execution *execution_record(const struct execution *x)
 
 bool execution_is_durable(const struct execution *x)
 {
-    return x->durable;
+    return x->end == END_DURABLE;
 }
 
 const struct husk_result *execution_result(const struct execution *x)
@@ -216,7 +216,7 @@ static struct execution *revive(struct session *s, const char *id, struct err *e
     x = execution_new(s, row);
     if (x != NULL) {
         x->stored = true;
-        x->durable = row->ended_ms != 0;
+        x->end = row->ended_ms != 0 ? END_DURABLE : END_AHEAD;
         x->record.result = row->result != NULL ? text_copy(row->result) : NULL;
     } else {
         err_sys(e, ENOMEM, "execution");
@@ -319,15 +319,15 @@ int execution_start(struct session *s, const struct execution_ask *ask, struct e
 
 int execution_record_now(struct execution *x, struct err *e)
 {
-    if (x->ending) { /* that is its record, and nothing may be written behind it */
+    if (x->end != END_AHEAD) { /* that is its record */
         (void)execution_wait(x, -1);
-        return x->durable ? 0 : err_set(e, ERR_STORAGE, "the result could not be written");
+        return x->end == END_DURABLE ? 0
+                                     : err_set(e, ERR_STORAGE, "the result could not be written");
     }
-    struct store_batch *b = x->stored ? NULL : store_batch_new(x->svc->store);
-
     if (x->stored) {
         return 0;
     }
+    struct store_batch *b = store_batch_new(x->svc->store);
     if (b == NULL) {
         return err_sys(e, ENOMEM, "execution");
     }
@@ -347,7 +347,7 @@ int execution_wait(struct execution *x, int64_t timeout_ms)
 {
     uint64_t until = timeout_ms < 0 ? UINT64_MAX : clock_ms() + (uint64_t)timeout_ms;
 
-    while (!execution_state_is_final(x->record.status) && !x->unwritten) {
+    while (!execution_state_is_final(x->record.status) && x->end != END_WAITING) {
         uint64_t now = clock_ms();
         if (now >= until ||
             fiber_queue_wait(&x->news, timeout_ms < 0 ? -1 : (int64_t)(until - now)) < 0) {

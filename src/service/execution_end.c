@@ -26,16 +26,15 @@
 #define RECORD_PAUSE_MS 400
 #define EXIT_CANCELLED 130 /* as of one that was cancelled while it ran */
 
-/* Until the disk takes it, so many times. */
-static void store_end(struct execution *x, const struct store_execution *next, unsigned tries)
+/* Until the disk takes it, so many times. False: it has not. */
+static bool store_end(struct execution *x, const struct store_execution *next, unsigned tries)
 {
     struct err e = {0};
 
     if (x->unrecorded) {
-        x->durable = true; /* as durable as it was asked to be */
-        return;
+        return true; /* as durable as it was asked to be */
     }
-    for (unsigned i = 0; i < tries && !x->durable && !x->svc->closing; i++) {
+    for (unsigned i = 0; i < tries && !x->svc->closing; i++) {
         if (i > 0) {
             fiber_sleep(RECORD_PAUSE_MS);
         }
@@ -49,14 +48,14 @@ static void store_end(struct execution *x, const struct store_execution *next, u
         if (service_commit(x->svc, b, NULL, &e) == 0) {
             FAULT_POINT("execution.end.recorded");
             x->stored = true;
-            x->durable = true;
-        } else if (e.code != ERR_STORAGE && e.code != ERR_LIMIT) {
+            return true;
+        }
+        if (e.code != ERR_STORAGE && e.code != ERR_LIMIT) {
             break; /* time does not help */
         }
     }
-    if (!x->durable) {
-        log_error("result_not_recorded", "execution=%s: %s", x->id, e.msg);
-    }
+    log_error("result_not_recorded", "execution=%s: %s", x->id, e.msg);
+    return false;
 }
 
 /*
@@ -70,19 +69,19 @@ static void note_end(struct execution *x, int state, json_t *result)
     char *text = result != NULL ? json_dumps(result, JSON_COMPACT) : NULL;
 
     json_decref(result);
-    x->ending = true;
+    x->end = END_WRITING;
     next.status = state;
     next.ended_ms = clock_wall_ms();
     next.result = text != NULL ? text : strdup("{}");
     next.out_bytes = (int64_t)x->out.len;
     next.err_bytes = (int64_t)x->err.len;
-    store_end(x, &next, RECORD_TRIES);
-    if (!x->durable) {
-        x->unwritten = true;
+    bool durable = store_end(x, &next, RECORD_TRIES);
+    if (!durable) {
+        x->end = END_WAITING;
         fiber_queue_wake_all(&x->news);
-        store_end(x, &next, UINT_MAX);
-        x->unwritten = false;
+        durable = store_end(x, &next, UINT_MAX);
     }
+    x->end = durable ? END_DURABLE : END_GIVEN_UP;
     x->record = next;
     x->svc->figures.executions_ended[state]++;
     fiber_queue_wake_all(&x->news);

@@ -87,6 +87,18 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     uint64_t save_at; /* a save that failed is not tried again before this */
 };
 
+/*
+ * How far the record of an execution's end is. Every step is made by note_end() in execution_end.c:
+ * AHEAD, WRITING, then DURABLE, or first WAITING and then DURABLE or GIVEN_UP.
+ */
+enum end_record {
+    END_AHEAD,    /* it has not ended */
+    END_WRITING,  /* nothing may be written behind it */
+    END_WAITING,  /* for a disk that does not take it; whoever waits for it is told so */
+    END_GIVEN_UP, /* the server ends, or time does not help */
+    END_DURABLE,
+};
+
 struct execution {
     UT_hash_handle hh;
     struct service *svc;
@@ -94,10 +106,7 @@ struct execution {
     int refs;
     char id[ID_SIZE];
     struct store_execution record; /* its texts are ours */
-    bool stored;                   /* the store has a row */
-    bool ending;                   /* its end is being written */
-    bool durable;                  /* and its end is in it */
-    bool unwritten;                /* it is over, and waits for the disk to take its end */
+    enum end_record end;
     enum execution_kind kind;
     char *code;
     size_t code_len;
@@ -113,6 +122,7 @@ struct execution {
     uint64_t timeout_ms;
     double queue_ms; /* that it waited for its turn and for a place */
     bool rich;
+    bool stored;            /* the store has a row */
     bool unrecorded;        /* the store never hears of it, nor does a successor of this process */
     bool cancel;            /* somebody wants it to end */
     struct fiber *runner;   /* while it runs */

@@ -26,10 +26,10 @@ static void cancel_executions(struct session *s)
     }
 }
 
-static bool has_unwritten(const struct session *s)
+static bool has_waiting_end(const struct session *s)
 {
     for (const struct execution *x = s->svc->executions; x != NULL; x = execution_next(x)) {
-        if (x->session == s && x->unwritten) {
+        if (x->session == s && x->end == END_WAITING) {
             return true;
         }
     }
@@ -46,7 +46,7 @@ static int wait_for_users(struct session *s, struct err *e)
     uint64_t files_until = clock_ms() + FILES_PATIENCE_MS;
 
     while (s->working > 0 || s->box_users > 0 || (s->files_busy && clock_ms() < files_until)) {
-        if (has_unwritten(s)) {
+        if (has_waiting_end(s)) {
             return err_set(e, ERR_STORAGE, "session %s: a result waits for the disk", s->id);
         }
         if (clock_ms() >= until && s->box != NULL && !s->box->guest->exited) {
