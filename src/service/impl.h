@@ -67,8 +67,8 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     size_t box_users;         /* fibers that wait with it in their hands: it must not go away */
     bool opening;             /* a fiber is making the box */
     struct fiber_queue opened;
-    bool moving; /* its next state is on its way to the disk */
-    struct fiber_queue moved;
+    bool moving;              /* its next state is on its way to the disk */
+    struct fiber_queue moved; /* woken when a state of it is durable, or will not be */
     bool recorded;  /* the store has it: until then nobody knows whether there is such a session */
     bool keyed;     /* whoever asked for it may ask again, by its key */
     bool restarted; /* the interpreter is not the first one: variables are gone */

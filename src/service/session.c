@@ -11,8 +11,6 @@
 #include "core/box_files.h"
 #include "service/impl.h"
 
-#define CREATING_LOOK_MS 5
-
 const struct store_session *session_record(const struct session *s)
 {
     return &s->record;
@@ -113,12 +111,20 @@ static void describe_end(const struct store_session *r, struct err *e)
             r->end_reason[0] != '\0' ? ": " : "", r->end_reason);
 }
 
+/* It may be gone after that: look again. */
+static void await_move(struct session *s, int64_t timeout_ms)
+{
+    session_ref(s);
+    (void)fiber_queue_wait(&s->moved, timeout_ms);
+    session_release(s);
+}
+
 struct session *session_find(struct service *svc, const char *id)
 {
     struct session *s;
 
     while ((s = table_session(svc, id)) != NULL && !s->recorded) {
-        fiber_sleep(CREATING_LOOK_MS); /* what is refused must not have been used */
+        await_move(s, -1); /* what is refused must not have been used */
     }
     return s;
 }
@@ -317,10 +323,23 @@ static int record_new(struct session *s, const struct session_ask *ask, struct s
     return r == 1 && *ret == NULL ? -1 : r;
 }
 
-static void unlist(struct session *s)
+/*
+ * As record_new(). In the table before anything waits: nobody else can take the id or the agent
+ * meanwhile.
+ */
+static int enlist(struct session *s, const struct session_ask *ask, struct session **ret,
+                  struct err *e)
 {
-    table_remove_session(s->svc, s);
-    session_release(s); /* the table's */
+    session_ref(s); /* the table's */
+    table_add_session(s->svc, s);
+    int r = record_new(s, ask, ret, e);
+    s->recorded = r == 0;
+    if (r != 0) {
+        table_remove_session(s->svc, s);
+        session_release(s);
+    }
+    fiber_queue_wake_all(&s->moved);
+    return r;
 }
 
 /*
@@ -334,11 +353,12 @@ static int find_made(struct service *svc, const struct session_ask *ask, struct 
     struct session *s;
 
     while ((s = find_agents(svc, ask)) != NULL && s->record.status == SESSION_CREATING) {
-        if (clock_ms() >= until) {
+        uint64_t now = clock_ms();
+        if (now >= until) {
             return err_set(e, ERR_LIMIT,
                            "session %s of the agent is still being made: try again later", s->id);
         }
-        fiber_sleep(CREATING_LOOK_MS);
+        await_move(s, (int64_t)(until - now));
     }
     *ret = s;
     return 0;
@@ -367,17 +387,12 @@ int session_create(struct service *svc, const struct session_ask *ask, struct se
     if (check_ask(svc, ask, e) < 0 || (s = build(svc, ask, e)) == NULL) {
         return -1;
     }
-    /* In the table before anything waits: nobody else can take the id or the agent meanwhile. */
-    table_add_session(svc, s);
-    session_ref(s);
-    int r = record_new(s, ask, ret, e);
+    int r = enlist(s, ask, ret, e);
     if (r != 0) {
-        unlist(s);
         session_release(s);
         *ret_existed = r == 1;
         return r == 1 ? 0 : -1;
     }
-    s->recorded = true;
     FAULT_POINT("session.recorded");
     svc->figures.sessions_created++;
     if ((s->persistent && session_box(s, e) < 0) || session_move(s, SESSION_RUNNING, "", e) < 0) {

@@ -119,6 +119,7 @@ int session_end(struct service *svc, const char *id, int state, const char *reas
         return done;
     }
     s->ending = true;
+    fiber_queue_wake_all(&s->moved); /* its agent may have another one now */
     cancel_executions(s);
     int r = wait_for_users(s, e);
     while (s->opening || s->moving) { /* its maker records that it runs: we move it from there */
