@@ -132,7 +132,7 @@ static int run_alone(struct execution *x, const struct husk_spec *base, struct e
     }
     FAULT_POINT("execution.alone.before");
     if (husk_run(x->svc->engine, &spec, &x->result, &h) < 0) {
-        return err_set(e, err_find(h.type), "%s", h.message);
+        return from_husk(&h, e);
     }
     FAULT_POINT("execution.alone.after");
     return 0;
@@ -230,7 +230,7 @@ static int run_command(struct execution *x, const struct husk_spec *base, struct
     }
     /* One that was adopted runs there already. */
     if (x->kept == NULL && session_fresh_context(box, &x->context, &h) < 0) {
-        return err_set(e, err_find(h.type), "%s", h.message);
+        return from_husk(&h, e);
     }
     FAULT_POINT("execution.command.context_made");
     x->has_context = true;

@@ -172,6 +172,9 @@ void data_folder_path(const struct config *c, enum data_folder folder, char ret[
 void data_file_path(const struct config *c, enum data_folder folder, const char *name,
                     const char *suffix, char ret[DATA_PATH_SIZE]);
 
+/* service.c */
+int from_husk(const struct husk_error *h, struct err *e); /* an error of the engine; -1 */
+
 /* gate.c */
 int gate_enter(struct gate *g, int64_t timeout_ms, const bool *cancel, struct err *e);
 /*

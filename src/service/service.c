@@ -294,6 +294,11 @@ struct husk_limits service_limits(struct service *svc, const char *template_name
 
 /* ---- one-shot runs ---- */
 
+int from_husk(const struct husk_error *h, struct err *e)
+{
+    return err_set(e, err_find(h->type), "%s", h->message);
+}
+
 int service_run(struct service *svc, const struct husk_spec *spec, struct husk_result **ret,
                 struct err *e)
 {
@@ -313,7 +318,7 @@ int service_run(struct service *svc, const struct husk_spec *spec, struct husk_r
     }
     gate_leave(&svc->gate);
     if (r < 0) {
-        return err_set(e, err_find(error.type), "%s", error.message);
+        return from_husk(&error, e);
     }
     return 0;
 }

@@ -18,11 +18,6 @@
 #define END_TRIES 500        /* of 2 ms, from the end of a box to the launcher's word of it */
 #define LAST_PATIENCE_MS 500 /* of a session that ends: an upload that stalls does not hold it up */
 
-static int from_husk(const struct husk_error *h, struct err *e)
-{
-    return err_set(e, err_find(h->type), "%s", h->message);
-}
-
 /* None of its code has run, so it may be tried again: its zygote may have died under it. */
 static int open_new(struct session *s, struct err *e)
 {
