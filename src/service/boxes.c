@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every live box, as operators see it. */
+/* Live boxes as operators and owners see them: whose they are, what they cost. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
+#include "base/units.h"
 #include "service/impl.h"
 
 size_t service_boxes(struct service *svc, struct service_box *ret, size_t max)
@@ -45,4 +46,39 @@ size_t service_boxes(struct service *svc, struct service_box *ret, size_t max)
 uint32_t session_box_id(const struct session *s)
 {
     return s->box != NULL ? s->box->guest->box_id : 0;
+}
+
+int session_usage(struct session *s, struct session_usage *ret, struct err *e)
+{
+    struct launcher_usage now = {.disk_free = UINT64_MAX};
+
+    *ret = (struct session_usage){.disk_used_bytes = UINT64_MAX};
+    if (s->box == NULL || s->box->guest->exited) {
+        return 0;
+    }
+    const struct guest *g = s->box->guest;
+    uint64_t disk = s->box->limits.disk_bytes;
+    ret->box_id = g->box_id;
+    if (guest_usage(s->svc->engine, g, true, &now, e) < 0) {
+        return -1;
+    }
+    ret->cpu_time_ms = (double)now.cpu_ns / NS_PER_MS;
+    ret->memory_mb = (double)now.memory_now / MIB;
+    ret->peak_memory_mb = (double)now.memory_peak / MIB;
+    ret->io_read_bytes = now.io_read;
+    ret->io_write_bytes = now.io_write;
+    ret->processes = (uint32_t)now.pids_peak;
+    if (now.disk_free != UINT64_MAX) {
+        ret->disk_used_bytes = disk - MIN(disk, now.disk_free);
+    }
+    return 0;
+}
+
+int session_receipt(struct session *s, struct husk_receipt *ret, struct err *e)
+{
+    if (s->box == NULL) {
+        return err_set(e, ERR_CONFLICT, "session %s has no box now", s->id);
+    }
+    run_receipt(s->box->guest, &s->box->limits, true, ret);
+    return 0;
 }

@@ -199,13 +199,22 @@ int keyed_commit(struct service *svc, struct store_batch *b, const struct store_
 struct session *session_new(struct service *svc, const struct store_session *record);
 void session_ref(struct session *s);
 struct session *session_find(struct service *svc, const char *id); /* once it is recorded; waits */
-int session_move(struct session *s, int state, const char *reason,
-                 struct err *e);       /* durable; waits */
+/* Durable. Waits. */
+int session_move(struct session *s, int state, const char *reason, struct err *e);
+/* Until a state is durable, or will not be. It may be gone after that: look again. */
+void session_await_move(struct session *s, int64_t timeout_ms);
 void session_touch(struct session *s); /* there was work */
+
+/* session_box.c */
 /* Its box, made or made again if there is none. Waits. */
 int session_box(struct session *s, struct err *e);
+bool box_is_dead(const struct husk_session *box); /* false for NULL */
+
+/* session_files.c */
 /* Access to the workspace; `last`: also of a session that is ending. */
 struct box_files *files_take(struct session *s, bool last, struct err *e);
+
+/* session_contexts.c */
 int turn_take(struct session *s, uint32_t context, int64_t timeout_ms, const bool *cancel,
               struct err *e);
 void turn_give(struct session *s, uint32_t context);

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The contexts of a session, and whose turn it is in each of them; see service.h. */
+#include <errno.h>
+#include <signal.h>
+
+#include "service/impl.h"
+
+/* ---- turns ---- */
+
+int turn_take(struct session *s, uint32_t context, int64_t timeout_ms, const bool *cancel,
+              struct err *e)
+{
+    struct gate *gate = &s->turns[context].gate;
+
+    gate->places = 1;
+    int r = gate_wait(gate, timeout_ms, cancel);
+    if (r == -ETIMEDOUT) {
+        return err_set(e, ERR_CONFLICT, "context %u of session %s is busy", context, s->id);
+    }
+    if (r == 0 && s->ending) {
+        gate_leave(gate);
+        r = -ECANCELED;
+    }
+    return r < 0
+               ? err_set(e, ERR_CONFLICT, "session %s has ended, or the wait was cancelled", s->id)
+               : 0;
+}
+
+void turn_give(struct session *s, uint32_t context)
+{
+    struct turn *t = &s->turns[context];
+
+    t->execution = NULL;
+    gate_leave(&t->gate);
+}
+
+/* ---- contexts ---- */
+
+static int need_interpreter(struct session *s, struct err *e)
+{
+    if (!s->persistent) {
+        return err_set(e, ERR_CONFLICT, "session %s is ephemeral: it has no interpreter to keep",
+                       s->id);
+    }
+    return session_box(s, e);
+}
+
+size_t session_contexts(struct session *s, struct session_context ret[SESSION_CONTEXTS_MAX])
+{
+    size_t n = 0;
+
+    if (s->box == NULL || !s->box->contexts[0].used) {
+        return 0; /* the next to use it gets a new box */
+    }
+    for (uint32_t i = 0; i < CONTEXTS_MAX; i++) {
+        if (s->box->contexts[i].used) {
+            ret[n++] = (struct session_context){.id = i,
+                                                .is_checkpoint = s->box->contexts[i].is_checkpoint,
+                                                .is_busy = s->turns[i].gate.taken > 0};
+        }
+    }
+    return n;
+}
+
+int session_interrupt(struct session *s, uint32_t context, bool *ret_was_running, struct err *e)
+{
+    if (need_interpreter(s, e) < 0) {
+        return -1;
+    }
+    struct context *c = session_context(s->box, context, false, e);
+    if (c == NULL) {
+        return -1;
+    }
+    struct execution *x = s->turns[context].execution; /* NULL: others may have the turn as well */
+    if (x == NULL || !x->is_sent) {
+        *ret_was_running = x != NULL;
+        if (x != NULL) {
+            x->interrupted = true;
+        }
+        return 0;
+    }
+    s->box_users++; /* a box that does not listen keeps us waiting */
+    int r = context_interrupt(s->box->guest, c, ret_was_running, e);
+    s->box_users--;
+    return r;
+}
+
+int session_reset(struct session *s, uint32_t context, struct err *e)
+{
+    struct husk_error h;
+
+    if (need_interpreter(s, e) < 0 || session_context(s->box, context, false, e) == NULL) {
+        return -1;
+    }
+    if (s->turns[context].execution != NULL) {
+        execution_cancel(s->turns[context].execution);
+    }
+    if (turn_take(s, context, 10000, NULL, e) < 0) {
+        return -1;
+    }
+    int r = session_box(s, e); /* the one of before the wait may be gone */
+    if (r == 0) {
+        s->box_users++;
+        r = husk_session_reset(s->box, context, &h) < 0 ? from_husk(&h, e) : 0;
+        s->box_users--;
+    }
+    turn_give(s, context);
+    session_touch(s);
+    return r;
+}
+
+/* Copies need a context that stands still. */
+static int copy(struct session *s, uint32_t context, uint32_t *ret,
+                int (*how)(struct husk_session *box, uint32_t context, uint32_t *ret,
+                           struct husk_error *e),
+                struct err *e)
+{
+    struct husk_error h;
+
+    if (need_interpreter(s, e) < 0 || session_context(s->box, context, false, e) == NULL ||
+        turn_take(s, context, 0, NULL, e) < 0) {
+        return -1;
+    }
+    s->box_users++;
+    int r = how(s->box, context, ret, &h) < 0 ? from_husk(&h, e) : 0;
+    s->box_users--;
+    turn_give(s, context);
+    session_touch(s);
+    if (r < 0 &&
+        e->code == ERR_LIMIT) { /* contexts stay for as long as the session: waiting is no use */
+        return err_set(e, ERR_CONFLICT,
+                       "session %s has %d contexts and checkpoints, the most there can be: go on "
+                       "in one of them, or in another session",
+                       s->id, SESSION_CONTEXTS_MAX);
+    }
+    return r;
+}
+
+int session_checkpoint(struct session *s, uint32_t context, uint32_t *ret, struct err *e)
+{
+    return copy(s, context, ret, husk_session_checkpoint, e);
+}
+
+int session_branch(struct session *s, uint32_t context, uint32_t *ret, struct err *e)
+{
+    return copy(s, context, ret, husk_session_branch, e);
+}
+
+int session_restore(struct session *s, uint32_t context, uint32_t checkpoint, struct err *e)
+{
+    struct husk_error h;
+
+    if (need_interpreter(s, e) < 0 || session_context(s->box, context, false, e) == NULL ||
+        session_context(s->box, checkpoint, true, e) == NULL ||
+        turn_take(s, context, 0, NULL, e) < 0) {
+        return -1;
+    }
+    s->box_users++;
+    int r = husk_session_restore(s->box, context, checkpoint, &h) < 0 ? from_husk(&h, e) : 0;
+    s->box_users--;
+    turn_give(s, context);
+    session_touch(s);
+    return r;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who has the workspace of a session: one user at a time; see service.h. */
+#include "core/box_files.h"
+#include "service/impl.h"
+
+#define FILES_PATIENCE_MS 60000
+#define END_TRIES 500        /* of 2 ms, from the end of a box to the launcher's word of it */
+#define LAST_PATIENCE_MS 500 /* of a session that ends: an upload that stalls does not hold it up */
+
+/* Perhaps it was our turn. */
+static void files_pass(struct session *s)
+{
+    if (!s->files_busy) {
+        (void)fiber_queue_wake(&s->files_line);
+    }
+}
+
+/* Until nobody has them. A box that is being opened may not have got its files back yet. */
+static int files_await(struct session *s, int64_t patience_ms, struct err *e)
+{
+    while (s->files_busy || s->opening) {
+        if (fiber_queue_wait(s->files_busy ? &s->files_line : &s->opened, patience_ms) < 0) {
+            files_pass(s);
+            return err_set(e, ERR_TIMEOUT, "the workspace of session %s is busy", s->id);
+        }
+    }
+    return 0;
+}
+
+/* Whoever had them last may have left a dead box behind: then there is a new one. */
+static int files_box(struct session *s, struct err *e)
+{
+    do {
+        if (session_box(s, e) < 0) {
+            files_pass(s);
+            return -1;
+        }
+        if (files_await(s, FILES_PATIENCE_MS, e) < 0) {
+            return -1;
+        }
+    } while (s->box == NULL || box_is_dead(s->box));
+    return 0;
+}
+
+struct box_files *session_files_take(struct session *s, struct err *e)
+{
+    if (!s->persistent) {
+        err_set(e, ERR_CONFLICT, "session %s is ephemeral: it has no workspace to keep", s->id);
+        return NULL;
+    }
+    for (unsigned tries = 1; files_box(s, e) == 0; tries++) {
+        struct box_files *files = files_take(s, false, e);
+        if (files != NULL || e->code != ERR_NOT_FOUND || tries == END_TRIES) {
+            return files;
+        }
+        fiber_sleep(2); /* the box has ended, and the launcher's word of it is on its way */
+    }
+    return NULL;
+}
+
+struct box_files *files_take(struct session *s, bool last, struct err *e)
+{
+    if (files_await(s, last ? LAST_PATIENCE_MS : FILES_PATIENCE_MS, e) < 0) {
+        return NULL;
+    }
+    if ((s->ending && !last) || s->box == NULL) {
+        files_pass(s);
+        err_set(e, ERR_CONFLICT, "session %s has ended", s->id);
+        return NULL;
+    }
+    s->files_busy = true;
+    s->files_box = s->box;
+    struct box_files *files =
+        TAKE_PTR(s->files); /* whoever has it owns it: the session may end meanwhile */
+    if (files == NULL) {
+        s->opening = true; /* the box must stay until it is open */
+        files = box_files_open(session_control(s->box), e);
+        s->opening = false;
+        fiber_queue_wake_all(&s->opened);
+    }
+    if (files == NULL) {
+        s->files_busy = false;
+        (void)fiber_queue_wake(&s->files_line);
+    }
+    session_touch(s);
+    return files;
+}
+
+void session_files_give(struct session *s, struct box_files *files, bool changed)
+{
+    if (s->ending || s->box == NULL || s->box != s->files_box || !box_files_is_usable(files)) {
+        box_files_close(files);
+    } else {
+        s->files = files;
+    }
+    s->dirty = s->dirty || changed;
+    s->files_busy = false;
+    (void)fiber_queue_wake(&s->files_line);
+    session_touch(s);
+}
