@@ -98,8 +98,8 @@ static int adopt_session(void *user, const struct store_session *row, struct err
     s->born_ms -= (uint64_t)MAX(clock_wall_ms() - row->created_ms, (int64_t)0);
     if (f != NULL) {
         s->box = TAKE_PTR(f->box);
-        s->dirty =
-            s->persistent; /* the other daemon may have died before it saved the last change */
+        /* The other daemon may have died before it saved the last change. */
+        s->dirty = s->persistent;
         svc->figures.readopted++;
     } else {
         s->restarted = true;
@@ -109,44 +109,50 @@ static int adopt_session(void *user, const struct store_session *row, struct err
     return 0;
 }
 
+/* NULL: nobody kept that execution's cell. */
+static struct kept_cell *find_cell(const struct adoption *a, const char *session_id,
+                                   const char *tag)
+{
+    for (struct found *f = a->boxes; f != NULL; f = f->next) {
+        for (size_t i = 0; i < f->n_cells && str_eq(f->tag, session_id); i++) {
+            if (str_eq(f->cells[i].tag, tag)) {
+                return &f->cells[i];
+            }
+        }
+    }
+    return NULL;
+}
+
 /* Goes on where the other daemon stopped. */
 static bool resume_cell(struct adoption *a, struct session *s, const struct store_execution *row)
 {
+    struct kept_cell *kept = find_cell(a, s->id, row->id);
+    struct execution *x = kept != NULL ? execution_new(s, row) : NULL;
     struct err e = {0};
 
-    for (struct found *f = a->boxes; f != NULL; f = f->next) {
-        for (size_t i = 0; i < f->n_cells && str_eq(f->tag, s->id); i++) {
-            struct kept_cell *kept = &f->cells[i];
-            if (!str_eq(kept->tag, row->id)) {
-                continue;
-            }
-            struct execution *x = execution_new(s, row);
-            if (x == NULL || (x->kept = malloc(sizeof(*kept))) == NULL) {
-                execution_release(x);
-                return false;
-            }
-            *x->kept = *kept;
-            kept->out = kept->err = -1;
-            kept->tag[0] = '\0';
-            x->stored = true;
-            x->rich = true; /* whatever it was asked for is taken */
-            x->kept->displays = BUF_INIT(DISPLAYS_MAX);
-            spool_read(a->svc, x->id, &x->out, &x->err, &x->kept->displays);
-            x->spool_at[0] = x->out.len;
-            x->spool_at[1] = x->err.len;
-            x->variables = calloc(1, sizeof(*x->variables)); /* likewise */
-            x->kind = str_eq(row->kind, "command") ? EXECUTE_COMMAND : EXECUTE_CODE;
-            x->context = x->kept->context;
-            x->code = strdup("");
-            x->timeout_ms = x->kept->timeout_ms;
-            FAULT_POINT("adopt.cell.before");
-            bool ok = execution_begin(x, &e) == 0;
-            execution_release(x);
-            FAULT_POINT("adopt.cell.resumed");
-            return ok;
-        }
+    if (x == NULL || (x->kept = malloc(sizeof(*kept))) == NULL) {
+        execution_release(x);
+        return false;
     }
-    return false;
+    *x->kept = *kept;
+    kept->out = kept->err = -1;
+    kept->tag[0] = '\0';
+    x->stored = true;
+    x->rich = true; /* whatever it was asked for is taken */
+    x->kept->displays = BUF_INIT(DISPLAYS_MAX);
+    spool_read(a->svc, x->id, &x->out, &x->err, &x->kept->displays);
+    x->spool_at[0] = x->out.len;
+    x->spool_at[1] = x->err.len;
+    x->variables = calloc(1, sizeof(*x->variables)); /* likewise */
+    x->kind = str_eq(row->kind, "command") ? EXECUTE_COMMAND : EXECUTE_CODE;
+    x->context = x->kept->context;
+    x->code = strdup("");
+    x->timeout_ms = x->kept->timeout_ms;
+    FAULT_POINT("adopt.cell.before");
+    bool ok = execution_begin(x, &e) == 0;
+    execution_release(x);
+    FAULT_POINT("adopt.cell.resumed");
+    return ok;
 }
 
 /* What was seen of it stays: somebody may have read it. */
@@ -303,21 +309,21 @@ static void resume_unrecorded(struct adoption *a)
     for (struct found *f = a->boxes; f != NULL; f = f->next) {
         struct session *s = table_session(a->svc, f->tag);
         for (size_t i = 0; s != NULL && s->box != NULL && i < f->n_cells; i++) {
+            const struct kept_cell *cell = &f->cells[i];
             int64_t now = clock_wall_ms();
             struct store_execution row = {
-                .id = f->cells[i].tag,
+                .id = cell->tag,
                 .session_id = s->id,
                 .number = s->record.executions + 1,
-                .kind = f->cells[i].has_own_context ? "command" : "code",
-                .language = f->cells[i].has_own_context ? "shell" : "python",
+                .kind = cell->has_own_context ? "command" : "code",
+                .language = cell->has_own_context ? "shell" : "python",
                 .request = "{}",
                 .created_ms = now,
                 .started_ms = now,
                 .epoch = a->svc->figures.epoch,
                 .status = EXECUTION_RUNNING,
             };
-            if (f->cells[i].out >= 0 && f->cells[i].tag[0] != '\0' &&
-                !let_go_of_ended(a->svc, s, &f->cells[i])) {
+            if (cell->out >= 0 && cell->tag[0] != '\0' && !let_go_of_ended(a->svc, s, cell)) {
                 s->record.executions++;
                 (void)resume_cell(a, s, &row);
             }
