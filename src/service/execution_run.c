@@ -352,8 +352,8 @@ static void live(void *user)
     struct err e = {0};
 
     x->runner = fiber_self();
-    int r = take_turn(
-        x, &e); /* before a place in the gate: who waits for a neighbour takes none from others */
+    /* Before a place in the gate: who waits for a neighbour takes none from others. */
+    int r = take_turn(x, &e);
     if (r == 0) {
         r = gate_enter(&svc->gate, (int64_t)svc->config->queue_timeout_ms, &x->cancel, &e);
     }

@@ -271,8 +271,8 @@ void pools_adjust(struct service *svc); /* by demand; called every second */
 /* template_text.c, template_put.c */
 int template_compose(struct service *svc, const json_t *definition, struct buf *b, struct err *e);
 void templates_settle(struct service *svc); /* changes that a killed daemon did not finish */
-void templates_sweep(
-    struct service *svc); /* zygotes whose template changed and that nobody uses. Waits */
+/* Ends zygotes whose template changed and that nobody uses. Waits. */
+void templates_sweep(struct service *svc);
 
 /* text.c */
 char *text_copy(const char *s);                 /* "" for NULL; NULL without memory */

@@ -60,8 +60,8 @@ void service_leave(struct service *svc);
 
 struct store *service_store(struct service *svc); /* for reads */
 const struct config *service_config(const struct service *svc);
-bool service_is_ready(
-    const struct service *svc); /* zygotes run, the launcher answers, the store writes */
+/* Zygotes run, the launcher answers, the store writes. */
+bool service_is_ready(const struct service *svc);
 /*
  * Right after the start that takes a moment, which whoever was told that husk is up need not
  * notice. In a fiber.

@@ -126,8 +126,8 @@ static int copy(struct session *s, uint32_t context, uint32_t *ret,
     s->box_users--;
     turn_give(s, context);
     session_touch(s);
-    if (r < 0 &&
-        e->code == ERR_LIMIT) { /* contexts stay for as long as the session: waiting is no use */
+    /* Contexts stay for as long as the session: waiting is no use. */
+    if (r < 0 && e->code == ERR_LIMIT) {
         return err_set(e, ERR_CONFLICT,
                        "session %s has %d contexts and checkpoints, the most there can be: go on "
                        "in one of them, or in another session",

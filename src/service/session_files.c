@@ -70,8 +70,8 @@ struct box_files *files_take(struct session *s, bool last, struct err *e)
     }
     s->files_busy = true;
     s->files_box = s->box;
-    struct box_files *files =
-        TAKE_PTR(s->files); /* whoever has it owns it: the session may end meanwhile */
+    /* Whoever has it owns it: the session may end meanwhile. */
+    struct box_files *files = TAKE_PTR(s->files);
     if (files == NULL) {
         s->opening = true; /* the box must stay until it is open */
         files = box_files_open(session_control(s->box), e);
