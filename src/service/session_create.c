@@ -10,6 +10,16 @@
 #include "base/str.h"
 #include "service/impl.h"
 
+static const char *template_of(const struct session_ask *ask)
+{
+    return ask->template_name != NULL ? ask->template_name : "python";
+}
+
+static const char *mode_of(const struct session_ask *ask)
+{
+    return ask->persistent ? "persistent" : "ephemeral";
+}
+
 /*
  * An ephemeral one that has had its execution, or has it now, is of no use to its agent any more.
  */
@@ -20,8 +30,8 @@ static bool is_spent(const struct session *s)
 
 static struct session *find_agents(struct service *svc, const struct session_ask *ask)
 {
-    const char *mode = ask->persistent ? "persistent" : "ephemeral";
-    const char *template = ask->template_name != NULL ? ask->template_name : "python";
+    const char *mode = mode_of(ask);
+    const char *template = template_of(ask);
 
     if (ask->agent_id == NULL || ask->agent_id[0] == '\0') {
         return NULL;
@@ -35,11 +45,23 @@ static struct session *find_agents(struct service *svc, const struct session_ask
     return NULL;
 }
 
+static int check_free(struct service *svc, const char *id, struct err *e)
+{
+    AUTO_FREE struct store_session *row = NULL;
+
+    if (table_session(svc, id) != NULL || store_get_session(svc->store, id, &row, e) == 0) {
+        return err_set(e, ERR_EXISTS, "there is a session %s already", id);
+    }
+    if (e->code != ERR_NOT_FOUND) {
+        return -1;
+    }
+    e->code = ERR_NONE;
+    return 0;
+}
+
 static int check_ask(struct service *svc, const struct session_ask *ask, struct err *e)
 {
-    const char *template = ask->template_name != NULL ? ask->template_name : "python";
-    struct store_session *row = NULL;
-    struct session *s = NULL;
+    const char *template = template_of(ask);
 
     bool is_se = str_eq(ask->dialect, "workspace_se"); /* has a limit of its own */
     if (!is_se && ask->timeout_ms > svc->config->max_session_timeout_ms) {
@@ -73,19 +95,7 @@ static int check_ask(struct service *svc, const struct session_ask *ask, struct 
     if (engine_limits(&asked, &live->def.info.limits, &limits, e) < 0) {
         return -1;
     }
-    if (ask->id == NULL) {
-        return 0;
-    }
-    s = table_session(svc, ask->id);
-    if (s != NULL || store_get_session(svc->store, ask->id, &row, e) == 0) {
-        free(row);
-        return err_set(e, ERR_EXISTS, "there is a session %s already", ask->id);
-    }
-    if (e->code != ERR_NOT_FOUND) {
-        return -1;
-    }
-    e->code = ERR_NONE;
-    return 0;
+    return ask->id != NULL ? check_free(svc, ask->id, e) : 0;
 }
 
 static struct session *build(struct service *svc, const struct session_ask *ask, struct err *e)
@@ -102,8 +112,8 @@ static struct session *build(struct service *svc, const struct session_ask *ask,
     }
     struct store_session record = {
         .id = id,
-        .mode = ask->persistent ? "persistent" : "ephemeral",
-        .template = ask->template_name != NULL ? ask->template_name : "python",
+        .mode = mode_of(ask),
+        .template = template_of(ask),
         .agent_id = ask->agent_id,
         .dialect = ask->dialect,
         .min_isolation = ask->isolation == HUSK_ISOLATION_FULL ? "full" : "userns",
