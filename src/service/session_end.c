@@ -139,6 +139,7 @@ int session_end(struct service *svc, const char *id, int state, const char *reas
     return r;
 }
 
+/* 1: somebody else has removed it, and there is a new one by that id, which stays. */
 static int end_and_delete(struct service *svc, const char *id, struct err *e)
 {
     struct session *s = table_session(svc, id);
@@ -154,6 +155,9 @@ static int end_and_delete(struct service *svc, const char *id, struct err *e)
             s->dirty = s->dirty || was_dirty; /* it goes on, and so do its files */
         }
         return -1;
+    }
+    if (table_session(svc, id) != NULL) {
+        return 1;
     }
     struct store_batch *b = store_batch_new(svc->store);
     if (b == NULL) {
@@ -172,8 +176,8 @@ int session_purge(struct service *svc, const char *id, struct err *e)
         workspace_remove(svc, id); /* makes room on a full disk, for this record too */
         r = end_and_delete(svc, id, e);
     }
-    if (r < 0) {
-        return -1;
+    if (r != 0) {
+        return r < 0 ? -1 : 0;
     }
     FAULT_POINT("session.purge.recorded");
     workspace_remove(svc, id);

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from husk_server import Server
 from v1_client import Api, check_bad_ids, check_error, v1, v1_server  # noqa: F401
 from waiting import wait_until
 
@@ -268,6 +270,24 @@ def test_purge_removes_everything(v1: Api) -> None:
     check_error(v1.get(f"/sessions/{s}"), 404, "SessionNotFound", s)
     check_error(v1.get(f"/executions/{execution['id']}"), 404, "ExecutionNotFound")
     check_error(v1.call("DELETE", f"/sessions/{s}?purge=true"), 404, "SessionNotFound")
+
+
+def test_an_old_session_that_many_remove_takes_no_new_one_along(v1_server: Server) -> None:
+    """A record that goes while its session lives: it could be neither used nor ended any more."""
+    name = f"again-{uuid.uuid4()}"
+
+    def make_or_remove(number: int) -> set[int]:
+        api = Api(v1_server.port)
+        if number % 2:
+            return {api.call("DELETE", f"/sessions/{name}?purge=true").status for _ in range(300)}
+        ask = {"id": name, "mode": "ephemeral"}
+        return {api.call("POST", "/sessions", ask).status for _ in range(300)}
+
+    with ThreadPoolExecutor(16) as pool:
+        seen = list(pool.map(make_or_remove, range(16)))
+    assert set().union(*seen[::2]) <= {201, 409}
+    assert set().union(*seen[1::2]) <= {204, 404}
+    Api(v1_server.port).call("DELETE", f"/sessions/{name}?purge=true")
 
 
 def test_end_cancels_what_runs(v1: Api) -> None:
