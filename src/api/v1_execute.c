@@ -175,16 +175,20 @@ static int start(struct api_call *call, struct session *s, const char *scope,
                : execution_start(s, &ask, ret, &existed, e);
 }
 
+void v1_key_scope(struct api_call *call, char ret[static V1_KEY_SCOPE_MAX])
+{
+    (void)str_format(ret, V1_KEY_SCOPE_MAX, "v1.execute/%s", call_text(call, "session_id"));
+}
+
 int v1_execute_start(struct api_call *call, struct v1_execution *ret)
 {
     struct service *svc = call_service(call);
-    const char *session_id = call_text(call, "session_id");
-    char scope[STORE_ID_MAX + 16];
+    char scope[V1_KEY_SCOPE_MAX];
     char known[STORE_ID_MAX + 1];
     struct err e = {0};
 
-    (void)str_format(scope, sizeof(scope), "v1.execute/%s", session_id);
-    AUTO_SESSION struct session *s = session_hold(svc, session_id, &e);
+    v1_key_scope(call, scope);
+    AUTO_SESSION struct session *s = session_hold(svc, call_text(call, "session_id"), &e);
     if (s != NULL && start(call, s, scope, &ret->x, &e) == 0) {
         ret->record = execution_record(ret->x);
         return 0;

@@ -20,6 +20,10 @@ int v1_execution_open(struct service *svc, const char *id, struct v1_execution *
 void v1_execution_close(struct v1_execution *it);
 #define AUTO_V1_EXECUTION AUTO(v1_execution_close)
 
+/* Whose keys those of a session's executions are. */
+#define V1_KEY_SCOPE_MAX (STORE_ID_MAX + 16)
+void v1_key_scope(struct api_call *call, char ret[static V1_KEY_SCOPE_MAX]);
+
 /*
  * Starts what the body asks for in the session of the path, or finds what the same request with
  * the same key started. Waits until it is durable. -1: answered already.

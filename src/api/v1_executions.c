@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handlers of /api/v1 for executions that exist: look up, list, cancel. Starting one is
+ * Handlers of /api/v1 for executions that exist: look up, list, cancel, withdraw. Starting one is
  * v1_execute.c, following one live v1_events.c.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "api/v1_execute.h"
 #include "api/v1_shape.h"
+#include "base/clock.h"
 #include "base/str.h"
 
 #define CANCEL_PATIENCE_MS 30000
@@ -209,4 +211,63 @@ void api_v1_execution_cancel(struct api_call *call)
         }
     }
     call_reply_json(call, 200, v1_execution_json(it.record, it.x));
+}
+
+/* ---- withdraw ---- */
+
+/* 0: the key is ours, so that nothing can begin with it; 1: *ret_id has it; -1. */
+static int take_key(struct api_call *call, char ret_id[static STORE_ID_MAX + 1], struct err *e)
+{
+    struct service *svc = call_service(call);
+    struct store_batch *b = store_batch_new(service_store(svc));
+    char scope[V1_KEY_SCOPE_MAX];
+    struct store_result result;
+
+    v1_key_scope(call, scope);
+    struct store_key key = {.scope = scope,
+                            .key = call_text(call, "idempotency-key"),
+                            .id = "",
+                            .created_ms = clock_wall_ms()};
+    memcpy(key.hash, call_body_hash(call), sizeof(key.hash));
+    if (b == NULL) {
+        return err_sys(e, ENOMEM, "key");
+    }
+    store_claim_key(b, &key);
+    if (service_commit(svc, b, &result, e) == 0) {
+        return 0;
+    }
+    if (result.outcome != STORE_KEY_TAKEN) {
+        return -1;
+    }
+    (void)str_copy(ret_id, STORE_ID_MAX + 1, result.holder_id);
+    return ret_id[0] != '\0'; /* none: it was withdrawn before */
+}
+
+static int withdraw(struct api_call *call, struct v1_execution *ret, struct err *e)
+{
+    char id[STORE_ID_MAX + 1];
+    int r = take_key(call, id, e);
+
+    if (r == 1) {
+        r = v1_execution_open(call_service(call), id, ret, e);
+    }
+    return r == 0 && ret->x != NULL ? execution_stop(ret->x, CANCEL_PATIENCE_MS, e) : r;
+}
+
+void api_v1_execution_withdraw(struct api_call *call)
+{
+    AUTO_V1_EXECUTION struct v1_execution it = {0};
+    const char *session_id = call_text(call, "session_id");
+    struct err e = {0};
+
+    AUTO_SESSION struct session *s = session_hold(call_service(call), session_id, &e);
+    if (s == NULL || withdraw(call, &it, &e) < 0) {
+        v1_reply_err(call, &e, s == NULL ? V1_SESSION : V1_OTHER);
+        return;
+    }
+    const struct store_execution *r = it.record;
+    call_reply_json(call, 200,
+                    json_pack("{s:s, s:s?, s:s?}", "session_id", session_id, "execution_id",
+                              r != NULL ? r->id : NULL, "status",
+                              r != NULL ? execution_state_word(r->status) : NULL));
 }

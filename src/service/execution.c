@@ -363,6 +363,19 @@ void execution_cancel(struct execution *x)
     fiber_wake(x->runner);
 }
 
+int execution_stop(struct execution *x, int64_t timeout_ms, struct err *e)
+{
+    bool was_running;
+
+    if (x->record.status == EXECUTION_RUNNING && x->has_turn) {
+        return session_interrupt(x->session, x->context, &was_running, e);
+    }
+    execution_cancel(x);
+    return execution_wait(x, timeout_ms) < 0
+               ? err_set(e, ERR_TIMEOUT, "execution \"%s\" has not ended yet", x->id)
+               : 0;
+}
+
 bool execution_news(struct execution *x, struct execution_position *at, struct execution_news *ret)
 {
     const struct husk_result *r = x->result;

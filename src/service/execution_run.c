@@ -247,6 +247,9 @@ static int take_box(struct execution *x, struct err *e)
     if (session_box(x->session, e) < 0) {
         return -1;
     }
+    if (x->cancel && x->kept == NULL) { /* making the box took its time */
+        return err_set(e, ERR_CONFLICT, "cancelled before it began");
+    }
     x->session->box_users++;
     x->box = x->session->box;
     return 0;

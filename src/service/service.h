@@ -230,6 +230,11 @@ size_t execution_queue_position(const struct execution *x); /* 0: it runs or is 
 
 int execution_wait(struct execution *x, int64_t timeout_ms); /* waits for its end: 0, -ETIMEDOUT */
 void execution_cancel(struct execution *x); /* at once; its end follows. Over already is fine */
+/*
+ * For somebody who has left: a cell that runs is interrupted and keeps its variables; everything
+ * else is cancelled, and its end waited for. What waits never begins.
+ */
+int execution_stop(struct execution *x, int64_t timeout_ms, struct err *e);
 
 /*
  * What there is to read beyond a position. Text is bounded by the configuration's output_keep;

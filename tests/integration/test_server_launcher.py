@@ -2,6 +2,8 @@
 """The launcher or a zygote is killed, stopped or missing: the daemon says so, and goes on when there is another."""
 from __future__ import annotations
 
+import http.client
+import json
 import os
 import shutil
 import signal
@@ -131,6 +133,36 @@ def test_an_end_while_the_box_is_made() -> None:
         assert [answer.status for answer in ended] == [200]
         assert api.get("/sessions/mine")["status"] == "terminated"
         Audit(server).check()
+
+
+def is_read(client: http.client.HTTPConnection) -> bool:
+    """Whether the server has taken all that it was sent; the kernel says what is left."""
+    port = f":{client.sock.getsockname()[1]:04X}"
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return [row[4].split(":")[1] for row in rows if row[2].endswith(port)] == ["00000000"]
+
+
+def test_a_cancel_while_the_box_is_made() -> None:
+    """What was cancelled by then does not begin in it."""
+    with Server.run("--session-pool-min", "0", "--session-pool-max", "0") as server:
+        api = Api(server.port)
+        session = api.session()
+        server.stop()
+        server.start()  # the next execution makes a box for it
+        launcher = wait_tree(server).launcher
+        os.kill(launcher, signal.SIGSTOP)
+        try:
+            execution = api.start(session, "1")
+            client = server.connection()
+            client.request("POST", f"/api/v1/executions/{execution}/cancel")
+            wait_until(lambda: is_read(client), "the server has the request")
+            assert api.get(f"/executions/{execution}/status")["status"] == "pending"
+        finally:
+            os.kill(launcher, signal.SIGCONT)
+        answer = json.loads(client.getresponse().read())
+        client.close()
+        assert answer["status"] == "cancelled" and answer["started_at"] is None
+        assert api.run(session, "2")["value"] == "2"
 
 
 def test_launcher_killed_while_requests_wait(one: Server) -> None:

@@ -328,3 +328,61 @@ def test_unknown_execution(v1: Api, method: str, tail: str) -> None:
 @pytest.mark.parametrize("method,tail", ROUTES)
 def test_ids_that_are_none(v1: Api, method: str, tail: str) -> None:
     check_bad_ids(v1, method, "/executions/{}" + tail)
+
+
+# ---- withdraw ----
+
+
+def test_what_is_withdrawn_while_it_waits_never_begins(v1: Api) -> None:
+    s = v1.session()
+    running = v1.start(s, "ran = 1; import time; time.sleep(600)", timeout=600)
+    v1.wait_status(running, "running")
+    queued = v1.post(f"/sessions/{s}/execute", {"code": "ran = 2"}, key="waits")
+    answer = v1.post(f"/sessions/{s}/withdraw", key="waits")
+    assert answer.status == 200, answer
+    assert answer["execution_id"] == queued["execution_id"] and answer["status"] == "cancelled"
+    v1.post(f"/sessions/{s}/interrupt")
+    v1.wait_status(running, "failed")
+    assert v1.get(f"/executions/{queued['execution_id']}")["started_at"] is None
+    assert v1.run(s, "ran")["return_value"] == 1
+
+
+def test_a_request_that_is_withdrawn_before_it_came_is_refused(v1: Api) -> None:
+    s = v1.session()
+    for _ in range(2):
+        answer = v1.post(f"/sessions/{s}/withdraw", key="early")
+        assert answer.status == 200, answer
+        assert answer["execution_id"] is None and answer["status"] is None
+    late = v1.post(f"/sessions/{s}/execute-sync", {"code": "ran = 1"}, key="early")
+    check_error(late, 409, "Conflict", "Idempotency-Key")
+    assert v1.run(s, "'ran' in globals()")["return_value"] is False
+    other = v1.session()  # keys belong to one session
+    assert v1.post(f"/sessions/{other}/execute-sync", {"code": "1"}, key="early").status == 200
+
+
+def test_a_cell_that_runs_and_is_withdrawn_keeps_its_variables(v1: Api) -> None:
+    s = v1.session()
+    body = {
+        "code": "kept = 5; print('in', flush=True); import time; time.sleep(600)",
+        "timeout": 600,
+    }
+    x = str(v1.post(f"/sessions/{s}/execute", body, key="runs")["execution_id"])
+    v1.wait_output(x, "in")
+    assert v1.post(f"/sessions/{s}/withdraw", key="runs")["execution_id"] == x
+    v1.wait_status(x, "failed")
+    assert v1.run(s, "kept")["return_value"] == 5
+    assert v1.post(f"/sessions/{s}/withdraw", key="runs")["status"] == "failed"
+
+
+@pytest.mark.parametrize("mode", ["persistent", "ephemeral"])
+def test_a_command_that_is_withdrawn_is_cancelled(v1: Api, mode: str) -> None:
+    s = v1.session(mode=mode)
+    body = {"command": "echo in; sleep 600", "timeout": 600}
+    x = str(v1.post(f"/sessions/{s}/execute", body, key="runs")["execution_id"])
+    v1.wait_output(x, "in")
+    assert v1.post(f"/sessions/{s}/withdraw", key="runs")["status"] == "cancelled"
+
+
+def test_withdraw_needs_a_key_and_a_session(v1: Api) -> None:
+    check_error(v1.post(f"/sessions/{v1.session()}/withdraw"), 422, "InvalidParameter")
+    check_error(v1.post("/sessions/nobody/withdraw", key="k"), 404, "SessionNotFound")

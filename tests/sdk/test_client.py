@@ -62,6 +62,7 @@ OPERATIONS = {
     "v1_execution_status": "execution_status",
     "v1_execution_result": "execution_result",
     "v1_execution_cancel": "cancel_execution",
+    "v1_execution_withdraw": "withdraw",
     "v1_execution_events": "events",
     "v1_file_list": "list_files",
     "v1_file_upload": "write_file",  # the plain form of the same

@@ -155,9 +155,13 @@ def test_cancelling_the_wait_interrupts_the_run(server: SdkServer) -> None:
     run(main())
 
 
-def test_cancelling_a_run_that_waits_leaves_the_one_before_it(server: SdkServer) -> None:
+@pytest.mark.parametrize("durable", [True, False])
+@pytest.mark.parametrize("on_stdout", [None, print])
+def test_cancelling_a_run_that_waits_leaves_the_one_before_it(
+    server: SdkServer, durable: bool, on_stdout: Any
+) -> None:
     async def main() -> None:
-        async with AsyncSandbox() as s:
+        async with AsyncSandbox(durable=durable) as s:
             code = (
                 "import os, time\nopen('in', 'w').close()\n"
                 "while not os.path.exists('go'): time.sleep(.01)\n'done'"
@@ -165,14 +169,92 @@ def test_cancelling_a_run_that_waits_leaves_the_one_before_it(server: SdkServer)
             first = asyncio.create_task(s.run(code))
             while not await s.files.exists("in"):
                 await asyncio.sleep(0.02)
-            second = asyncio.create_task(s.run("1"))
-            while len(await s.executions()) < 2:
+            second = asyncio.create_task(s.run("began = True", on_stdout=on_stdout))
+            while not (states := await s.executions(status="pending")):
                 await asyncio.sleep(0.02)
             second.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await second
             await s.files.write("go", b"")
             assert (await first).value == "done"
+            assert (await s.run("'began' in globals()")).value is False
+            assert (await s.client.get_execution(next(iter(states)).id)).status == "cancelled"
+
+    run(main())
+
+
+@pytest.mark.parametrize("work", ["cell", "command", "tool"])
+def test_cancelling_what_waits_for_a_place_keeps_it_from_beginning(
+    work: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def wait_for(client: AsyncClient, sessions: int) -> list[Any]:
+        """Executions that wait in that many sessions."""
+        while True:
+            found = [*await client.list_sessions(status="running")]
+            waiting = [
+                x for s in found for x in await client.list_executions(s.id, status="pending")
+            ]
+            if waiting and len(found) == sessions:
+                return waiting
+            await asyncio.sleep(0.02)
+
+    async def main() -> None:
+        async with AsyncSandbox() as before, AsyncSandbox() as s:
+            code = "import os, time\nwhile not os.path.exists('go'): time.sleep(.01)"
+            first = asyncio.create_task(before.run(code))
+            while not await before.executions(status="running"):
+                await asyncio.sleep(0.02)
+            if work == "cell":
+                second: asyncio.Task[Any] = asyncio.create_task(s.run("open('began', 'w').close()"))
+            elif work == "command":
+                second = asyncio.create_task(s.shell("touch began"))
+            else:
+                second = asyncio.create_task(tool(sandbox=True)(nothing)())
+            waiting = await wait_for(s.client, 3 if work == "tool" else 2)
+            second.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await second
+            await before.files.write("go", b"")
+            assert (await first).ok
+            if work == "tool":  # gone with its session
+                assert len([*await s.client.list_sessions(status="running")]) == 2
+            else:
+                assert (await s.client.get_execution(waiting[0].id)).status == "cancelled"
+                assert not await s.files.exists("began")
+
+    crowded = SdkServer("--max-executions", "1")
+    try:
+        crowded.start()
+        monkeypatch.setenv("HUSK_URL", f"unix://{crowded.socket}")
+        run(main())
+    finally:
+        crowded.remove()
+
+
+def test_cancelling_before_the_request_has_come(
+    server: SdkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange = AsyncTransport.exchange
+
+    async def main() -> None:
+        async with AsyncSandbox() as s:
+            sending: asyncio.Future[Request] = asyncio.get_running_loop().create_future()
+
+            async def hold(self: AsyncTransport, request: Request) -> Answer:
+                if "execute-sync" in request.target:
+                    sending.set_result(request)
+                    await asyncio.Event().wait()
+                return await exchange(self, request)
+
+            monkeypatch.setattr(AsyncTransport, "exchange", hold)
+            task = asyncio.create_task(s.run("began = True"))
+            request = await sending
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            monkeypatch.setattr(AsyncTransport, "exchange", exchange)
+            assert (await exchange(s.client.transport, request)).status == 409  # it comes after all
+            assert (await s.run("'began' in globals()")).value is False
 
     run(main())
 

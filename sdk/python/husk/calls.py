@@ -144,9 +144,11 @@ def send(
     """A call that changes something; a key makes it one that can be repeated."""
     if key is not None and not _KEY.fullmatch(key):
         raise InvalidParameterError("An Idempotency-Key has visible ASCII characters only.")
-    headers = JSON if key is None else {**JSON, "Idempotency-Key": key}
+    headers = {} if body is None else JSON
+    if key is not None:
+        headers = {**headers, "Idempotency-Key": key}
     data = None if body is None else json.dumps(body).encode()
-    request = Request(method, target, headers if data is not None else {}, data, timeout=timeout)
+    request = Request(method, target, headers, data, timeout=timeout)
     return Call(request, read, can_repeat or key is not None)
 
 

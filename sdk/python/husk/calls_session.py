@@ -31,6 +31,7 @@ from husk.models import (
     Receipt,
     Session,
     SessionStats,
+    Withdrawn,
 )
 from husk.result import Result
 from husk.wire import Answer
@@ -308,6 +309,17 @@ def cancel_execution(execution_id: str) -> Call[Result]:
     """Cancel an execution: its processes are dead when this returns."""
     target = target_of("executions", execution_id, "cancel")
     return send("POST", target, None, result, can_repeat=True)
+
+
+def withdraw(session_id: str, key: str) -> Call[Withdrawn]:
+    """Withdraw a request for an execution: what waits never begins, a cell that runs is interrupted.
+
+    Args:
+        session_id: the session.
+        key: the Idempotency-Key that the execution was asked for with.
+    """
+    target = target_of("sessions", session_id, "withdraw")
+    return send("POST", target, None, record(Withdrawn), can_repeat=True, key=key)
 
 
 def list_executions(

@@ -180,20 +180,10 @@ def explained(held: Held, operation: Call[T] | Flow[T]) -> Flow[T]:
         raise
 
 
-def _stop(held: Held, step: Call[Result] | Watch, body: dict[str, Any]) -> Flow[None]:
-    """What body started does not go on for a caller who has left."""
-    if "command" not in body:
-        context = held.cells[id(body)]
-        # A context runs one cell after another: an interrupt would hit the one that is before ours.
-        if next(cell for cell, of in list(held.cells.items()) if of == context) == id(body):
-            yield ses.interrupt(held.id, context)
-    elif isinstance(step, Watch) and step.execution_id:  # it runs in no context
-        yield ses.cancel_execution(step.execution_id)
-
-
-def _execute(held: Held, step: Call[Result] | Watch, body: dict[str, Any]) -> Flow[Result]:
-    if "command" not in body:
-        held.cells[id(body)] = body.get("context_id") or 0
+def _execute(
+    held: Held, step: Call[Result] | Watch, context: int | None, key: str | None
+) -> Flow[Result]:
+    held.cells[context] += 1
     try:
         result: Result = yield step
     except (SessionNotFoundError, ConflictError) as e:
@@ -203,10 +193,11 @@ def _execute(held: Held, step: Call[Result] | Watch, body: dict[str, Any]) -> Fl
         raise
     except BaseException:  # Ctrl-C, a cancelled task, what on_stdout raised
         with contextlib.suppress(HuskError):  # the caller's own exception says more
-            yield from _stop(held, step, body)
+            # What was asked for does not go on for a caller who has left, and does not begin either.
+            yield ses.withdraw(held.id, key) if key else ses.interrupt(held.id, context or 0)
         raise
     finally:
-        held.cells.pop(id(body), None)
+        held.cells[context] -= 1
     if held.is_other_box(result):
         error = held.interpreter_lost("its box was replaced before this run")
         error.result = result
@@ -224,13 +215,15 @@ def _work(
     on_output: OnOutput | None,
 ) -> Flow[Result]:
     yield from _look(held)
-    key = key or (new_key() if held.is_durable else None)
-    # A command is followed by its events: the first names it, without which it could not be stopped.
-    is_watched = "command" in body or any((on_stdout, on_stderr, on_output))
+    context = None if "command" in body else body.get("context_id") or 0
+    is_watched = any((on_stdout, on_stderr, on_output))
+    # Without a key only an interrupt of the context can stop it: not a command, which has none, nor what waits there.
+    if held.is_durable or is_watched or context is None or held.cells[context]:
+        key = key or new_key()
     if not is_watched:
         call = ses.execute_sync(held.id, body, key)
         call.guard = _guard(held)
-        return (yield from _execute(held, call, body))
+        return (yield from _execute(held, call, context, key))
 
     def on_event(event: Event) -> Awaitable[None] | None:
         if event.kind == "stdout" and on_stdout is not None:
@@ -241,7 +234,8 @@ def _work(
             return on_output(Output(event.data))
         return None
 
-    return (yield from _execute(held, Watch(_streamed(held, body, key), on_event), body))
+    watched = Watch(_streamed(held, body, key), on_event)
+    return (yield from _execute(held, watched, context, key))
 
 
 def _streamed(held: Held, body: dict[str, Any], key: str | None) -> Call[None]:

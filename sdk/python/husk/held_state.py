@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -35,7 +36,7 @@ class Held:
         session: as last seen; None before it was made.
         is_owner: this object made it, so it may end it.
         is_durable: runs carry a key and are recorded before they start.
-        cells: what was given to the interpreter and is not over, oldest first, and the context that it is for.
+        cells: how many runs of ours a context has, under None those of commands.
     """
 
     link: Link
@@ -48,7 +49,7 @@ class Held:
     pid: int = field(default_factory=os.getpid)
     breaks: int = 0
     block: int = 0
-    cells: dict[int, int] = field(default_factory=dict)
+    cells: Counter[int | None] = field(default_factory=Counter)
 
     def begin(self, session: Session, is_owner: bool) -> None:
         """The session is there."""

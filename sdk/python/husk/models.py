@@ -189,6 +189,15 @@ class Interrupted(Record):
 
 
 @dataclass(frozen=True)
+class Withdrawn(Record):
+    """What became of a request that was withdrawn; without an execution there will be none."""
+
+    session_id: str
+    execution_id: str | None = None
+    status: str | None = None
+
+
+@dataclass(frozen=True)
 class ExecutionState(Record):
     """Where an execution stands; without its output."""
 
