@@ -51,22 +51,30 @@ def test_cancelling_ends_the_call(engine: LocalEngine, tmp_path: Path) -> None:
     assert run(engine, pid)
 
 
-def test_cancelling_a_call_that_waits_for_a_worker(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["await", "remote"])
+def test_a_call_that_is_cancelled_while_it_waits_for_a_worker_never_begins(
+    way: str, tmp_path: Path
+) -> None:
     engine = LocalEngine(max_workers=1)
+    spec = ToolSpec("mkdir", os.mkdir)
 
-    async def main() -> Any:
+    async def main() -> None:
         first = asyncio.create_task(engine.call(ToolSpec("nap", time.sleep), (0.3,), {}))
         await asyncio.sleep(0)
-        second = asyncio.create_task(engine.call(ToolSpec("pid", pid), (), {}))
-        third = asyncio.create_task(engine.call(ToolSpec("pid", pid), (), {}))
+        if way == "await":
+            second: Any = asyncio.create_task(engine.call(spec, (str(tmp_path / "2"),), {}))
+        else:
+            second = engine.remote_function(spec).remote(str(tmp_path / "2"))
+        third = asyncio.create_task(engine.call(spec, (str(tmp_path / "3"),), {}))
         await asyncio.sleep(0)
         second.cancel()
         await first
         assert second.cancelled()
-        return await third
+        await third
 
     try:
-        assert asyncio.run(asyncio.wait_for(main(), PATIENCE)) != os.getpid()
+        asyncio.run(asyncio.wait_for(main(), PATIENCE))
+        assert [made.name for made in tmp_path.iterdir()] == ["3"]
     finally:
         engine.close()
 

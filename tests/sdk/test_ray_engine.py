@@ -280,9 +280,9 @@ def test_cancelling_while_a_task_is_sent_ends_it(
     submit = RayEngine._submit
 
     def slow(*given: Any) -> Any:
+        refs.append(submit(*given))
         sending.set()
         assert left.wait(60)
-        refs.append(submit(*given))
         return refs[0]
 
     @tool(num_cpus=0.1)
@@ -302,6 +302,84 @@ def test_cancelling_while_a_task_is_sent_ends_it(
     ended = (ray_cluster.exceptions.TaskCancelledError, ray_cluster.exceptions.WorkerCrashedError)
     with pytest.raises(ended):
         ray_cluster.get(refs[0], timeout=20)
+
+
+def test_cancelling_before_a_task_is_sent_sends_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    starting, left, done = threading.Event(), threading.Event(), threading.Event()
+    function_of, submit = RayEngine.remote_function, RayEngine._submit
+
+    def slow(*given: Any) -> Any:  # as a Ray that is being started is
+        starting.set()
+        assert left.wait(60)
+        return function_of(*given)
+
+    def watched(*given: Any) -> Any:
+        sent.append(submit(*given))
+        done.set()
+
+    @tool(num_cpus=0.1)
+    def begins() -> None:
+        pass
+
+    async def run() -> None:
+        task = asyncio.ensure_future(begins())
+        await asyncio.to_thread(starting.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        left.set()
+        await asyncio.to_thread(done.wait)
+
+    sent: list[Any] = []
+    monkeypatch.setattr(RayEngine, "remote_function", slow)
+    monkeypatch.setattr(RayEngine, "_submit", watched)
+    asyncio.run(run())
+    assert sent == [None]
+
+
+@pytest.mark.parametrize("way", ["await", "remote"])
+def test_a_task_that_is_cancelled_in_the_queue_never_begins(
+    way: str,
+    ray_cluster: Any,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    @tool(num_cpus=CPUS)
+    def holds() -> None:
+        (tmp_path / "held").touch()
+        while not (tmp_path / "go").exists():
+            time.sleep(0.01)
+
+    @tool(num_cpus=CPUS)
+    def begins(name: str) -> None:
+        (tmp_path / name).touch()
+
+    async def main() -> None:
+        first = asyncio.ensure_future(holds())
+        while not (tmp_path / "held").exists():
+            await asyncio.sleep(0.01)
+        if way == "await":
+            second = asyncio.ensure_future(begins("second"))
+            while len(sent) < 2:
+                await asyncio.sleep(0.01)
+            second.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await second
+        else:
+            ray_cluster.cancel(begins._remote_func.remote("second"))
+        (tmp_path / "go").touch()
+        await first
+        await begins("third")
+
+    def watched(*given: Any) -> Any:
+        sent.append(submit(*given))
+        return sent[-1]
+
+    sent: list[Any] = []
+    submit = RayEngine._submit
+    monkeypatch.setattr(RayEngine, "_submit", watched)
+    asyncio.run(main())
+    assert (tmp_path / "third").exists() and not (tmp_path / "second").exists()
 
 
 def _wait_gone(pid: int) -> None:

@@ -14,8 +14,9 @@ import functools
 import importlib
 import inspect
 import re
+import threading
 import time
-from typing import Any, Awaitable, Callable, NoReturn
+from typing import Any, Awaitable, Callable, NoReturn, Optional
 
 from husk import ray_pickle, ray_start
 from husk.engine import ToolSpec
@@ -46,10 +47,13 @@ class RayEngine:
     async def call(self, spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs the tool and returns its result; cancelling the await ends the task."""
         # Starting Ray takes seconds, and a large argument takes time to serialise.
-        sending = asyncio.get_running_loop().run_in_executor(None, self._submit, spec, args, kwargs)
+        left = threading.Event()
+        loop = asyncio.get_running_loop()
+        sending = loop.run_in_executor(None, self._submit, spec, args, kwargs, left)
         try:
             ref = await asyncio.shield(sending)
         except asyncio.CancelledError:
+            left.set()
             sending.add_done_callback(_end_sent)
             raise
         future = asyncio.wrap_future(ref.future())
@@ -105,8 +109,17 @@ class RayEngine:
     def close(self) -> None:
         """Leaves Ray as it is: it may belong to the user, and Ray ends its own at exit."""
 
-    def _submit(self, spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _submit(
+        self,
+        spec: ToolSpec,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        left: Optional[threading.Event] = None,
+    ) -> Any:
+        """Sends a task, unless whoever asked for it has left by then."""
         function = self.remote_function(spec)
+        if left is not None and left.is_set():
+            return None
         try:
             return function.remote(*args, **kwargs)
         except Exception as error:
@@ -187,7 +200,7 @@ def _end(ref: Any) -> None:
 
 def _end_sent(sending: asyncio.Future[Any]) -> None:
     """Ends a task whose caller left while it was being sent."""
-    if not sending.cancelled() and sending.exception() is None:
+    if not sending.cancelled() and sending.exception() is None and sending.result() is not None:
         _end(sending.result())
 
 
