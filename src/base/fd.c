@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -212,4 +213,14 @@ int fd_set_nonblock(int fd, bool on)
     }
     flags = on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK;
     return fcntl(fd, F_SETFL, flags) < 0 ? -errno : 0;
+}
+
+void fd_raise_limit(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
 }

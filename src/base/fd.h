@@ -58,3 +58,9 @@ ssize_t fd_send(int sock, const void *buf, size_t n, const int *fds, size_t nfds
 ssize_t fd_recv(int sock, void *buf, size_t n, struct fd_set_msg *set, int flags);
 
 int fd_set_nonblock(int fd, bool on);
+
+/*
+ * As many descriptors as the hard limit allows. Callers have a soft limit that suits select(), or a
+ * tiny one; a box takes some ten. Children inherit it: not for who runs other programs as they are.
+ */
+void fd_raise_limit(void);

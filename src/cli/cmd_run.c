@@ -80,6 +80,7 @@ static int run_request(struct run_request *r)
     if (interrupt_install(&e) < 0) {
         return usage_error("run", &e);
     }
+    fd_raise_limit();
     if (husk_open(&options, &engine, &why) < 0) {
         return interrupt_seen() ? EXIT_INTERRUPTED : engine_error(&why);
     }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
 #include "base/suggest.h"
@@ -141,6 +142,7 @@ static int list_or_show(const char *name, bool json)
     struct husk_error why;
     size_t n = 0;
 
+    fd_raise_limit();
     if (husk_open(&options, &engine, &why) < 0) {
         return engine_error(&why);
     }

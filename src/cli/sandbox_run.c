@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/str.h"
 #include "cli/hostfile.h"
 #include "cli/interrupt.h"
@@ -159,6 +160,7 @@ static int run(struct session *s)
     log_debug(
         "run.start", "script_bytes=%zu timeout_ms=%" PRIu64 " memory=%" PRIu64 " cpu_milli=%u",
         s->script.len, spec.limits.timeout_ms, spec.limits.memory_bytes, spec.limits.cpu_milli);
+    fd_raise_limit();
     if (husk_open(&options, &engine, &why) < 0) {
         return fail(&why);
     }

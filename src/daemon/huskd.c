@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <uv.h>
@@ -350,17 +349,6 @@ static int serve(int launcher, struct fd_set_msg *listeners, struct err *e)
     return 0;
 }
 
-/* Callers have a soft limit that suits select(); sessions need some ten files each. */
-static void raise_files(void)
-{
-    struct rlimit files;
-
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &files);
-    }
-}
-
 int main(int argc, char **argv)
 {
     struct fd_set_msg listeners = {.n = 0};
@@ -376,7 +364,7 @@ int main(int argc, char **argv)
      * (see call.c).
      */
     (void)mallopt(M_ARENA_MAX, 1);
-    raise_files();
+    fd_raise_limit();
     d.argc = argc;
     d.argv = argv;
     if (configure() != 0) {

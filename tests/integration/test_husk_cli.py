@@ -177,6 +177,13 @@ def test_enough_open_files(husk: Program) -> None:
     assert limited("--nofile=512", str(husk.path), "run", "6 * 7").text == "42\n"
 
 
+@pytest.mark.parametrize("soft", [8, 16])
+def test_a_tiny_soft_limit_of_open_files_is_raised(husk: Program, soft: int) -> None:
+    limited = replace(husk, path=Path("/usr/bin/prlimit"))
+    done = limited(f"--nofile={soft}:4096", str(husk.path), "run", "6 * 7")
+    assert (done.code, done.text, done.error) == (0, "42\n", "")
+
+
 def test_template_list(husk: Program) -> None:
     text = husk("template", "list").text
     listed = json.loads(husk("template", "list", "--json").out)
