@@ -71,6 +71,7 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     struct fiber_queue moved; /* woken when a state of it is durable, or will not be */
     bool recorded;  /* the store has it: until then nobody knows whether there is such a session */
     bool keyed;     /* whoever asked for it may ask again, by its key */
+    bool unnamed;   /* we chose the id: nobody knows it before he is told */
     bool restarted; /* the interpreter is not the first one: variables are gone */
     bool ending;
     struct fiber_queue ended;

@@ -5,6 +5,7 @@
  */
 #include <signal.h>
 
+#include "base/log.h"
 #include "base/str.h"
 #include "service/impl.h"
 
@@ -24,12 +25,23 @@ static void interrupt_forsaken(struct service *svc)
     }
 }
 
+/* Nobody was promised it: who asks again, by the same id too, begins anew. */
+static void remove_unmade(struct session *s)
+{
+    char id[STORE_ID_MAX + 1];
+    struct err e = {0};
+
+    if (str_copy(id, sizeof(id), s->id) == 0 && session_purge(s->svc, id, &e) < 0) {
+        log_warn("session_not_removed", "session=%s: %s, ignoring", id, e.msg);
+    }
+}
+
 /*
  * Ephemeral sessions end with their execution, which is over now. Unfinished creations were never
  * answered: one with a key is finished, for its caller will ask again, and so is one that was used
  * by an id that its maker chose, or may have been: files leave no record, but a box that was kept
- * may hold them. Of the others nobody knows the id. What runs in one of them is waited for by
- * nobody here: its fiber goes on only when we are done.
+ * may hold them. Nothing of the others is kept. What runs in one of them is waited for by nobody
+ * here: its fiber goes on only when we are done.
  */
 static void settle(struct service *svc)
 {
@@ -39,13 +51,17 @@ static void settle(struct service *svc)
 
     for (s = svc->sessions, next = session_next(s); s != NULL; s = next, next = session_next(s)) {
         bool had_its_run = !s->persistent && s->record.executions > 0;
-        bool may_be_used = s->record.executions > 0 || (s->persistent && s->box != NULL);
-        if (s->record.status == SESSION_CREATING && (s->keyed || may_be_used)) {
+        bool may_have_files = s->persistent && s->box != NULL && !s->unnamed;
+        bool is_unmade = s->record.status == SESSION_CREATING;
+        bool is_kept = s->keyed || s->record.executions > 0 || may_have_files;
+        if (is_unmade && is_kept) {
             (void)session_move(s, SESSION_RUNNING, "", &e);
+        } else if (is_unmade && s->working == 0) {
+            remove_unmade(s);
+            continue;
         }
-        if (s->working == 0 && (s->record.status == SESSION_CREATING || had_its_run)) {
-            int to = s->record.status == SESSION_CREATING ? SESSION_FAILED : SESSION_COMPLETED;
-            (void)session_end(svc, s->id, to, "the server was restarted", &e);
+        if (s->working == 0 && had_its_run) {
+            (void)session_end(svc, s->id, SESSION_COMPLETED, "the server was restarted", &e);
         }
     }
 }

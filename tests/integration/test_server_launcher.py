@@ -135,6 +135,42 @@ def test_an_end_while_the_box_is_made() -> None:
         Audit(server).check()
 
 
+@pytest.mark.parametrize("key", [None, "again"])
+@pytest.mark.parametrize("name", [None, "mine"])
+def test_a_session_that_was_being_made_when_huskd_died(name: str | None, key: str | None) -> None:
+    """It was promised to nobody: what has no key is gone, and the same request makes it."""
+    with Server.run("--session-pool-min", "0", "--session-pool-max", "0") as server:
+        api = Api(server.port)
+        body = {"mode": "persistent", **({"id": name} if name else {})}
+        dropped: list[Any] = []
+
+        def ask() -> None:
+            with pytest.raises((OSError, http.client.HTTPException)) as caught:
+                api.post("/sessions", body, key=key)
+            dropped.append(caught)
+
+        client = threading.Thread(target=ask)
+        launcher = wait_tree(server).launcher
+        os.kill(launcher, signal.SIGSTOP)
+        try:
+            client.start()
+            wait_until(
+                lambda: int(api.get("/sessions?status=creating")["total"]) == 1, "it is begun"
+            )
+            server.kill_huskd()
+            client.join()
+        finally:
+            os.kill(launcher, signal.SIGCONT)
+        server.wait_ready()
+        assert dropped
+        assert int(api.get("/sessions")["total"]) == (1 if key else 0)
+        answer = api.post("/sessions", body, key=key)
+        assert answer.status == (200 if key else 201) and answer["status"] == "running"
+        assert int(api.get("/sessions")["total"]) == 1
+        assert api.run(answer["id"], "6 * 7")["value"] == "42"
+        Audit(server).check()
+
+
 def is_read(client: http.client.HTTPConnection) -> bool:
     """Whether the server has taken all that it was sent; the kernel says what is left."""
     port = f":{client.sock.getsockname()[1]:04X}"
