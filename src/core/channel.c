@@ -16,8 +16,10 @@
 
 void channel_init(struct channel *c, int fd)
 {
-    *c = (struct channel){
-        .fd = fd, .inbox = BUF_INIT(FRAME_FROM_BOX_MAX + sizeof(struct frame_head) + READ_CHUNK)};
+    *c = (struct channel){.fd = fd,
+                          .inbox =
+                              BUF_INIT(FRAME_FROM_BOX_MAX + sizeof(struct frame_head) + READ_CHUNK),
+                          .patience_ms = SEND_PATIENCE_MS};
 }
 
 void channel_release(struct channel *c)
@@ -148,7 +150,7 @@ ssize_t channel_send_some(struct channel *c, struct buf *frame, const int *fds, 
 
 int channel_send(struct channel *c, struct buf *frame, const int *fds, size_t nfds, struct err *e)
 {
-    uint64_t until = clock_ms() + SEND_PATIENCE_MS;
+    uint64_t until = clock_ms() + c->patience_ms;
 
     while (frame->len > 0) {
         ssize_t n = channel_send_some(c, frame, fds, nfds, e);

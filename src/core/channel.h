@@ -22,6 +22,7 @@ struct channel {
     bool adopted;      /* what an earlier process was told may be told again */
     bool pending;      /* the frame at the front was taken note of, and is dropped later */
     size_t unread;     /* bytes of the inbox that are still in the socket, too */
+    uint64_t patience_ms; /* with an end that takes nothing */
 };
 
 /* Takes over the socket. */

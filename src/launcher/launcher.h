@@ -39,7 +39,9 @@
 #define ZYGOTE_PATIENCE_MS 5000 /* a birth or a burial takes a millisecond */
 /* how often running boxes are checked where the kernel kills one process only */
 #define OOM_WATCH_MS 100
-#define ZYGOTE_START_MS 120000 /* a template that is not ready by then is broken */
+#ifndef ZYGOTE_START_MS            /* a test builds a launcher with less patience */
+#    define ZYGOTE_START_MS 120000 /* a template that is not ready by then is broken */
+#endif
 
 /*
  * TEMPLATE_ENDING: its zygote was killed; what is left of it and its boxes goes when the kernel is

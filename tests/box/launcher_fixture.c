@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@
 extern char **environ;
 
 /* Returns our end of its first socket. */
-static int start_launcher(char *option, pid_t *ret_pid)
+static int start_launcher(char *program, char *option, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
     int pair[2];
@@ -33,7 +34,7 @@ static int start_launcher(char *option, pid_t *ret_pid)
         SKIP("full isolation needs root");
     }
     fixture_paths();
-    char *argv[] = {getenv("HUSK_LAUNCHER"), option, NULL};
+    char *argv[] = {program != NULL ? program : getenv("HUSK_LAUNCHER"), option, NULL};
     CHECK_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     CHECK_INT(posix_spawn_file_actions_init(&actions), 0);
     CHECK_INT(posix_spawn_file_actions_adddup2(&actions, pair[1], LAUNCHER_FD), 0);
@@ -47,7 +48,20 @@ struct launcher_client launcher_open(void)
 {
     struct launcher_client c = {.supervisor = -1};
 
-    c.sock = start_launcher(NULL, &c.pid);
+    c.sock = start_launcher(NULL, NULL, &c.pid);
+    return c;
+}
+
+struct launcher_client launcher_open_impatient(void)
+{
+    struct launcher_client c = {.supervisor = -1};
+    char program[PATH_MAX];
+
+    fixture_paths();
+    CHECK_INT(str_format(program, sizeof(program), "%s/../../tests/box/husk-launcher-impatient",
+                         getenv("HUSK_LIB_DIR")),
+              0);
+    c.sock = start_launcher(program, NULL, &c.pid);
     return c;
 }
 
@@ -55,7 +69,7 @@ struct launcher_client launcher_open_for(uid_t uid)
 {
     struct launcher_client c = {.sock = -1};
 
-    c.supervisor = start_launcher("--supervised", &c.pid);
+    c.supervisor = start_launcher(NULL, "--supervised", &c.pid);
     launcher_succeed(&c, uid);
     return c;
 }

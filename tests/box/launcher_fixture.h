@@ -26,6 +26,8 @@ struct launcher_client {
  * without root.
  */
 struct launcher_client launcher_open(void);
+/* One that gives a zygote 500 ms to be ready. */
+struct launcher_client launcher_open_impatient(void);
 /* The same through a supervisor, who says that the client runs as that user. */
 struct launcher_client launcher_open_for(uid_t uid);
 /* The supervisor brings another client, which takes the place of this one; that hangs up. */

@@ -82,6 +82,21 @@ TEST(a_zygote_that_starts_with_nonsense_is_broken)
     }
 }
 
+/* A preload that never ends must not hold whoever asks for the template, nor its place. */
+TEST(a_zygote_that_does_not_become_ready_is_broken)
+{
+    AUTO_LAUNCHER struct launcher_client c = launcher_open_impatient();
+
+    launcher_greet(&c);
+    for (int i = 0; i < 2; i++) {
+        uint32_t id = lying_template(&c, "time.sleep(1000)");
+        CHECK_INT(id, 0); /* of the one before nothing is left */
+        struct launcher_rep rep = start(&c, id, LAUNCHER_EV_ERROR);
+        CHECK_INT(rep.err.code, ERR_TEMPLATE);
+        CHECK_HAS(rep.err.msg, "died while starting");
+    }
+}
+
 TEST(a_zygote_that_breaks_later_takes_only_its_own_with_it)
 {
     static const char *const programs[] = {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/str.h"
 #include "engine_fixture.h"
 #include "proc_fixture.h"
 #include "tap.h"
@@ -367,6 +368,36 @@ TEST(a_cell_that_is_stopped_takes_along_what_it_has_started)
         CHECK_END(r, "timeout timeout 124: timeout 300 ms");
         CHECK_CELL(s, 0, "import os, signal, subprocess, time\n" COUNT, "3");
     }
+}
+
+/*
+ * Who looks first and kills then can be run away from, unless all stand still meanwhile. The kernel
+ * tells a parent of a child's going on only if it had stopped: one that gets no time to do so
+ * before the sweep is over stops for the next one.
+ */
+TEST(all_stand_still_while_what_a_cell_has_started_is_looked_for)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+    bool stood = false;
+
+    CHECK_CELL(s, 0,
+               "import os, subprocess, time\n"
+               "kept = subprocess.Popen(['/usr/bin/sleep', '1000'], start_new_session=True)\n"
+               "time.sleep(0.05)",
+               NULL);
+    for (int i = 0; i < 20 && !stood; i++) {
+        AUTO_RESULT struct husk_result *stopped = fixture_in(s, 0, 100,
+                                                             "for _ in range(20):\n"
+                                                             "    if os.fork() == 0:\n"
+                                                             "        time.sleep(1000)\n"
+                                                             "while True: pass");
+        CHECK_END(stopped, "timeout timeout 124: timeout 100 ms");
+        AUTO_RESULT struct husk_result *r = fixture_in(
+            s, 0, 0, "os.WIFCONTINUED(os.waitpid(kept.pid, os.WCONTINUED | os.WNOHANG)[1])");
+        stood = r->value != NULL && str_eq(r->value, "True");
+    }
+    CHECK(stood);
 }
 
 /* Of the same age as what is swept, but another context's. */
