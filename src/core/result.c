@@ -79,8 +79,10 @@ json_t *result_error(const struct husk_result *r)
     if (r->error.type == NULL) {
         return json_null();
     }
+    /* An error always has a message; whether the box sends one is up to the box. */
+    const char *message = r->error.message != NULL ? r->error.message : "";
     return json_pack("{s:o, s:o, s:o}", "type", text_or_null(r->error.type), "message",
-                     text_or_null(r->error.message), "traceback", text_or_null(r->error.traceback));
+                     text_or_null(message), "traceback", text_or_null(r->error.traceback));
 }
 
 json_t *result_metrics(const struct husk_metrics *m)

@@ -47,6 +47,23 @@ def test_result_has_every_field(v1: Api) -> None:
         assert v1.get(path).body == r
 
 
+def test_an_interrupt_between_the_code_and_its_answer(v1: Api) -> None:
+    """As SIGINT does when the code is over and its answer is being put together: a result like others."""
+    s = v1.session()
+    r = v1.run(
+        s,
+        "import sys\n"
+        "def stop(*args):\n"
+        "    raise KeyboardInterrupt\n"
+        "frame = sys._getframe()\n"
+        "while 'artifacts' not in frame.f_globals:\n"
+        "    frame = frame.f_back\n"
+        "frame.f_globals['artifacts'].since = stop\n",
+    )
+    assert (r["status"], r["exit_code"]) == ("failed", 130)
+    assert r["error"] == {"type": "KeyboardInterrupt", "message": "", "traceback": None}
+
+
 def test_exception_is_a_result_and_the_session_survives(v1: Api) -> None:
     s = v1.session()
     v1.run(s, "x = 1")
