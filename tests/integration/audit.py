@@ -135,7 +135,7 @@ class Level:
         tree = wait_tree(server)
         try:
             return cls._of(tree)
-        except FileNotFoundError:  # one of them has just ended
+        except OSError:  # one of them has just ended, or is about to
             time.sleep(0.05)
             return cls.of(server)
 
