@@ -152,7 +152,7 @@ void api_v1_session_create(struct api_call *call)
     json_decref(spec);
     if (r == 0) {
         v1_reply_session(call, existed ? 200 : 201, session_record(s)->id);
-    } else if (v1_key_used(call, CREATE_SCOPE, known)) {
+    } else if (v1_key_used(call, CREATE_SCOPE, known) && session_await(svc, known, &e) == 0) {
         v1_reply_session(call, 200, known); /* made by this very request, and over by now */
     } else if (e.code == ERR_INVALID) {     /* a field that the contract alone cannot judge */
         api_error_text(detail, sizeof(detail), e.msg);

@@ -70,6 +70,7 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     bool moving;              /* its next state is on its way to the disk */
     struct fiber_queue moved; /* woken when a state of it is durable, or will not be */
     bool recorded;  /* the store has it: until then nobody knows whether there is such a session */
+    bool making;    /* whoever asked for it is at it */
     bool keyed;     /* whoever asked for it may ask again, by its key */
     bool unnamed;   /* we chose the id: nobody knows it before he is told */
     bool restarted; /* the interpreter is not the first one: variables are gone */
@@ -189,9 +190,12 @@ void gate_resize(struct gate *g, size_t places, size_t line_max);
 size_t gate_position(const struct gate *g, const struct fiber *f); /* from 1; 0: not in line */
 
 /* keys.c */
-/* A batch that claims the key for that id, if one was asked for; NULL without memory. */
-struct store_batch *keyed_batch(struct service *svc, const struct store_key *asked, const char *id,
-                                int64_t created_ms);
+/*
+ * A batch that claims the key for that id, if one was asked for, also from one that failed (or
+ * NULL); NULL without memory.
+ */
+struct store_batch *keyed_batch(struct service *svc, const struct store_key *asked,
+                                const char *failed, const char *id, int64_t created_ms);
 /* 0: durable; 1: the same request had the key before, *ret_id is what it made; -1. Waits. */
 int keyed_commit(struct service *svc, struct store_batch *b, const struct store_key *asked,
                  char ret_id[ID_SIZE], struct err *e);

@@ -7,13 +7,17 @@
 
 #include "service/impl.h"
 
-struct store_batch *keyed_batch(struct service *svc, const struct store_key *asked, const char *id,
-                                int64_t created_ms)
+struct store_batch *keyed_batch(struct service *svc, const struct store_key *asked,
+                                const char *failed, const char *id, int64_t created_ms)
 {
     struct store_batch *b = store_batch_new(svc->store);
 
     if (b != NULL && asked->key != NULL) {
         struct store_key key = *asked;
+        if (failed != NULL) {
+            key.id = failed;
+            store_free_key(b, &key);
+        }
         key.id = id;
         key.created_ms = created_ms;
         store_claim_key(b, &key);

@@ -112,6 +112,11 @@ struct session_ask {
  */
 int session_create(struct service *svc, const struct session_ask *ask, struct session **ret,
                    bool *ret_existed, struct err *e);
+/*
+ * One that the same request asked for earlier: 0 once it is there, or has been. -1: it could not be
+ * made; *e is left alone if that was answered then. Waits.
+ */
+int session_await(struct service *svc, const char *id, struct err *e);
 
 /*
  * A live session; waits for the record of one that is being made. ERR_NOT_FOUND: there is no

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a session is made: what was asked for is checked, recorded, then gets its box; see service.h.
+ * How a session is made; see service.h.
+ *
+ * What was asked for is checked, recorded, then gets its box, then the record that it runs. What
+ * goes wrong on the way is answered, and so whoever asked asks again: by the same key, or for the
+ * same id. A session that never ran stands in the way of neither.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -45,18 +49,30 @@ static struct session *find_agents(struct service *svc, const struct session_ask
     return NULL;
 }
 
-static int check_free(struct service *svc, const char *id, struct err *e)
+/* It could not be made, and nothing was ever done in it. */
+static bool never_was(const struct store_session *row)
+{
+    return row->status == SESSION_FAILED && row->executions == 0;
+}
+
+static int check_id(struct service *svc, const char *id, struct err *e)
 {
     AUTO_FREE struct store_session *row = NULL;
+    struct err why = {0};
 
-    if (table_session(svc, id) != NULL || store_get_session(svc->store, id, &row, e) == 0) {
+    const struct session *s = table_session(svc, id);
+    if (s == NULL && store_get_session(svc->store, id, &row, &why) < 0) {
+        if (why.code != ERR_NOT_FOUND) {
+            *e = why;
+            return -1;
+        }
+        return 0;
+    }
+    if (s != NULL || !never_was(row)) {
         return err_set(e, ERR_EXISTS, "there is a session %s already", id);
     }
-    if (e->code != ERR_NOT_FOUND) {
-        return -1;
-    }
-    e->code = ERR_NONE;
-    return 0;
+    workspace_remove(svc, id);
+    return 0; /* its record makes room for the new one */
 }
 
 static int check_ask(struct service *svc, const struct session_ask *ask, struct err *e)
@@ -95,7 +111,7 @@ static int check_ask(struct service *svc, const struct session_ask *ask, struct 
     if (engine_limits(&asked, &live->def.info.limits, &limits, e) < 0) {
         return -1;
     }
-    return ask->id != NULL ? check_free(svc, ask->id, e) : 0;
+    return ask->id != NULL ? check_id(svc, ask->id, e) : 0;
 }
 
 static struct session *build(struct service *svc, const struct session_ask *ask, struct err *e)
@@ -137,18 +153,41 @@ static struct session *build(struct service *svc, const struct session_ask *ask,
     return s;
 }
 
-/* 0: it is ours; 1: somebody had the key, *ret is that session; -1. */
-static int record_new(struct session *s, const struct session_ask *ask, struct session **ret,
-                      struct err *e)
+/* As keyed_commit(). `failed`: the holder of the key, which could not be made; or NULL. */
+static int commit_new(struct session *s, const struct session_ask *ask, const char *failed,
+                      char ret_known[ID_SIZE], struct err *e)
 {
-    struct store_batch *b = keyed_batch(s->svc, &ask->idempotency, s->id, s->record.created_ms);
-    char known[ID_SIZE];
+    struct store_batch *b =
+        keyed_batch(s->svc, &ask->idempotency, failed, s->id, s->record.created_ms);
 
     if (b == NULL) {
         return err_sys(e, ENOMEM, "session");
     }
+    if (ask->id != NULL) {
+        store_delete_session(b, s->id); /* one that could not be made; see check_id() */
+    }
     store_put_session(b, &s->record);
-    int r = keyed_commit(s->svc, b, &ask->idempotency, known, e);
+    return keyed_commit(s->svc, b, &ask->idempotency, ret_known, e);
+}
+
+static bool could_not_be_made(struct service *svc, const char *id)
+{
+    AUTO_FREE struct store_session *row = NULL;
+    struct err ignored;
+
+    return store_get_session(svc->store, id, &row, &ignored) == 0 && never_was(row);
+}
+
+/* 0: it is ours; 1: somebody had the key, *ret is that session; -1. */
+static int record_new(struct session *s, const struct session_ask *ask, struct session **ret,
+                      struct err *e)
+{
+    char known[ID_SIZE];
+
+    int r = commit_new(s, ask, NULL, known, e);
+    if (r == 1 && could_not_be_made(s->svc, known)) {
+        r = commit_new(s, ask, known, known, e);
+    }
     if (r == 1) {
         *ret = session_hold(s->svc, known, e);
     }
@@ -163,6 +202,7 @@ static int enlist(struct session *s, const struct session_ask *ask, struct sessi
                   struct err *e)
 {
     session_ref(s); /* the table's */
+    s->making = true;
     table_add_session(s->svc, s);
     int r = record_new(s, ask, ret, e);
     s->recorded = r == 0;
@@ -172,6 +212,35 @@ static int enlist(struct session *s, const struct session_ask *ask, struct sessi
     }
     fiber_queue_wake_all(&s->moved);
     return r;
+}
+
+/* Its box, and the record that it runs. */
+static int make(struct session *s, struct err *e)
+{
+    s->making = true;
+    int r = s->persistent ? session_box(s, e) : 0;
+    r = r < 0 ? r : session_move(s, SESSION_RUNNING, "", e);
+    s->making = false;
+    fiber_queue_wake_all(&s->moved);
+    return r;
+}
+
+static bool is_under_way(const struct session *s)
+{
+    return s->making || (s->ending && !session_state_is_final(s->record.status));
+}
+
+/* Whoever makes it may fail, and a full disk may not take even that: then it is made now. */
+static int await_made(struct session *s, struct err *e)
+{
+    while (is_under_way(s)) {
+        session_await_move(s, -1);
+    }
+    if (s->record.status == SESSION_FAILED) {
+        return err_set(e, ERR_TIMEOUT, "session %s could not be made: %s", s->id,
+                       s->record.end_reason);
+    }
+    return s->record.status == SESSION_CREATING ? make(s, e) : 0;
 }
 
 /*
@@ -186,6 +255,15 @@ static int find_made(struct service *svc, const struct session_ask *ask, struct 
 
     while ((s = find_agents(svc, ask)) != NULL && s->record.status == SESSION_CREATING) {
         uint64_t now = clock_ms();
+        if (!is_under_way(s)) { /* its maker failed, and a full disk did not take even that */
+            session_ref(s);
+            int r = make(s, e);
+            session_release(s);
+            if (r < 0) {
+                return -1;
+            }
+            continue;
+        }
         if (now >= until) {
             return err_set(e, ERR_LIMIT,
                            "session %s of the agent is still being made: try again later", s->id);
@@ -194,6 +272,34 @@ static int find_made(struct service *svc, const struct session_ask *ask, struct 
     }
     *ret = s;
     return 0;
+}
+
+/* What a repeated request gets. The session is taken. */
+static int give_known(struct session *s, struct session **ret, bool *ret_existed, struct err *e)
+{
+    if (await_made(s, e) < 0) {
+        session_release(s);
+        return -1;
+    }
+    *ret = s;
+    *ret_existed = true;
+    return 0;
+}
+
+int session_await(struct service *svc, const char *id, struct err *e)
+{
+    struct session *s = session_find(svc, id);
+
+    if (s == NULL) {
+        AUTO_FREE struct store_session *row = NULL;
+        struct err ignored;
+        bool is_there = store_get_session(svc->store, id, &row, &ignored) == 0;
+        return is_there && row->status == SESSION_FAILED ? -1 : 0;
+    }
+    session_ref(s);
+    int r = await_made(s, e);
+    session_release(s);
+    return r;
 }
 
 int session_create(struct service *svc, const struct session_ask *ask, struct session **ret,
@@ -219,15 +325,15 @@ int session_create(struct service *svc, const struct session_ask *ask, struct se
     if (check_ask(svc, ask, e) < 0 || (s = build(svc, ask, e)) == NULL) {
         return -1;
     }
-    int r = enlist(s, ask, ret, e);
+    struct session *known = NULL;
+    int r = enlist(s, ask, &known, e);
     if (r != 0) {
         session_release(s);
-        *ret_existed = r == 1;
-        return r == 1 ? 0 : -1;
+        return r == 1 ? give_known(known, ret, ret_existed, e) : -1;
     }
     FAULT_POINT("session.recorded");
     svc->figures.sessions_created++;
-    if ((s->persistent && session_box(s, e) < 0) || session_move(s, SESSION_RUNNING, "", e) < 0) {
+    if (make(s, e) < 0) {
         struct err why = *e;
         (void)session_end(svc, s->id, SESSION_FAILED, why.msg, e);
         *e = why;

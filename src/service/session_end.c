@@ -135,6 +135,7 @@ int session_end(struct service *svc, const char *id, int state, const char *reas
         session_release(s); /* the table's */
     }
     fiber_queue_wake_all(&s->ended);
+    fiber_queue_wake_all(&s->moved); /* who waits for its maker */
     session_release(s);
     return r;
 }

@@ -140,7 +140,7 @@ static enum apply_verdict claim(struct conn *c, const struct change *change,
                                 struct store_batch *batch, struct err *e)
 {
     const struct store_key *key = change->rec;
-    sqlite3_stmt *old = conn_statement(c, CONN_FREE_KEY, e);
+    sqlite3_stmt *old = conn_statement(c, CONN_OLD_KEY, e);
     sqlite3_stmt *new = conn_record(c, RECORD_KEY, CONN_INSERT, e);
 
     if (old == NULL || new == NULL) {
@@ -155,6 +155,22 @@ static enum apply_verdict claim(struct conn *c, const struct change *change,
     if (rc == SQLITE_CONSTRAINT_UNIQUE) {
         return key_taken(c, change, batch, e);
     }
+    return judge(c, rc, batch, "key", e);
+}
+
+static enum apply_verdict free_key(struct conn *c, const struct change *change,
+                                   struct store_batch *batch, struct err *e)
+{
+    const struct store_key *key = change->rec;
+    sqlite3_stmt *stmt = conn_statement(c, CONN_FREE_KEY, e);
+
+    if (stmt == NULL) {
+        return APPLY_STORAGE_FAILED;
+    }
+    int rc = sqlite3_bind_text(stmt, 1, key->scope, -1, SQLITE_STATIC);
+    rc = rc != SQLITE_OK ? rc : sqlite3_bind_text(stmt, 2, key->key, -1, SQLITE_STATIC);
+    rc = rc != SQLITE_OK ? rc : sqlite3_bind_text(stmt, 3, key->id, -1, SQLITE_STATIC);
+    rc = rc != SQLITE_OK ? rc : run(stmt);
     return judge(c, rc, batch, "key", e);
 }
 
@@ -174,7 +190,7 @@ static enum apply_verdict expire(struct conn *c, const struct change *change,
 static enum apply_verdict (*const appliers[])(struct conn *c, const struct change *change,
                                               struct store_batch *batch, struct err *e) = {
     [CHANGE_PUT] = put_or_delete, [CHANGE_DELETE] = put_or_delete, [CHANGE_MOVE] = move,
-    [CHANGE_CLAIM] = claim,       [CHANGE_EXPIRE] = expire,
+    [CHANGE_CLAIM] = claim,       [CHANGE_FREE] = free_key,        [CHANGE_EXPIRE] = expire,
 };
 
 enum apply_verdict apply_batch(struct conn *c, struct store_batch *batch, struct err *e)

@@ -133,6 +133,11 @@ void store_claim_key(struct store_batch *batch, const struct store_key *key)
     }
 }
 
+void store_free_key(struct store_batch *batch, const struct store_key *key)
+{
+    add_change(batch, CHANGE_FREE, RECORD_KEY, key, 0);
+}
+
 void store_delete_session(struct store_batch *batch, const char *id)
 {
     add_change(batch, CHANGE_DELETE, RECORD_SESSION, &(struct store_session){.id = id}, 0);

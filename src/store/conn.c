@@ -11,7 +11,8 @@ static const char *const statements[CONN_STATEMENTS] = {
     [CONN_SAVEPOINT] = "SAVEPOINT batch",
     [CONN_UNDO] = "ROLLBACK TO batch",
     [CONN_RELEASE] = "RELEASE batch",
-    [CONN_FREE_KEY] = "DELETE FROM keys WHERE scope = ?1 AND key = ?2 AND created_ms <= ?3",
+    [CONN_OLD_KEY] = "DELETE FROM keys WHERE scope = ?1 AND key = ?2 AND created_ms <= ?3",
+    [CONN_FREE_KEY] = "DELETE FROM keys WHERE scope = ?1 AND key = ?2 AND id = ?3",
     [CONN_EXPIRE_KEYS] = "DELETE FROM keys WHERE created_ms <= ?1",
 };
 

@@ -25,6 +25,7 @@ enum conn_statement {
     CONN_SAVEPOINT,
     CONN_UNDO,
     CONN_RELEASE,
+    CONN_OLD_KEY,
     CONN_FREE_KEY,
     CONN_EXPIRE_KEYS,
     CONN_STATEMENTS

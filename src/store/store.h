@@ -149,6 +149,8 @@ void store_move_execution(struct store_batch *batch, int from, const struct stor
 
 /* Takes a key; if somebody has it the batch fails: STORE_KEY_TAKEN. */
 void store_claim_key(struct store_batch *batch, const struct store_key *key);
+/* Takes it from key->id, and from nobody else: one that another has by now stays his. */
+void store_free_key(struct store_batch *batch, const struct store_key *key);
 
 /* A row that is not there is no error. A session takes its executions with it; keys stay. */
 void store_delete_session(struct store_batch *batch, const char *id);

@@ -125,11 +125,12 @@ def until_refused(api: Api, method: str, path: str, body: Any) -> tuple[Any, lis
     raise AssertionError(f"{method} {path} is never refused")
 
 
-def wait_taken(api: Api, method: str, path: str, body: Any) -> Any:
+def wait_taken(api: Api, method: str, path: str, body: Any, key: str | None = None) -> Any:
     """Until the disk takes it again, by itself. Until then refusals are typed."""
+    headers = {"Idempotency-Key": key} if key else None
 
     def ask() -> Any:
-        answer = api.call(method, path, body)
+        answer = api.call(method, path, body, headers)
         assert answer.status in (200, 201, 503), answer
         return answer if answer.status != 503 else None
 

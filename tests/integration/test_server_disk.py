@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from typing import Any
 
 import pytest
@@ -137,6 +138,46 @@ def test_full_disk(kind: str) -> None:
         assert server.stop() == 0
         server.start()
         Audit(server).check(scene.ledger)
+
+
+def test_full_disk_and_a_session_that_is_being_made() -> None:
+    """Neither that it runs nor that it failed can be recorded: it is refused, and made when it is asked for again."""
+    flags = ("--session-pool-min", "0", "--session-pool-max", "0")
+    with small_disk("size=24m", *flags) as server:
+        api = Api(server.port)
+        audit = Audit(server)
+        body = {
+            "mode": "persistent",
+            "agent_id": "somebody",
+            "env_vars": {f"V{i}": "x" * 4000 for i in range(100)},
+        }
+        answers: list[Any] = []
+
+        def ask() -> None:
+            answers.append(api.post("/sessions", body, key="made-once"))
+
+        clients = [threading.Thread(target=ask) for _ in range(3)]
+        tree = wait_tree(server)
+        os.kill(tree.launcher, signal.SIGSTOP)
+        try:
+            for client in clients:
+                client.start()
+            wait_until(lambda: api.get("/sessions?status=creating")["total"] == 1, "it is begun")
+            filler = fill(server.data)
+        finally:
+            os.kill(tree.launcher, signal.SIGCONT)
+        for client in clients:
+            client.join()
+        ask()
+        for answer in answers:
+            check_error(answer, 503, "DiskFull")
+        assert server.pid_of_huskd() == tree.huskd
+        filler.unlink()
+        made = wait_taken(api, "POST", "/sessions", body, key="made-once")
+        assert made["status"] == "running"
+        assert api.post("/sessions", body)["id"] == made["id"], "it is the agent's"
+        assert api.run(made["id"], "6 * 7")["value"] == "42"
+        audit.check(Ledger(sessions={made["id"]}))
 
 
 def test_full_disk_and_a_cell_under_way() -> None:

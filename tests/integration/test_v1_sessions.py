@@ -189,6 +189,31 @@ def test_idempotency_key_holds_after_the_session_ended(v1: Api) -> None:
     assert again["id"] == first["id"] and again["status"] == "terminated"
 
 
+@pytest.mark.parametrize("key", [None, "my-key"])
+@pytest.mark.parametrize("own_id", [False, True])
+def test_what_could_not_be_made_is_answered_so_and_asked_for_again(
+    v1: Api, key: str | None, own_id: bool
+) -> None:
+    """No 2xx for a session that is not there; neither its id nor its key is used up."""
+    name = f"t-{uuid.uuid4().hex[:12]}"
+    key = key and key + name
+    assert v1.post("/templates", {"id": name, "preload": ["no_such_module"]}).status == 201
+    body: dict[str, Any] = {"mode": "persistent", "template_id": name}
+    if own_id:
+        body["id"] = f"id-{name}"
+    for _ in range(2):
+        check_error(v1.post("/sessions", body, key=key), 422, "InvalidParameter", "cannot start")
+    assert v1.call("PUT", f"/templates/{name}", {"preload": ["math"]}).status == 200
+    made = v1.post("/sessions", body, key=key)
+    assert (made.status, made["status"]) == (201, "running"), made.raw
+    assert not own_id or made["id"] == body["id"]
+    assert v1.run(made["id"], "6 * 7")["value"] == "42"
+    if key is not None:
+        assert v1.post("/sessions", body, key=key)["id"] == made["id"]
+    assert v1.call("DELETE", f"/sessions/{made['id']}?purge=true").status == 204
+    assert v1.call("DELETE", f"/templates/{name}").status == 204
+
+
 def test_bad_idempotency_key_is_refused(v1: Api) -> None:
     check_error(v1.post("/sessions", {}, key="a b"), 422, "InvalidParameter", "idempotency-key")
 

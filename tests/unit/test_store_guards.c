@@ -102,6 +102,36 @@ TEST(a_key_is_free_again_after_its_retention)
     fixture_remove(dir);
 }
 
+/* Two who ask again at once both see that the first one failed: one of them gets the key. */
+TEST(a_key_is_taken_from_its_holder_once)
+{
+    static const char *const new_holders[] = {"second", "third"};
+    char dir[FIXTURE_PATH];
+    struct store_options options = {.dir = dir};
+    struct store_key key = {.scope = "me", .key = "k", .id = "first", .created_ms = 1000};
+    struct store_result r;
+    struct err e;
+
+    fixture_dir(dir);
+    struct store *st = store_open(&options, &e);
+    CHECK(st != NULL);
+    struct store_batch *batch = store_batch_new(st);
+    store_claim_key(batch, &key);
+    fixture_commit(batch);
+    for (size_t i = 0; i < 2; i++) {
+        batch = store_batch_new(st);
+        key.id = "first";
+        store_free_key(batch, &key);
+        key.id = new_holders[i];
+        store_claim_key(batch, &key);
+        CHECK_INT(store_commit_wait(batch, &r, &e), i == 0 ? 0 : -1);
+    }
+    CHECK_INT(r.outcome, STORE_KEY_TAKEN);
+    CHECK_STR(r.holder_id, "second");
+    store_close(st);
+    fixture_remove(dir);
+}
+
 TEST(a_move_needs_the_expected_status)
 {
     static const struct {
