@@ -72,13 +72,19 @@ static void reply_failure(struct api_call *call, const struct store_execution *r
                           const struct husk_result *result)
 {
     json_t *kept = record->result != NULL ? json_loads(record->result, JSON_ALLOW_NUL, NULL) : NULL;
-    const char *why =
-        result != NULL
-            ? result->error.message
-            : json_string_value(json_object_get(json_object_get(kept, "error"), "message"));
+    const json_t *error = json_object_get(kept, "error");
+    const char *type = json_string_value(json_object_get(error, "type"));
+    const char *why = result != NULL ? result->error.message
+                                     : json_string_value(json_object_get(error, "message"));
+    struct err e;
 
-    call_reply_error(call, 500, "Sandbox.ExecException", NULL,
-                     why != NULL ? why : execution_state_word(record->status), NULL);
+    if (result == NULL && type != NULL && err_find(type) == ERR_LAUNCHER) {
+        (void)err_set(&e, ERR_LAUNCHER, "%s", why);
+        call_reply_err(call, &e);
+    } else {
+        call_reply_error(call, 500, "Sandbox.ExecException", NULL,
+                         why != NULL ? why : execution_state_word(record->status), NULL);
+    }
     json_decref(kept);
 }
 

@@ -162,7 +162,7 @@ int engine_wait(struct husk_engine *engine, int timeout_ms, struct err *e)
     return 0;
 }
 
-static int lost(struct err *e)
+int engine_lost(struct err *e)
 {
     return err_set(e, ERR_LAUNCHER, "husk-launcher is gone, and every box with it");
 }
@@ -183,7 +183,7 @@ static int poll_in_fiber(struct husk_engine *engine, struct guest *g, struct pol
     if (r < 0) {
         return err_sys(e, -r, "wait for a box");
     }
-    return engine->lost ? lost(e) : 0;
+    return engine->lost ? engine_lost(e) : 0;
 }
 
 int engine_poll(struct husk_engine *engine, struct guest *g, struct pollfd *fds, size_t n,

@@ -130,6 +130,7 @@ struct husk_engine {
 };
 
 /* engine.c, engine_adopt.c */
+int engine_lost(struct err *e); /* -1 and the error of an engine whose launcher is gone */
 int engine_dispatch(struct husk_engine *engine,
                     struct err *e); /* takes all pending launcher events */
 int engine_wait(struct husk_engine *engine, int timeout_ms,

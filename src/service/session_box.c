@@ -98,6 +98,9 @@ int session_box(struct session *s, struct err *e)
             return -1;
         }
     }
+    if (s->svc->engine->lost) { /* a box that nobody has told dead is dead all the same */
+        return engine_lost(e);
+    }
     if (s->box != NULL) {
         return 0;
     }

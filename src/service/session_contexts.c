@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The contexts of a session, and whose turn it is in each of them; see service.h. */
 #include <errno.h>
-#include <signal.h>
+#include <poll.h>
 
+#include "core/box_files.h"
 #include "service/impl.h"
 
 /* ---- turns ---- */
@@ -32,6 +33,42 @@ void turn_give(struct session *s, uint32_t context)
 
     t->execution = NULL;
     gate_leave(&t->gate);
+}
+
+/* ---- a box that ends while it is asked ---- */
+
+static bool has_hung_up(struct husk_session *box)
+{
+    struct pollfd p = {.fd = session_control(box)->fd};
+
+    return poll(&p, 1, 0) > 0 && (p.revents & POLLHUP) != 0;
+}
+
+/*
+ * What was asked of a box, which the caller holds, did not work. If it ended under us that is all
+ * there is to say: what its sockets said on the way down says nothing. Returns -1.
+ */
+static int box_failed(struct session *s, struct err *e)
+{
+    const struct guest *g = s->box->guest;
+
+    for (unsigned tries = 0; tries < END_TRIES && has_hung_up(s->box) && !g->exited; tries++) {
+        if (s->svc->engine->lost) {
+            return engine_lost(e);
+        }
+        fiber_sleep(2); /* the launcher's word of it is on its way, or that of its own end */
+    }
+    if (g->exited || has_hung_up(s->box)) {
+        return err_set(e, ERR_CONFLICT,
+                       "the box of session %s has ended, and its variables with it", s->id);
+    }
+    return -1;
+}
+
+static int husk_failed(struct session *s, const struct husk_error *h, struct err *e)
+{
+    (void)from_husk(h, e);
+    return box_failed(s, e);
 }
 
 /* ---- contexts ---- */
@@ -80,7 +117,7 @@ int session_interrupt(struct session *s, uint32_t context, bool *ret_was_running
         return 0;
     }
     s->box_users++; /* a box that does not listen keeps us waiting */
-    int r = context_interrupt(s->box->guest, c, ret_was_running, e);
+    int r = context_interrupt(s->box->guest, c, ret_was_running, e) < 0 ? box_failed(s, e) : 0;
     s->box_users--;
     return r;
 }
@@ -101,7 +138,7 @@ int session_reset(struct session *s, uint32_t context, struct err *e)
     int r = session_box(s, e); /* the one of before the wait may be gone */
     if (r == 0) {
         s->box_users++;
-        r = husk_session_reset(s->box, context, &h) < 0 ? from_husk(&h, e) : 0;
+        r = husk_session_reset(s->box, context, &h) < 0 ? husk_failed(s, &h, e) : 0;
         s->box_users--;
     }
     turn_give(s, context);
@@ -122,7 +159,7 @@ static int copy(struct session *s, uint32_t context, uint32_t *ret,
         return -1;
     }
     s->box_users++;
-    int r = how(s->box, context, ret, &h) < 0 ? from_husk(&h, e) : 0;
+    int r = how(s->box, context, ret, &h) < 0 ? husk_failed(s, &h, e) : 0;
     s->box_users--;
     turn_give(s, context);
     session_touch(s);
@@ -156,7 +193,7 @@ int session_restore(struct session *s, uint32_t context, uint32_t checkpoint, st
         return -1;
     }
     s->box_users++;
-    int r = husk_session_restore(s->box, context, checkpoint, &h) < 0 ? from_husk(&h, e) : 0;
+    int r = husk_session_restore(s->box, context, checkpoint, &h) < 0 ? husk_failed(s, &h, e) : 0;
     s->box_users--;
     turn_give(s, context);
     session_touch(s);

@@ -4,7 +4,6 @@
 #include "service/impl.h"
 
 #define FILES_PATIENCE_MS 60000
-#define END_TRIES 500        /* of 2 ms, from the end of a box to the launcher's word of it */
 #define LAST_PATIENCE_MS 500 /* of a session that ends: an upload that stalls does not hold it up */
 
 /* Perhaps it was our turn. */
@@ -50,8 +49,12 @@ struct box_files *session_files_take(struct session *s, struct err *e)
     }
     for (unsigned tries = 1; files_box(s, e) == 0; tries++) {
         struct box_files *files = files_take(s, false, e);
-        if (files != NULL || e->code != ERR_NOT_FOUND || tries == END_TRIES) {
+        if (files != NULL || e->code != ERR_NOT_FOUND) {
             return files;
+        }
+        if (tries == END_TRIES) {
+            err_set(e, ERR_TIMEOUT, "nobody says that the box of session %s has ended", s->id);
+            return NULL;
         }
         fiber_sleep(2); /* the box has ended, and the launcher's word of it is on its way */
     }

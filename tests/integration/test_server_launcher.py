@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audit import Audit, Ledger, check_all_gone, wait_tree
+from audit import Audit, Ledger, Tree, check_all_gone, wait_tree
 from beside import beside
 from disk_faults import new_template, put, wait_successor
 from husk_server import Server
@@ -223,6 +223,51 @@ def test_launcher_killed_while_requests_wait(one: Server) -> None:
     wait_successor(one, old)
     assert [api.run(s, "1")["value"] for s in sessions] == ["1"] * 4
     Audit(one).check()
+
+
+def test_what_is_answered_without_a_launcher(one: Server) -> None:
+    """Until there is another, whatever needs a box is 503: nothing else is wrong with the session or the server."""
+    api = Api(one.port)
+    sessions = [api.session() for _ in range(5)]  # a context does one thing at a time
+    checkpoint = api.post(f"/sessions/{sessions[0]}/contexts/0/checkpoint")["checkpoint_id"]
+    below = [f"/api/v1/sessions/{session}" for session in sessions]
+    asked: list[tuple[str, str, Any]] = [
+        ("POST", f"{below[0]}/contexts/0/restore", {"checkpoint_id": checkpoint}),
+        ("POST", f"{below[1]}/contexts/0/checkpoint", None),
+        ("POST", f"{below[2]}/contexts/0/branch", None),
+        ("POST", f"{below[3]}/reset", {}),
+        ("GET", f"{below[4]}/files", None),
+        ("POST", "/api/v1/sessions", {"mode": "persistent"}),
+        ("POST", "/workspace/se/execute_code/mine", {"code": "1"}),
+    ]
+    answers: list[Any] = []
+
+    def insist(method: str, path: str, body: Any) -> None:
+        headers = {"Idempotency-Key": "again"} if path == "/api/v1/sessions" else {}
+        while (tree := Tree.of(one)) is None or tree.huskd == old.huskd:
+            try:
+                answers.append((path, one.request(method, path, body, headers)))
+            except (OSError, http.client.HTTPException):
+                return  # it has gone for the next one
+
+    clients = [threading.Thread(target=insist, args=ask) for ask in asked]
+    old = wait_tree(one)
+    os.kill(old.launcher, signal.SIGKILL)
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
+    wait_successor(one, old)
+    for path, answer in answers:
+        if answer.status in (200, 201):
+            assert path != "/api/v1/sessions" or answer.json["status"] == "running", answer.text
+        elif path.endswith("/restore") and answer.status == 404:
+            assert f"checkpoint {checkpoint}" in answer.text, "the successor has none"
+        else:
+            assert answer.status == 503 and "launcher" in answer.text, (path, answer.text)
+    made = api.post("/sessions", {"mode": "persistent"}, key="again")
+    assert made["status"] == "running", made.raw
+    Audit(one).check(Ledger(sessions={*sessions, made["id"]}))
 
 
 # ---- zygotes ----
