@@ -336,7 +336,7 @@ static int take_turn(struct execution *x, struct err *e)
         return 0;
     }
     x->svc->in_turn++;
-    int r = turn_take(s, x->context, patience, &x->cancel, e);
+    int r = turn_take(s, x->context, patience, false, &x->cancel, e);
     x->svc->in_turn--;
     if (r < 0) {
         return -1;

@@ -27,21 +27,28 @@ static void leave_line(struct gate *g, const struct gate_waiter *w)
     }
 }
 
-int gate_wait(struct gate *g, int64_t timeout_ms, const bool *cancel)
+static void join_line(struct gate *g, struct gate_waiter *w, bool in_front)
+{
+    struct gate_waiter **at = &g->first;
+
+    while (*at != NULL && !in_front) {
+        at = &(*at)->next;
+    }
+    w->next = *at;
+    *at = w;
+    g->waiting++;
+}
+
+int gate_wait(struct gate *g, int64_t timeout_ms, bool in_front, const bool *cancel)
 {
     struct gate_waiter w = {.fiber = fiber_self()};
-    struct gate_waiter **last = &g->first;
     uint64_t until = clock_ms() + (uint64_t)timeout_ms;
 
     if (g->taken < g->places && g->waiting == 0) {
         g->taken++;
         return 0;
     }
-    while (*last != NULL) {
-        last = &(*last)->next;
-    }
-    *last = &w;
-    g->waiting++;
+    join_line(g, &w, in_front);
     while (!w.called) {
         uint64_t now = clock_ms();
         bool cancelled = cancel != NULL && *cancel;
@@ -60,7 +67,7 @@ int gate_enter(struct gate *g, int64_t timeout_ms, const bool *cancel, struct er
         return err_set(e, ERR_LIMIT, "%zu runs are under way and %zu wait: try again later",
                        g->taken, g->waiting);
     }
-    int r = gate_wait(g, timeout_ms, cancel);
+    int r = gate_wait(g, timeout_ms, false, cancel);
     if (r == -ETIMEDOUT) {
         return err_set(e, ERR_LIMIT, "no place became free in time: try again later");
     }

@@ -182,9 +182,9 @@ int from_husk(const struct husk_error *h, struct err *e); /* an error of the eng
 int gate_enter(struct gate *g, int64_t timeout_ms, const bool *cancel, struct err *e);
 /*
  * The same for a line of any length: 0, -ETIMEDOUT, -ECANCELED. Whoever sets *cancel wakes the
- * fiber.
+ * fiber. in_front: before all who wait already.
  */
-int gate_wait(struct gate *g, int64_t timeout_ms, const bool *cancel);
+int gate_wait(struct gate *g, int64_t timeout_ms, bool in_front, const bool *cancel);
 void gate_leave(struct gate *g);
 /* Nobody is turned out: with fewer places those who leave hand theirs to nobody, until it fits. */
 void gate_resize(struct gate *g, size_t places, size_t line_max);
@@ -221,8 +221,8 @@ bool box_is_dead(const struct husk_session *box); /* false for NULL */
 struct box_files *files_take(struct session *s, bool last, struct err *e);
 
 /* session_contexts.c */
-int turn_take(struct session *s, uint32_t context, int64_t timeout_ms, const bool *cancel,
-              struct err *e);
+int turn_take(struct session *s, uint32_t context, int64_t timeout_ms, bool in_front,
+              const bool *cancel, struct err *e);
 void turn_give(struct session *s, uint32_t context);
 
 /* session_spec.c */

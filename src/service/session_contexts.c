@@ -8,13 +8,13 @@
 
 /* ---- turns ---- */
 
-int turn_take(struct session *s, uint32_t context, int64_t timeout_ms, const bool *cancel,
-              struct err *e)
+int turn_take(struct session *s, uint32_t context, int64_t timeout_ms, bool in_front,
+              const bool *cancel, struct err *e)
 {
     struct gate *gate = &s->turns[context].gate;
 
     gate->places = 1;
-    int r = gate_wait(gate, timeout_ms, cancel);
+    int r = gate_wait(gate, timeout_ms, in_front, cancel);
     if (r == -ETIMEDOUT) {
         return err_set(e, ERR_CONFLICT, "context %u of session %s is busy", context, s->id);
     }
@@ -132,7 +132,8 @@ int session_reset(struct session *s, uint32_t context, struct err *e)
     if (s->turns[context].execution != NULL) {
         execution_cancel(s->turns[context].execution);
     }
-    if (turn_take(s, context, 10000, NULL, e) < 0) {
+    /* Before those who wait: what they run is to find the fresh interpreter. */
+    if (turn_take(s, context, 10000, true, NULL, e) < 0) {
         return -1;
     }
     int r = session_box(s, e); /* the one of before the wait may be gone */
@@ -155,7 +156,7 @@ static int copy(struct session *s, uint32_t context, uint32_t *ret,
     struct husk_error h;
 
     if (need_interpreter(s, e) < 0 || session_context(s->box, context, false, e) == NULL ||
-        turn_take(s, context, 0, NULL, e) < 0) {
+        turn_take(s, context, 0, false, NULL, e) < 0) {
         return -1;
     }
     s->box_users++;
@@ -189,7 +190,7 @@ int session_restore(struct session *s, uint32_t context, uint32_t checkpoint, st
 
     if (need_interpreter(s, e) < 0 || session_context(s->box, context, false, e) == NULL ||
         session_context(s->box, checkpoint, true, e) == NULL ||
-        turn_take(s, context, 0, NULL, e) < 0) {
+        turn_take(s, context, 0, false, NULL, e) < 0) {
         return -1;
     }
     s->box_users++;

@@ -59,6 +59,19 @@ def test_reset_ends_what_runs(v1: Api) -> None:
     assert v1.run(s, "1 + 1")["return_value"] == 2
 
 
+def test_reset_comes_before_what_waits(v1: Api) -> None:
+    """Those in line run in the fresh interpreter; they do not keep anybody from getting it."""
+    s = v1.session()
+    v1.run(s, "x = 1")
+    running = v1.start(s, "print('on', flush=True)\nwhile True: pass", timeout=600)
+    v1.wait_output(running, "on")
+    waiting = v1.start(s, "print('x' in globals(), flush=True)\nwhile True: pass", timeout=600)
+    assert v1.post(f"/sessions/{s}/reset").status == 200
+    assert v1.wait_status(running, "cancelled")
+    v1.wait_output(waiting, "False\n")
+    v1.post(f"/executions/{waiting}/cancel")
+
+
 def test_interrupt_stops_what_runs_and_keeps_variables(v1: Api) -> None:
     s = v1.session()
     v1.run(s, "x = 5")
