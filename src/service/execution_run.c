@@ -318,7 +318,7 @@ static void end_ephemeral(struct session *s)
 
     if (!s->persistent && !s->ending) {
         s->working--; /* this one is over */
-        (void)session_end(s->svc, s->id, SESSION_COMPLETED, "its execution is over", &e);
+        s->spent = session_end(s->svc, s->id, SESSION_COMPLETED, "its execution is over", &e) < 0;
         s->working++;
     }
 }

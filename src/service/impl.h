@@ -75,6 +75,7 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     bool keyed;     /* whoever asked for it may ask again, by its key */
     bool unnamed;   /* we chose the id: nobody knows it before he is told */
     bool restarted; /* the interpreter is not the first one: variables are gone */
+    bool spent;     /* ephemeral: its execution is over, and a full disk did not take its end */
     bool ending;
     struct fiber_queue ended;
     size_t working; /* executions that run or wait */

@@ -12,6 +12,7 @@
 #include "service/impl.h"
 
 #define ROUND_MS 1000
+#define SPENT_EVERY 5  /* rounds: a full disk is not tried all the time */
 #define PURGE_EVERY 60 /* rounds, if the last one left nothing */
 #define PURGE_PAGES 8  /* in one round: other work waits meanwhile */
 
@@ -36,17 +37,19 @@ static const char *why_over(const struct session *s, uint64_t now)
 }
 
 /* The table may change while we wait: one at a time, and from the start again. */
-static bool end_one(struct service *svc)
+static bool end_one(struct service *svc, bool spent)
 {
     uint64_t now = clock_ms();
     struct err e = {0};
 
     for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
-        const char *why = why_over(s, now);
+        const char *why = spent && s->spent && !s->ending ? "its execution is over" : NULL;
+        int to = why != NULL ? SESSION_COMPLETED : SESSION_TIMEOUT;
+        why = why != NULL ? why : why_over(s, now);
         if (why != NULL) {
             char id[ID_SIZE];
             (void)str_copy(id, sizeof(id), s->id);
-            if (session_end(svc, id, SESSION_TIMEOUT, why, &e) < 0) {
+            if (session_end(svc, id, to, why, &e) < 0) {
                 log_warn("session_not_ended", "session=%s: %s", id, e.msg);
                 return false;
             }
@@ -109,7 +112,7 @@ static void reap(void *user)
             svc->on_launcher_lost(svc->user);
             svc->on_launcher_lost = NULL;
         }
-        while (!svc->closing && !svc->engine->lost && end_one(svc)) {
+        while (!svc->closing && !svc->engine->lost && end_one(svc, rounds % SPENT_EVERY == 0)) {
         }
         while (!svc->closing && !svc->engine->lost && workspace_save_next(svc, false)) {
         }

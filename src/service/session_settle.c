@@ -61,7 +61,10 @@ static void settle(struct service *svc)
             continue;
         }
         if (s->working == 0 && had_its_run) {
-            (void)session_end(svc, s->id, SESSION_COMPLETED, "the server was restarted", &e);
+            const char *why = "the server was restarted";
+            if (session_end(svc, s->id, SESSION_COMPLETED, why, &e) < 0) {
+                s->spent = true;
+            }
         }
     }
 }

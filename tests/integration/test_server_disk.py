@@ -140,6 +140,10 @@ def test_full_disk(kind: str) -> None:
         Audit(server).check(scene.ledger)
 
 
+def creating(api: Api) -> int:
+    return int(api.get("/sessions?status=creating")["total"])
+
+
 def test_full_disk_and_a_session_that_is_being_made() -> None:
     """Neither that it runs nor that it failed can be recorded: it is refused, and made when it is asked for again."""
     flags = ("--session-pool-min", "0", "--session-pool-max", "0")
@@ -162,7 +166,7 @@ def test_full_disk_and_a_session_that_is_being_made() -> None:
         try:
             for client in clients:
                 client.start()
-            wait_until(lambda: api.get("/sessions?status=creating")["total"] == 1, "it is begun")
+            wait_until(lambda: creating(api) == 1, "it is begun")
             filler = fill(server.data)
         finally:
             os.kill(tree.launcher, signal.SIGCONT)
@@ -178,6 +182,26 @@ def test_full_disk_and_a_session_that_is_being_made() -> None:
         assert api.post("/sessions", body)["id"] == made["id"], "it is the agent's"
         assert api.run(made["id"], "6 * 7")["value"] == "42"
         audit.check(Ledger(sessions={made["id"]}))
+
+
+def test_full_disk_and_the_end_of_an_ephemeral_session() -> None:
+    """The successor of a killed daemon cannot record that it is over: it does so when there is room."""
+    with small_disk("size=24m") as server:
+        api = Api(server.port)
+        body = {f"V{i}": "x" * 4000 for i in range(100)}
+        session = api.session(mode="ephemeral", env_vars=body)
+        execution = api.start(session, "print('on', flush=True)\nwhile True: pass")
+        api.wait_output(execution, "on")
+        filler = fill(server.data)
+        kill_and_wait(server)
+        assert api.get(f"/sessions/{session}")["status"] == "running"
+        filler.unlink()
+        api.wait_status(execution, "lost")
+        wait_until(
+            lambda: str(api.get(f"/sessions/{session}")["status"]) == "completed",
+            "its end is recorded",
+        )
+        Audit(server).check(Ledger(sessions={session}, accepted={execution}))
 
 
 def test_full_disk_and_a_cell_under_way() -> None:
