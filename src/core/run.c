@@ -283,6 +283,18 @@ static void look_for_end(struct run *run)
     }
 }
 
+/* Time is up. It may have ended before, while nobody was there to see it. */
+static bool is_over_by_now(struct run *run)
+{
+    if (!run->channel_lost) {
+        take_frames(run);
+    }
+    if (run->in_session && !is_over(run)) {
+        look_for_end(run);
+    }
+    return is_over(run);
+}
+
 int run_drive(struct run *run, int64_t wait_ms, struct err *e)
 {
     struct pollfd p[P_COUNT];
@@ -300,6 +312,9 @@ int run_drive(struct run *run, int64_t wait_ms, struct err *e)
         }
         uint64_t now = clock_ms();
         if (now >= until) {
+            if (is_over_by_now(run)) {
+                break;
+            }
             return 0;
         }
         if (now >= look_at) {

@@ -6,12 +6,14 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from audit import wait_tree
 from disk_faults import kill_and_wait, new_template, wait_successor
 from husk_server import Server
 from v1_client import Api
+from waiting import wait_until
 
 
 @pytest.fixture
@@ -36,6 +38,38 @@ def test_sessions_keep_the_limits_of_the_server() -> None:
         os.kill(old.launcher, signal.SIGKILL)
         wait_successor(server, old)
         assert api.run(session, "1")["receipt"]["limits"] == limits
+
+
+def test_what_ended_in_time_while_nobody_watched(one: Server) -> None:
+    """Its time is up when the next daemon looks, but it was over before: that is how it ended."""
+    api = Api(one.port)
+    session = api.session()
+    api.run(session, "open('held', 'w')")
+    wait = "echo on; while [ -e held ]; do sleep 0.02; done; echo end; touch {}"
+    executions = [
+        api.start(session, f"import os\nos.system({wait.format('cell')!r})\nkept = 1", timeout=4),
+        api.start(session, command=wait.format("command"), timeout=4),
+    ]
+    for execution in executions:
+        api.wait_output(execution, "on")
+    time_is_up = time.monotonic() + 4
+    old = wait_tree(one)
+    os.kill(one.process.pid, signal.SIGSTOP)  # who would start the next one
+    try:
+        os.kill(old.huskd, signal.SIGKILL)
+        roots = [Path(f"/proc/{pid}/root/workspace") for pid in old.boxes]
+        (workspace,) = [root for root in roots if (root / "held").exists()]
+        (workspace / "held").unlink()
+        for name in ("cell", "command"):
+            wait_until((workspace / name).exists, f"the {name} has ended")
+        wait_until(lambda: time.monotonic() > time_is_up, "their time is up")
+    finally:
+        os.kill(one.process.pid, signal.SIGCONT)
+    wait_successor(one, old)
+    for execution in executions:
+        api.wait_status(execution, "completed")
+        assert api.get(f"/executions/{execution}")["stdout"] == "on\nend\n"
+    assert api.run(session, "kept")["value"] == "1"
 
 
 def test_an_extended_session_stays_extended(one: Server) -> None:
