@@ -121,7 +121,8 @@ def test_boxes_that_died_with_their_zygote_are_forgotten() -> None:
 
         before = lose(2)
         after = lose(5)
-        assert after - before < 20, (before, after)  # a zygote more or less is none of this
+        # A zygote more or less, of 22 descriptors, is none of this; five boxes have 80.
+        assert after - before < 60, (before, after)
 
 
 def settled(look: Callable[[], int]) -> int:
