@@ -218,6 +218,7 @@ static NORETURN void become(const struct child_kit *kit, pid_t parent, int socke
     signals_reset();
     char **environment = daemon_environment();
     if (environment != NULL) {
+        execve(argv[0], argv, environment);
         execveat(PROGRAM_FD, "", argv, environment, AT_EMPTY_PATH);
     }
     give_up(argv[0]);

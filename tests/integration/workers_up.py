@@ -104,7 +104,7 @@ class Up(Heard):
         self.plan_file = folder / "agents.json"
         self.drain = 1  # seconds
         self.said: list[dict[str, Any]] = []
-        for name in ("bin", "project", "sdk/husk/agents"):
+        for name in ("bin", "lib/husk", "project", "sdk/husk/agents"):
             (folder / name).mkdir(parents=True)
         for name in ("husk", "husk-launcher"):
             shutil.copy(BIN / name, folder / "bin" / name)
