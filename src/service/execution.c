@@ -188,7 +188,8 @@ static struct execution *build(struct session *s, const struct execution_ask *as
 static int record_new(struct execution *x, const struct execution_ask *ask, char ret_id[ID_SIZE],
                       struct err *e)
 {
-    struct store_batch *b = keyed_batch(x->svc, &ask->idempotency, NULL, x->id, x->record.created_ms);
+    struct store_batch *b =
+        keyed_batch(x->svc, &ask->idempotency, NULL, x->id, x->record.created_ms);
 
     if (b == NULL) {
         return err_sys(e, ENOMEM, "execution");

@@ -13,7 +13,14 @@
 #include "store/conn.h"
 #include "store/store.h"
 
-enum change_kind { CHANGE_PUT, CHANGE_MOVE, CHANGE_CLAIM, CHANGE_FREE, CHANGE_DELETE, CHANGE_EXPIRE };
+enum change_kind {
+    CHANGE_PUT,
+    CHANGE_MOVE,
+    CHANGE_CLAIM,
+    CHANGE_FREE,
+    CHANGE_DELETE,
+    CHANGE_EXPIRE
+};
 
 struct change {
     enum change_kind kind;

@@ -154,7 +154,15 @@ def test_a_checkout_in_a_closed_folder_is_reachable_for_its_tests_alone(tmp_path
     (place.parent / "beside").write_text("kept")
     (place.parent / "link").symlink_to("beside")
     place.parent.chmod(0o700)
-    look = ["setpriv", "--reuid=65534", "--clear-groups", "cat", "build/file", "../beside", "../link"]
+    look = [
+        "setpriv",
+        "--reuid=65534",
+        "--clear-groups",
+        "cat",
+        "build/file",
+        "../beside",
+        "../link",
+    ]
     script = (
         "import os, sys; from pathlib import Path; from reachable import make_reachable\n"
         f"make_reachable(Path({str(place)!r})); os.execvp('setpriv', {look!r})"
