@@ -73,7 +73,6 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     bool recorded;  /* the store has it: until then nobody knows whether there is such a session */
     bool making;    /* whoever asked for it is at it */
     bool keyed;     /* whoever asked for it may ask again, by its key */
-    bool unnamed;   /* we chose the id: nobody knows it before he is told */
     bool restarted; /* the interpreter is not the first one: variables are gone */
     bool spent;     /* ephemeral: its execution is over, and a full disk did not take its end */
     bool ending;

@@ -39,9 +39,9 @@ static void remove_unmade(struct session *s)
 /*
  * Ephemeral sessions end with their execution, which is over now. Unfinished creations were never
  * answered: one with a key is finished, for its caller will ask again, and so is one that was used
- * by an id that its maker chose, or may have been: files leave no record, but a box that was kept
- * may hold them. Nothing of the others is kept. What runs in one of them is waited for by nobody
- * here: its fiber goes on only when we are done.
+ * by its id, which the list of sessions shows, or may have been: files leave no record, but a box
+ * that was kept may hold them. Nothing of the others is kept. What runs in one of them is waited
+ * for by nobody here: its fiber goes on only when we are done.
  */
 static void settle(struct service *svc)
 {
@@ -51,7 +51,7 @@ static void settle(struct service *svc)
 
     for (s = svc->sessions, next = session_next(s); s != NULL; s = next, next = session_next(s)) {
         bool had_its_run = !s->persistent && s->record.executions > 0;
-        bool may_have_files = s->persistent && s->box != NULL && !s->unnamed;
+        bool may_have_files = s->persistent && s->box != NULL;
         bool is_unmade = s->record.status == SESSION_CREATING;
         bool is_kept = s->keyed || s->record.executions > 0 || may_have_files;
         if (is_unmade && is_kept) {

@@ -18,7 +18,6 @@ char *session_spec_text(const struct session_ask *ask)
     }
     json_object_set_new(spec, "_env", env);
     json_object_set_new(spec, "_keyed", json_boolean(ask->idempotency.key != NULL));
-    json_object_set_new(spec, "_unnamed", json_boolean(ask->id == NULL));
     json_object_set_new(spec, "_limits",
                         json_pack("{s:I, s:I, s:I, s:I}", "memory_bytes",
                                   (json_int_t)l->memory_bytes, "disk_bytes",
@@ -45,7 +44,6 @@ void session_spec_read(struct session *s)
     };
     s->limits = service_limits(s->svc, s->record.template, &asked);
     s->keyed = json_is_true(json_object_get(spec, "_keyed"));
-    s->unnamed = json_is_true(json_object_get(spec, "_unnamed"));
     s->env = json_array_size(env) > 0 ? calloc(json_array_size(env) + 1, sizeof(*s->env)) : NULL;
     json_array_foreach(env, i, value)
     {

@@ -52,7 +52,7 @@ class FaultyServer(Server):
     def __init__(self, programs: Path, *flags: str) -> None:
         super().__init__(*flags)
         self.programs = programs
-        self.trigger = self.data / "fault"  # where huskd may remove it
+        self.trigger = self.data / "husk.fault"  # where huskd may remove it
         self.variables = {
             "HUSK_TEST_FAULT_AT": str(self.trigger),
             "HUSK_LIB_DIR": str(BIN.parent / "lib" / "husk"),
