@@ -116,7 +116,7 @@ int context_interrupt(struct guest *box, const struct context *c, bool *ret_hit,
     struct interrupt own = {.number = clock_ns(), .next = box->interrupts};
     uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
 
-    box->interrupts = &own;
+    box->interrupts = &own; /* cppcheck-suppress autoVariables; until the end of this function */
     int r = send_signal(box, c, SIGINT, own.number, e);
     while (r == 0 && hear_fates(box) && !own.is_answered && clock_ms() < until) {
         fiber_sleep(1); /* not by its descriptor: another fiber may be waiting for the same */

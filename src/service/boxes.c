@@ -9,7 +9,8 @@
 
 size_t service_boxes(struct service *svc, struct service_box *ret, size_t max)
 {
-    const struct session **owners = calloc(ENGINE_BOXES_MAX, sizeof(*owners));
+    const struct session **owners = /* NOLINTNEXTLINE(bugprone-sizeof-expression): pointers */
+        calloc(ENGINE_BOXES_MAX, sizeof(*owners));
     size_t n = 0;
 
     if (owners == NULL) {

@@ -174,7 +174,7 @@ static NORETURN void give_up(const char *program)
 static int keep_descriptors(const struct child_kit *kit, int socket, bool is_daemon,
                             const char *path)
 {
-    int lib = open(kit->o->lib, O_PATH | O_DIRECTORY);
+    int lib = open(kit->o->lib, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int program = open(path, O_PATH | O_CLOEXEC);
     int kept[] = {socket, lib, program};
 
