@@ -20,7 +20,10 @@
 #define SLACK_FDS 128
 #define SLACK_CGROUPS 32
 
-/* In a mount namespace of its own, nobody else's mounts come and go. */
+/*
+ * In a mount namespace of its own, nobody else's mounts come. They go, though: whoever removes a
+ * folder takes what is mounted there away in every namespace.
+ */
 static struct husk_engine *open_alone(void)
 {
     if (geteuid() != 0) {
@@ -83,7 +86,7 @@ static void check_same(const struct counts *before, const struct counts *after)
     CHECK(after->zygote_fds <= before->zygote_fds + SLACK_FDS);
     CHECK_INT(after->processes, before->processes);
     CHECK(after->cgroups <= before->cgroups + SLACK_CGROUPS);
-    CHECK_INT(after->mounts, before->mounts);
+    CHECK(after->mounts <= before->mounts);
     CHECK_INT(after->zygote_mounts, before->zygote_mounts);
 }
 
@@ -198,5 +201,5 @@ TEST(twenty_engines_leave_nothing_behind)
     proc_children(getpid(), &tree);
     CHECK_INT(tree.n, 0); /* no zombie either */
     CHECK_INT(proc_count_fds(getpid()), fds);
-    CHECK_INT(proc_count_lines(getpid(), "mountinfo"), mounts);
+    CHECK(proc_count_lines(getpid(), "mountinfo") <= mounts);
 }
