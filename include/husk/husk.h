@@ -252,7 +252,7 @@ char *husk_result_json(const struct husk_result *result);
 
 struct husk_pool_stats {
     uint32_t parked;
-    /* of these: warmed up. The rest of a large pool is smaller and slower to answer */
+    /* of these: ready to run at once. The rest of a large pool is smaller, and slower to answer */
     uint32_t warm;
     uint32_t starting;
     uint64_t hits;   /* runs that found a parked box */

@@ -39,6 +39,7 @@ struct pool {
     struct guest *cool;   /* ready as well, taken when no warm one is left */
     struct guest *starting;
     uint32_t warm; /* in these lists and not cool */
+    bool was_full; /* since it was last made larger */
     struct husk_pool_stats stats;
     struct err refusal; /* why the last one was not born */
     uint64_t retry_ms;  /* not refilled before */

@@ -18,6 +18,7 @@
 #include "core/pool_impl.h"
 
 #define POOL_WARM 24
+#define POOL_HURRY 2 /* as many are being made already */
 
 static bool list_remove(struct guest **list, struct guest *g)
 {
@@ -136,14 +137,28 @@ struct guest *pool_take(struct husk_engine *engine, struct live_template *live,
     return NULL;
 }
 
+/*
+ * Boxes are taken faster than they are made: a warm-up would take more time from all of them than
+ * it saves the one run that gets this box. Not so while a pool is filled for the first time.
+ */
+static bool is_in_a_hurry(const struct pool *pool)
+{
+    return pool->was_full && pool->stats.starting >= POOL_HURRY;
+}
+
 /* Only Python's boxes can do without their warm-up; those of sessions have none. */
 static enum launcher_warmth warmth_of(const struct live_template *live, const struct pool *pool)
 {
     if (pool->mode != LAUNCHER_ONCE) {
         return LAUNCHER_FRESH;
     }
-    return pool->warm < POOL_WARM || live->def.info.language != HUSK_PYTHON ? LAUNCHER_WARM
-                                                                            : LAUNCHER_COOL;
+    if (live->def.info.language != HUSK_PYTHON) {
+        return LAUNCHER_WARM;
+    }
+    if (pool->warm >= POOL_WARM) {
+        return LAUNCHER_COOL;
+    }
+    return is_in_a_hurry(pool) ? LAUNCHER_FRESH : LAUNCHER_WARM;
 }
 
 static void add_starting(struct pool *pool, struct guest *g)
@@ -216,6 +231,7 @@ static void settle(struct husk_engine *engine, struct pool *pool, struct guest *
         guest_unwatch(engine, g);
         list_push(g->cool ? &pool->cool : &pool->parked, g);
         pool->stats.parked++;
+        pool->was_full = pool->was_full || pool->stats.parked >= pool->min;
     } else {
         pool->warm -= !g->cool;
         pool->stats.dead += g->state == GUEST_BROKEN;
@@ -277,4 +293,5 @@ void pool_clear(struct husk_engine *engine, struct pool *pool)
     pool->stats.parked = 0;
     pool->stats.starting = 0;
     pool->warm = 0;
+    pool->was_full = false;
 }

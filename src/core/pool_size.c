@@ -125,6 +125,7 @@ static int pool_set(struct husk_engine *engine, struct live_template *live,
         return -1;
     }
     pool->limits = want;
+    pool->was_full = pool->was_full && min <= pool->min;
     pool->min = min;
     drop_beyond(engine, pool, max);
     fiber_wake(engine->pool_keeper);
