@@ -268,13 +268,14 @@ static int pivot(struct err *e)
 static int place_descriptors(const struct root_entry *entry, struct err *e)
 {
     int sock = fcntl(entry->socket, F_DUPFD_CLOEXEC, 16);
+    int errors = fcntl(entry->errors, F_DUPFD_CLOEXEC, 16);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-    if (sock < 0 || null < 0) {
+    if (sock < 0 || errors < 0 || null < 0) {
         return err_sys(e, errno, "open descriptors of the zygote");
     }
     for (int i = 0; i < ZYGOTE_FD; i++) {
-        if (dup3(null, i, 0) < 0) {
+        if (dup3(i == STDERR_FILENO ? errors : null, i, 0) < 0) {
             return err_sys(e, errno, "place descriptor %d", i);
         }
     }

@@ -68,6 +68,7 @@ int root_plan_env(struct root_plan *plan, const char *text, struct err *e);
 struct root_entry {
     const struct root_plan *plan;
     int socket;                  /* becomes ZYGOTE_FD */
+    int errors;                  /* becomes stderr */
     int devices;                 /* detached mount for /dev, or -1: bind the host's devices */
     int procs[CGROUP_PROCS_MAX]; /* joined first */
     size_t n_procs;

@@ -62,6 +62,7 @@ struct template
     uint32_t seccomp;
     struct root_plan plan;
     int devices;       /* its /dev until the zygote has it; -1: none */
+    int last_words;    /* its stderr until it is ready; -1: none */
     bool has_writable; /* an id-mapped mount fits one box's ids only */
     uint32_t boxes_max;
     uint64_t definition; /* means something to clients only */
@@ -138,6 +139,10 @@ void template_stop(struct launcher *l, uint32_t id);  /* zygote and boxes are ki
 void template_await(struct launcher *l, uint32_t id); /* until they are gone */
 void template_serve(struct launcher *l, uint32_t id); /* the zygote has something to say */
 void template_died(struct launcher *l, uint32_t id);  /* it is dying, or dead: its client is told */
+
+/* last_words.c: a zygote's stderr while it starts. The last line, made printable; "": none. */
+int last_words_open(struct err *e);
+void last_words_read(int fd, char *ret, size_t size);
 
 /* box.c */
 struct box_entry *box_at(struct launcher *l, uint32_t id); /* NULL: no such box, or it is ending */

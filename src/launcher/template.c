@@ -67,6 +67,7 @@ int template_begin(struct launcher *l, const struct launcher_req *req, struct er
     t->pidfd = -1;
     t->socket = -1;
     t->devices = -1;
+    t->last_words = -1;
     t->lease.fd = -1;
     t->seccomp = req->template.seccomp;
     t->boxes_max = req->template.boxes;
@@ -153,6 +154,7 @@ static void become_zygote(const struct launcher *l, const struct template *t, in
         _exit(1);
     }
     entry.devices = t->devices;
+    entry.errors = t->last_words;
     entry.n_procs = cgroup_procs_fds(t->cgroup, entry.procs);
     root_enter(&entry, &broken.err);
     /* place_descriptors() may have moved the socket already: then it sits at its final place. */
@@ -263,6 +265,10 @@ int template_start(struct launcher *l, uint32_t id, uint32_t seq, struct err *e)
             return -1;
         }
     }
+    t->last_words = last_words_open(e);
+    if (t->last_words < 0) {
+        return -1;
+    }
     (void)str_format(name, sizeof(name), "zygote-%u-%u", id, ++l->generation);
     if (cgroup_new(l->cgroups, name, &t->cgroup, e) < 0 || clone_zygote(l, t, e) < 0) {
         return -1;
@@ -284,6 +290,7 @@ static void answer_start(struct launcher *l, struct template *t, uint32_t id, co
         t->state = TEMPLATE_RUNNING;
         t->start_deadline = 0;
         fd_close(&t->devices);
+        fd_close(&t->last_words);
         root_plan_release(&t->plan); /* the mounts live in the zygote's namespace now */
         reply(l, &rep);
     } else {
@@ -303,6 +310,7 @@ static void template_clear(struct launcher *l, uint32_t id)
     fd_close(&t->pidfd);
     fd_close(&t->socket);
     fd_close(&t->devices);
+    fd_close(&t->last_words);
     cgroup_free(t->cgroup);
     lease_drop(&t->lease);
     root_plan_release(&t->plan);
@@ -337,6 +345,21 @@ void template_await(struct launcher *l, uint32_t id)
     }
 }
 
+static void explain_death(const struct template *t, struct err *ret)
+{
+    char words[160];
+
+    last_words_read(t->last_words, words, sizeof(words));
+    const char *colon = words[0] != '\0' ? ": " : "";
+    if (clock_ns() >= t->start_deadline) {
+        err_set(ret, ERR_TEMPLATE, "template %s: its zygote was not ready after %d s%s%s", t->name,
+                ZYGOTE_START_MS / 1000, colon, words);
+    } else {
+        err_set(ret, ERR_TEMPLATE, "template %s: its zygote died while starting%s%s", t->name,
+                colon, words);
+    }
+}
+
 void template_died(struct launcher *l, uint32_t id)
 {
     struct template *t = &l->templates[id];
@@ -345,7 +368,7 @@ void template_died(struct launcher *l, uint32_t id)
 
     template_serve(l, id); /* what it managed to say comes first: most of all why it is broken */
     if (t->state == TEMPLATE_STARTING) {
-        err_set(&e, ERR_TEMPLATE, "template %s: its zygote died while starting", t->name);
+        explain_death(t, &e);
         answer_start(l, t, id, &e);
     } else if (t->state == TEMPLATE_RUNNING) {
         reply(l, &gone);

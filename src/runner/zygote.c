@@ -132,6 +132,9 @@ static void start(void)
     if (z.child_signals < 0 || birth_open(ARRAY_LEN(z.live)) < 0) {
         zygote_broken("cannot watch over boxes");
     }
+    if (dup3(STDIN_FILENO, STDERR_FILENO, 0) < 0) { /* nobody reads any further */
+        zygote_broken("cannot close stderr");
+    }
     report(&ready, -1);
 }
 

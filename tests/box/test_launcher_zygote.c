@@ -67,6 +67,10 @@ TEST(a_zygote_that_starts_with_nonsense_is_broken)
         {"say(2, 0, -1, b'no such module')", "no such module"},
         {"s.close()\ntime.sleep(100)", "died while starting"},
         {"os._exit(0)", "died while starting"},
+        {"os.write(2, b'one\\nno lib\\x1b[2J\\n\\n')\nos._exit(127)",
+         "died while starting: no lib\\x1b[2J"},
+        {"os.write(2, b'x' * 100000)\nos._exit(1)", "died while starting: xxxxxxxx"},
+        {"os.ftruncate(2, 1 << 40)\nos._exit(1)", "died while starting"},
         {"os.kill(os.getpid(), 11)\nos.abort()", "died while starting"},
     };
     AUTO_LAUNCHER struct launcher_client c = launcher_open();
@@ -89,11 +93,13 @@ TEST(a_zygote_that_does_not_become_ready_is_broken)
 
     launcher_greet(&c);
     for (int i = 0; i < 2; i++) {
-        uint32_t id = lying_template(&c, "time.sleep(1000)");
+        uint32_t id = lying_template(&c, "os.write(2, b'looking for a license\\n')\n"
+                                         "time.sleep(1000)");
         CHECK_INT(id, 0); /* of the one before nothing is left */
         struct launcher_rep rep = start(&c, id, LAUNCHER_EV_ERROR);
         CHECK_INT(rep.err.code, ERR_TEMPLATE);
-        CHECK_HAS(rep.err.msg, "died while starting");
+        CHECK_HAS(rep.err.msg, "was not ready after");
+        CHECK_HAS(rep.err.msg, "s: looking for a license");
     }
 }
 
