@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Types of the C extension (src/runner/module*.c), for type checkers only."""
 
+from types import CodeType
 from typing import Any, Callable, NoReturn, Optional
 
 Fields = list[tuple[int, bytes]]
 
 def fill_holes() -> None: ...
 def freeze() -> tuple[int, int]: ...
+def make_immortal(objects: list[Any], code: CodeType) -> None: ...
 def prepare(
     space: dict[str, Any],
     count_threads: Callable[[], int],

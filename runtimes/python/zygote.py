@@ -70,6 +70,15 @@ def fill_holes() -> list[object]:
     return kept
 
 
+def make_immortal() -> None:
+    """Boxes read what is here without changing it: a reference count that changes is a page to copy.
+
+    Older versions of CPython have no such objects, and newer ones were not tried.
+    """
+    if (3, 12) <= sys.version_info < (3, 14):
+        _husk.make_immortal(gc.get_objects(), make_immortal.__code__)
+
+
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument(
@@ -86,6 +95,8 @@ def main() -> None:
     runner.prepare(chosen.warm)
     check_threads()
     gc.collect()
+    if not chosen.plain_fork:
+        make_immortal()
     kept = fill_holes()
     gc.freeze()
     gc.enable()

@@ -97,6 +97,8 @@ static PyObject *husk_fork(PyObject *self, PyObject *args)
 static PyMethodDef methods[] = {
     {"fill_holes", husk_fill_holes, METH_NOARGS, "Take every free block of the C library's heap."},
     {"freeze", husk_freeze, METH_NOARGS, "Freeze private memory for cheap forks."},
+    {"make_immortal", husk_make_immortal, METH_VARARGS,
+     "Stop counting references to these objects and to all that they hold."},
     {"prepare", husk_prepare, METH_VARARGS, "Give C what it needs to serve a run."},
     {"rehearse", husk_rehearse, METH_NOARGS, "Find out which memory a first run touches."},
     {"zygote", husk_zygote, METH_NOARGS, "Serve the launcher; returns in a box that needs Python."},
