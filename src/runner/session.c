@@ -59,22 +59,47 @@ bool session_has(pid_t pid)
     return false;
 }
 
-static void reap(int signals)
+static bool has_mail(void)
+{
+    struct pollfd p = {.fd = BOX_CONTROL_FD, .events = POLLIN};
+
+    return poll(&p, 1, 0) > 0;
+}
+
+static void bury(pid_t pid)
+{
+    bool is_context = session_has(pid);
+    int status;
+
+    if (waitpid(pid, &status, 0) != pid) {
+        return;
+    }
+    note_context(pid, 0);
+    interrupt_forget(pid);
+    if (!fileworkers_reaped(pid) && is_context && send_exited(pid, status) < 0) {
+        _exit(0);
+    }
+}
+
+/*
+ * False: somebody has ended whom we do not know, and there is mail. It may say that this is a
+ * branch, whose end somebody waits for: to be read first.
+ */
+static bool reap(int signals)
 {
     struct signalfd_siginfo drain[8];
-    int status;
-    pid_t pid;
+    siginfo_t ended = {0};
 
     while (read(signals, drain, sizeof(drain)) > 0) {
     }
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        bool is_context = session_has(pid);
-        note_context(pid, 0);
-        interrupt_forget(pid);
-        if (!fileworkers_reaped(pid) && is_context && send_exited(pid, status) < 0) {
-            _exit(0);
+    while (waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid != 0) {
+        if (!session_has(ended.si_pid) && has_mail()) {
+            return false;
         }
+        bury(ended.si_pid);
+        ended.si_pid = 0;
     }
+    return true;
 }
 
 /* To who waits to hear whether it has hit. */
@@ -180,6 +205,7 @@ void session_serve(void)
     struct frame_head head;
     sigset_t mask;
     sigset_t old_mask;
+    bool all_buried = true;
 
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);
@@ -194,12 +220,13 @@ void session_serve(void)
         struct pollfd p[2 + FILEWORKERS_MAX] = {{.fd = BOX_CONTROL_FD, .events = POLLIN},
                                                 {.fd = signals, .events = POLLIN}};
         fileworkers_watch(p + 2);
-        if (poll(p, ARRAY_LEN(p), fileworkers_timeout()) < 0 && errno != EINTR) {
+        int timeout = all_buried ? fileworkers_timeout() : 0;
+        if (poll(p, ARRAY_LEN(p), timeout) < 0 && errno != EINTR) {
             _exit(1);
         }
         fileworkers_serve(p + 2);
-        if ((p[1].revents & POLLIN) != 0) {
-            reap(signals);
+        if ((p[1].revents & POLLIN) != 0 || !all_buried) {
+            all_buried = reap(signals);
         }
         if (p[0].revents == 0) {
             continue;

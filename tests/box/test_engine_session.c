@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -46,6 +48,40 @@ TEST(a_branch_of_a_branch_outlives_what_it_came_from)
     CHECK_CELL(s, c, "x", "2");
     CHECK_CELL(s, b, "'x' in globals()", "False");
     CHECK_CELL(s, 0, "x", "1");
+}
+
+/* Goes on with the process when it had time to miss something. */
+static pid_t stop_for_a_while(pid_t pid)
+{
+    CHECK_INT(kill(pid, SIGSTOP), 0);
+    pid_t helper = fork();
+    if (helper == 0) {
+        const struct timespec moment = {.tv_nsec = 300000000};
+        nanosleep(&moment, NULL);
+        kill(pid, SIGCONT);
+        _exit(0);
+    }
+    CHECK(helper > 0);
+    return helper;
+}
+
+/* PID 1 hears of the branch and of its end at the same time. */
+TEST(how_a_branch_ended_is_known_however_soon_it_did)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+    static struct proc_list boxes;
+    struct husk_error e;
+    uint32_t b;
+
+    CHECK_CELL(s, 0, "import os", NULL);
+    proc_children(proc_zygote(proc_launcher()), &boxes);
+    CHECK_INT(boxes.n, 1);
+    pid_t helper = stop_for_a_while(boxes.pids[0]);
+    CHECK_OK(husk_session_branch(s, 0, &b, &e), &e);
+    AUTO_RESULT struct husk_result *r = fixture_in(s, b, 0, "os._exit(7)");
+    CHECK_INT(waitpid(helper, NULL, 0), helper);
+    CHECK_END(r, "failed exit 7");
 }
 
 TEST(branches_draw_different_numbers)
