@@ -273,7 +273,9 @@ def _serve_context() -> None:
                 os._exit(0)
             (rest, what, fields), kind, fd = request
             if kind == BRANCH and fd >= 0:
-                _branch(fd)
+                if _husk.branch(fd):
+                    reseed.apply()
+                    _husk.ready()
                 continue
             single = _prepare(fields)
             answer = _cell(single) if rest == REST_ALL else _conclude(rest, what, single, False)
@@ -286,23 +288,6 @@ def _serve_context() -> None:
                 os._exit(130)  # as above
             # It hit between the user's code and its answer, or came after that: then nothing is open.
             _husk.done([(ERROR_TYPE, b"KeyboardInterrupt"), (EXIT, u32(130))], True)
-
-
-def _branch(fd: int) -> None:
-    """Forks this context with all its variables; the copy answers on its own socket.
-
-    Forked twice, so that PID 1 becomes its parent and can tell how it ends.
-    """
-    between = os.fork()
-    if between:
-        os.close(fd)
-        os.waitpid(between, 0)
-        return
-    if os.fork():
-        os._exit(0)
-    _husk.adopt(fd)
-    reseed.apply()
-    _husk.ready()
 
 
 def refuse(error: OSError) -> NoReturn:

@@ -9,13 +9,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include <errno.h>
-#include <fcntl.h>
-#include <unistd.h>
-
-#include "box/setup.h"
 #include "runner/heap.h"
-#include "runner/interrupt.h"
 #include "runner/module.h"
 #include "runner/pagewise.h"
 #include "runner/rawfork.h"
@@ -64,24 +58,6 @@ static PyObject *husk_session(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* From now on this process listens on another control socket: it is a branch. */
-static PyObject *husk_adopt(PyObject *self, PyObject *args)
-{
-    int fd;
-
-    (void)self;
-    if (!PyArg_ParseTuple(args, "i", &fd)) {
-        return NULL;
-    }
-    if (dup3(fd, BOX_CONTROL_FD, O_CLOEXEC) < 0) {
-        return module_errno(-errno);
-    }
-    close(fd);
-    setpgid(0, 0); /* a signal for the context that it came from is not meant for this one */
-    interrupt_attach();
-    Py_RETURN_NONE;
-}
-
 /* A bare fork without hooks or namespaces, for measuring what isolation costs. */
 static PyObject *husk_fork(PyObject *self, PyObject *args)
 {
@@ -118,7 +94,7 @@ static PyMethodDef methods[] = {
     {"send_file", husk_send_file, METH_VARARGS, "Send a workspace file."},
     {"source", husk_source, METH_VARARGS, "Code that C ran under this name, or None."},
     {"cell_name", husk_cell_name, METH_NOARGS, "What the code that runs is called in tracebacks."},
-    {"adopt", husk_adopt, METH_VARARGS, "Listen on another control socket."},
+    {"branch", husk_branch, METH_VARARGS, "Copy this context. True in the copy."},
     {"seed_libc", husk_seed_libc, METH_NOARGS, "Seed rand() and friends."},
     {"fork", husk_fork, METH_NOARGS, "Fork past all hooks."},
     {NULL, NULL, 0, NULL},

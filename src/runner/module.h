@@ -54,6 +54,9 @@ PyObject *husk_ready(PyObject *self, PyObject *args);
 PyObject *husk_mute(PyObject *self, PyObject *args);
 PyObject *husk_seed_libc(PyObject *self, PyObject *args);
 
+/* module_branch.c */
+PyObject *husk_branch(PyObject *self, PyObject *args);
+
 /* module_immortal.c */
 PyObject *husk_make_immortal(PyObject *self, PyObject *args);
 

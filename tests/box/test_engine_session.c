@@ -84,6 +84,65 @@ TEST(how_a_branch_ended_is_known_however_soon_it_did)
     CHECK_END(r, "failed exit 7");
 }
 
+/* Its process is the copy's only thread, also while others work, allocate and hold locks. */
+TEST(a_context_with_busy_threads_can_be_branched)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+    struct husk_error e;
+    uint32_t b;
+
+    CHECK_CELL(s, 0,
+               "import threading\n"
+               "x, stop = 41, False\n"
+               "def work():\n"
+               "    while not stop: bytes(100000), str(threading.current_thread())\n"
+               "for _ in range(3): threading.Thread(target=work).start()",
+               NULL);
+    for (int i = 0; i < 5; i++) {
+        CHECK_OK(husk_session_branch(s, 0, &b, &e), &e);
+        CHECK_CELL(s, b, "[x + 1, threading.active_count(), len(bytes(100000))]",
+                   "[42, 1, 100000]");
+        CHECK_CELL(s, b, "t = threading.Thread(target=print, args=(1,)); t.start(); t.join()",
+                   NULL);
+    }
+    CHECK_CELL(s, 0, "stop = True; threading.active_count()", "4");
+}
+
+/* Whoever asks is told; what was to be copied lives on with its variables. */
+TEST(a_session_that_is_full_of_processes_cannot_be_branched_and_loses_nothing)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_limits limits = {.pids = 16};
+    AUTO_SESSION struct husk_session *s = fixture_session(engine, &limits);
+    struct husk_error e;
+    uint32_t b;
+
+    for (int free = 0; free < 2; free++) { /* none for whoever is between, one for it alone */
+        CASE("%d free", free);
+        CHECK_CELL(s, 0,
+                   "import os, signal\n"
+                   "x, sleepers = 42, []\n"
+                   "while True:\n"
+                   "    try: pid = os.fork()\n"
+                   "    except OSError: break\n"
+                   "    if pid == 0: signal.pause()\n"
+                   "    sleepers.append(pid)",
+                   NULL);
+        CHECK_CELL(s, 0, free == 0 ? "" : "os.kill(sleepers[0], 9), os.wait()[1]",
+                   free == 0 ? NULL : "(None, 9)");
+        CHECK_INT(husk_session_branch(s, 0, &b, &e), -1);
+        CHECK_CELL(s, 0, "x", "42");
+        CHECK_CELL(s, 0,
+                   "for p in sleepers:\n"
+                   "    try: os.kill(p, 9); os.waitpid(p, 0)\n"
+                   "    except OSError: pass",
+                   NULL);
+    }
+    CHECK_OK(husk_session_branch(s, 0, &b, &e), &e);
+    CHECK_CELL(s, b, "x", "42");
+}
+
 TEST(branches_draw_different_numbers)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
