@@ -219,6 +219,21 @@ int cgroup_set_limits(struct cgroup *cg, const struct limits *l, struct err *e)
     return 0;
 }
 
+int cgroup_set_oom(struct cgroup *cg, bool takes_one, struct err *e)
+{
+    const struct cg_part *p = &cg->parts[CG_MEMORY];
+
+    if (cg->oom_takes_one == takes_one || p->ops == NULL || p->ops->oom == NULL) {
+        return 0;
+    }
+    int r = p->ops->oom(p, takes_one);
+    if (r < 0) {
+        return err_sys(e, -r, "write memory.oom.group of box %s", cg->name);
+    }
+    cg->oom_takes_one = takes_one;
+    return 0;
+}
+
 size_t cgroup_procs_fds(const struct cgroup *cg, int fds[CGROUP_PROCS_MAX])
 {
     size_t n = 0;

@@ -76,6 +76,12 @@ void cgroup_free(struct cgroup *cg); /* kills, removes the directories; NULL is 
 int cgroup_set_limits(struct cgroup *cg, const struct limits *l, struct err *e);
 
 /*
+ * What the kernel kills when the memory is used up, where it leaves the choice (v2): everything, as
+ * a new cgroup has it, or one process. The contexts of a session are replaced one by one.
+ */
+int cgroup_set_oom(struct cgroup *cg, bool takes_one, struct err *e);
+
+/*
  * Open descriptors of cgroup.procs, one per hierarchy: whoever writes "0" to each joins. In this
  * order: the unified one comes first, and whoever has joined it can be killed. They carry the
  * opener's rights, so they can be handed to a process that has none, and must be closed before
@@ -106,8 +112,9 @@ int cgroup_unfold(struct cgroup *cg);
 void cgroup_usage(const struct cgroup *cg, struct cgroup_usage *ret);
 
 /*
- * Processes that the kernel killed for the box's memory. v2 ends the whole box then (oom.group);
- * on v1 only one process dies, and whoever cares has to look: cgroup_oom_needs_watch().
+ * Processes that the kernel killed for the box's memory. v2 ends the whole box then, unless told
+ * not to (cgroup_set_oom()); on v1 only one process dies, and whoever cares has to look:
+ * cgroup_oom_needs_watch().
  */
 uint64_t cgroup_oom_kills(const struct cgroup *cg);
 bool cgroup_oom_needs_watch(const struct cgroup_host *host);

@@ -68,6 +68,7 @@ struct cg_ops {
     struct cg_file files[CG_PART_FILES]; /* kept open; ends at the first without a name */
     int (*prepare)(const struct cg_part *p);
     int (*limit)(const struct cg_part *p, const struct limits *l);
+    int (*oom)(const struct cg_part *p, bool takes_one); /* NULL: it takes one in any case */
     void (*usage)(const struct cg_part *p, struct cgroup_usage *ret); /* since the kernel made it */
     int (*reset)(const struct cg_part *p); /* what can be; -EBUSY: it must not be used again */
 };
@@ -85,6 +86,7 @@ struct cgroup {
     struct cg_part parts[CG_RESOURCES];
     bool folded;              /* only directories and counters are open, */
     bool is_waiting;          /* or not even those of v1 */
+    bool oom_takes_one;       /* see cgroup_set_oom() */
     struct limits set;        /* what was written last; memory_bytes 0: nothing yet */
     struct cgroup_usage base; /* raw counters when this box began */
 };

@@ -118,10 +118,15 @@ void cg_v2_enable(int dir_fd, unsigned *resources, struct cgroup_facts *facts)
 
 enum { MEM_CURRENT, MEM_PEAK, MEM_EVENTS };
 
+static int memory_oom(const struct cg_part *p, bool takes_one)
+{
+    return fd_write_file(p->dir_fd, "memory.oom.group", takes_one ? "0" : "1");
+}
+
 static int memory_prepare(const struct cg_part *p)
 {
     /* A box is one program: killing a part of it leaves the rest in a state nobody tested. */
-    return fd_write_file(p->dir_fd, "memory.oom.group", "1");
+    return memory_oom(p, false);
 }
 
 static int memory_limit(const struct cg_part *p, const struct limits *l)
@@ -215,6 +220,7 @@ static const struct cg_ops memory_ops = {
               {.name = "memory.peak", .writable = true, .optional = true},
               {.name = "memory.events"}},
     .prepare = memory_prepare,
+    .oom = memory_oom,
     .limit = memory_limit,
     .usage = memory_usage,
     .reset = memory_reset,

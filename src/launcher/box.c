@@ -48,8 +48,8 @@ static struct box_entry *take_slot(struct launcher *l, struct err *e)
     return NULL;
 }
 
-static struct cgroup *take_cgroup(struct launcher *l, uint32_t box_id, const struct limits *limits,
-                                  struct err *e)
+static struct cgroup *take_cgroup(struct launcher *l, uint32_t box_id,
+                                  const struct launcher_req *req, struct err *e)
 {
     struct cgroup *cg = NULL;
     char name[32];
@@ -62,7 +62,8 @@ static struct cgroup *take_cgroup(struct launcher *l, uint32_t box_id, const str
             return NULL;
         }
     }
-    if (cgroup_set_limits(cg, limits, e) < 0) {
+    if (cgroup_set_limits(cg, &req->box.limits, e) < 0 ||
+        cgroup_set_oom(cg, req->box.mode == LAUNCHER_SESSION, e) < 0) {
         cgroup_free(cg);
         return NULL;
     }
@@ -184,7 +185,7 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
     if (box == NULL) {
         return -1;
     }
-    box->cgroup = take_cgroup(l, box->id, &req->box.limits, e);
+    box->cgroup = take_cgroup(l, box->id, req, e);
     if (box->cgroup == NULL) {
         return -1;
     }

@@ -83,6 +83,32 @@ TEST(memory_hog_is_killed_and_counted)
     cgroup_host_close(host);
 }
 
+TEST(out_of_memory_takes_one_process_of_a_session)
+{
+    struct cgroup_host *host = open_host();
+    struct limits l = small_limits();
+    struct err e;
+
+    l.memory_bytes = 32 * MIB;
+    struct cgroup *cg = make_cgroup(host, "session", &l);
+    CHECK_INT(cgroup_set_oom(cg, true, &e), 0);
+    pid_t other = spawn_stopped(cg);
+    int status = wait_for(spawn_in(cg, hog));
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    CHECK_INT(cgroup_oom_kills(cg), 1);
+    CHECK_INT(waitpid(other, NULL, WNOHANG), 0);
+    CHECK(!cgroup_is_empty(cg));
+
+    /* The next box of a recycled cgroup may be one program again. */
+    CHECK_INT(cgroup_set_oom(cg, false, &e), 0);
+    if (cgroup_host_facts(host)->kind == CGROUP_V2) {
+        CHECK_INT(read_number(cg, "memory.oom.group", NULL), 1);
+    }
+    cgroup_free(cg);
+    wait_for(other);
+    cgroup_host_close(host);
+}
+
 TEST(forks_beyond_the_limit_are_refused_and_counted)
 {
     struct cgroup_host *host = open_host();
