@@ -46,6 +46,14 @@ struct cgroup;
 void cgroup_probe(struct cgroup_facts *ret);
 
 /*
+ * For whoever starts a launcher, before it starts anything. A v2 cgroup cannot have processes and
+ * limited children, so where boxes can only live below our own cgroup, as in a container or a
+ * systemd scope, the launcher would find us in its way. Moves this process, if it is alone there,
+ * to a leaf of its own; else does nothing, and the launcher says what is wrong.
+ */
+void cgroup_make_room(void);
+
+/*
  * Makes husk/<instance> in each hierarchy. ERR_ISOLATION when memory, cpu or pids cannot be had
  * and need_limits is set; without need_limits such a host gives a cgroup_host whose cgroups limit
  * nothing.

@@ -249,6 +249,18 @@ void cgroup_probe(struct cgroup_facts *ret)
     cg_trees_release(&trees);
 }
 
+void cgroup_make_room(void)
+{
+    struct cgroup_facts facts;
+    struct cg_trees trees;
+
+    cg_find(&trees, &facts);
+    if (trees.n > 0 && trees.tree[0].unified) {
+        cg_v2_enable(trees.tree[0].base_fd, &trees.tree[0].resources, &facts);
+    }
+    cg_trees_release(&trees);
+}
+
 struct sweep {
     const struct cg_trees *trees;
     size_t removed;

@@ -16,6 +16,7 @@
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cli/term.h"
+#include "core/engine.h"
 #include "core/paths.h"
 
 struct starting {
@@ -174,5 +175,6 @@ int serving_run(const struct serving *s, bool detach)
     log_set_level((enum log_level)c->log_level);
     log_set_json(c->log_format == CONFIG_LOG_JSON);
     warn_about_addresses(c);
+    engine_make_room();
     return detach ? run_detached(&starting) : supervise(&starting);
 }

@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/fiber.h"
 #include "base/str.h"
+#include "box/cgroup.h"
 #include "core/paths.h"
 
 void engine_error_export(const struct err *e, struct husk_error *ret)
@@ -248,6 +249,11 @@ int engine_serve(struct husk_engine *engine, struct err *e)
     return r < 0 ? err_sys(e, -r, "start a fiber") : 0;
 }
 
+void engine_make_room(void)
+{
+    cgroup_make_room();
+}
+
 /* Starts a launcher of our own. */
 static int open_native(const struct husk_options *o, enum launcher_isolation least,
                        struct husk_engine *engine, struct err *e)
@@ -262,7 +268,11 @@ static int open_native(const struct husk_options *o, enum launcher_isolation lea
     } else {
         r = paths_launcher(launcher, sizeof(launcher), e);
     }
-    return r < 0 ? -1 : native_open(launcher, least, &engine->native, e);
+    if (r < 0) {
+        return -1;
+    }
+    engine_make_room();
+    return native_open(launcher, least, &engine->native, e);
 }
 
 /* socket: of a launcher that runs already, taken; or -1. */

@@ -145,6 +145,9 @@ void engine_on_exit(struct husk_engine *engine, const struct launcher_rep *rep);
 int engine_poll(struct husk_engine *engine, struct guest *g, struct pollfd *fds, size_t n,
                 int64_t timeout_ms, struct err *e);
 
+/* cgroup_make_room() for who starts a launcher otherwise. An engine does it by itself. */
+void engine_make_room(void);
+
 /* An engine on a supervised launcher's socket, which is taken. */
 int engine_attach(int socket, const struct husk_options *options, struct husk_engine **ret,
                   struct err *e);

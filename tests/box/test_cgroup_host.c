@@ -365,6 +365,25 @@ static void run_beside_stranger(void)
     wait_for(stranger);
 }
 
+/* As husk does it: whoever starts the launcher is there first, and stays. */
+static void run_as_child(void)
+{
+    see_own_only();
+    cgroup_make_room();
+    pid_t launcher = fork();
+    CHECK(launcher >= 0);
+    if (launcher == 0) {
+        run_a_box();
+        _exit(0);
+    }
+    CHECK_INT(wait_for(launcher), 0);
+}
+
+TEST(launcher_finds_room_beside_the_one_who_started_it)
+{
+    check_in_own(run_as_child);
+}
+
 TEST(strangers_in_our_cgroup_are_left_where_they_are)
 {
     check_in_own(run_beside_stranger);
