@@ -176,6 +176,23 @@ static void kill_members(const struct cgroup *cg)
     }
 }
 
+static int remove_child(int dir_fd, const char *name, void *arg)
+{
+    (void)arg;
+    (void)unlinkat(dir_fd, name, AT_REMOVEDIR);
+    return 0;
+}
+
+/* A program that is no box may have made cgroups below its own: husk in husk limited does. */
+static void remove_children(const struct cgroup *cg)
+{
+    for (size_t i = 0; i < CGROUP_PROCS_MAX; i++) {
+        if (cg->made[i] && cg->dirs[i] >= 0) {
+            cg_each_dir(cg->dirs[i], remove_child, NULL);
+        }
+    }
+}
+
 void cgroup_free(struct cgroup *cg)
 {
     if (cg == NULL) {
@@ -186,6 +203,7 @@ void cgroup_free(struct cgroup *cg)
         cgroup_kill(cg);
         /* Whoever broke the order of joining is in a v1 tree but not in the twin. */
         kill_members(cg);
+        remove_children(cg);
         cg_wait(cgroup_is_empty(cg) ? -1 : cg->events);
     }
     /* What is not gone now hangs in the kernel; cgroup_host_close() or a sweep will find it. */

@@ -285,6 +285,24 @@ TEST(free_kills_what_runs)
     cgroup_host_close(host);
 }
 
+TEST(free_removes_what_the_program_made_below)
+{
+    struct cgroup_host *host = open_host();
+    struct limits l = small_limits();
+    struct cgroup *cg = make_cgroup(host, "nested", &l);
+    char path[PATH_MAX];
+
+    beside(cg, "pids.max", path, sizeof(path));
+    *strrchr(path, '/') = '\0';
+    for (size_t i = 0; i < host->trees.n; i++) {
+        CHECK(mkdirat(cg->dirs[i], CG_PARENT, 0755) == 0);
+        CHECK(mkdirat(cg->dirs[i], CG_SELF, 0755) == 0);
+    }
+    cgroup_free(cg);
+    CHECK(access(path, F_OK) < 0);
+    cgroup_host_close(host);
+}
+
 TEST(two_hundred_cycles_leave_nothing)
 {
     struct cgroup_host *host = open_host();
