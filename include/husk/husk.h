@@ -175,7 +175,7 @@ struct husk_receipt {
     char missing[256];       /* layers not enforced, comma-separated; empty at full */
     char namespaces[64];     /* "user,mount,pid,net,ipc,uts,cgroup" */
     char seccomp[96];        /* profile and the digest of its program: "default:1f2e..." */
-    char cgroup[16];         /* "v1", "v2", "hybrid", "none" */
+    char cgroup[16];         /* "v1", "v2", "hybrid"; "none": they limit nothing */
     int landlock_abi;        /* 0: absent */
     uint64_t id_block_start; /* first host id of the box's private block */
     uint64_t id_block_size;
