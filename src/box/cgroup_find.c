@@ -351,7 +351,8 @@ void cg_facts_update(struct cgroup_facts *facts, const struct cg_trees *trees)
     }
     for (int r = 0; r < CG_RESOURCES; r++) {
         if ((LIMITED & CG_BIT(r)) != 0 && (all & CG_BIT(r)) == 0) {
-            cg_lack(facts, "no mounted cgroup hierarchy offers the %s controller", v1_names[r]);
+            cg_lack(facts, "no mounted cgroup hierarchy offers the %s controller%s", v1_names[r],
+                    facts->kind == CGROUP_V2 ? " here: was it delegated?" : "");
         }
     }
 }
