@@ -27,14 +27,17 @@ from waiting import PATIENCE, wait_until
 
 DAEMON = (
     "import os, sys, time\n"
+    "told, tell = os.pipe()\n"
     "if os.fork() == 0:\n"
     "    os.setsid()\n"
     "    if os.fork() == 0:\n"
     "        print(os.getpid(), flush=True)\n"
-    "        os.close(1); os.close(2)\n"
+    "        os.close(1); os.close(2); os.close(tell)\n"
     "        time.sleep(600)\n"
     "    os._exit(0)\n"
     "os.wait()\n"
+    "os.close(tell)\n"
+    "os.read(told, 1)\n"
 )
 
 
