@@ -312,7 +312,8 @@ void box_zygote_event(struct launcher *l, uint32_t template_id, const struct zyg
     }
     switch (rep->event) {
     case ZYGOTE_SPAWNED:
-        if (box->state == BOX_SPAWNING) {
+        /* We signal with rights that a zygote has not: it still owes us the one it was asked for. */
+        if (box->state == BOX_SPAWNING && pidfd_is_box(fds->fds[0])) {
             box_born(l, box, take_fd(&fds->fds[0]));
         }
         break;

@@ -9,6 +9,7 @@
  *   box.c        boxes: birth and end
  *   deadline.c   what is due: runs that take too long, zygotes that owe a birth or a burial
  *   usage.c      what a box has used
+ *   pidfd.c      whom a pidfd means
  *   lease.c      host id ranges, shared with other launchers on this host
  *   guard.c      a bystander that cleans up if the launcher is killed
  *   rootless.c   becoming root of a user namespace when it is not root
@@ -176,6 +177,11 @@ void keep_adopt(struct launcher *l);
 
 /* usage.c: what it has used so far, and how full its disk is if that is asked for. */
 void usage_fill(const struct box_entry *box, bool want_disk, struct launcher_usage *ret);
+
+/* pidfd.c. */
+pid_t pidfd_pid(int pidfd); /* -1: not known */
+/* True for the first process of a pid namespace that is two below ours: zygotes are one below. */
+bool pidfd_is_box(int pidfd);
 
 /* guard.c: forks the bystander. */
 int guard_start(struct launcher *l, struct err *e);

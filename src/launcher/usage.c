@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a box has used, from the kernel's files; see launcher.h. */
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -10,17 +8,6 @@
 #include "box/setup.h"
 #include "box/sys.h"
 #include "launcher/launcher.h"
-
-static pid_t pid_of(int pidfd)
-{
-    char path[64];
-    char text[512];
-
-    (void)str_format(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
-    ssize_t n = fd_read_file(AT_FDCWD, path, text, sizeof(text));
-    const char *line = n > 0 ? strstr(text, "\nPid:\t") : NULL;
-    return line != NULL ? (pid_t)strtol(line + strlen("\nPid:\t"), NULL, 10) : -1;
-}
 
 /*
  * How full the box's file system is. Its root is read-only and was built by us, and nothing inside
@@ -38,7 +25,7 @@ static void fill_disk(const struct box_entry *box, struct launcher_usage *ret)
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
     };
 
-    pid_t pid = box->pidfd >= 0 ? pid_of(box->pidfd) : -1;
+    pid_t pid = box->pidfd >= 0 ? pidfd_pid(box->pidfd) : -1;
     if (pid <= 0) {
         return;
     }

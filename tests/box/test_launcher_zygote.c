@@ -178,14 +178,16 @@ TEST(a_zygote_may_speak_of_its_own_boxes_only)
  */
 static void check_first_stays(const char *words)
 {
-    char program[400];
+    char program[500];
     AUTO_LAUNCHER struct launcher_client c = launcher_open();
     struct launcher_rep rep;
 
     CHECK_INT(str_format(program, sizeof(program),
                          "say(1)\n"
                          "own = struct.unpack('I', s.recv(999)[:4])[0]\n"
-                         "null = os.open('/dev/null', 0)\n%s\n"
+                         "import ctypes\nctypes.CDLL(None).unshare(0x20000000)\n" /* NEWPID */
+                         "pid = os.fork()\nif pid == 0: time.sleep(100)\n"
+                         "child = os.pidfd_open(pid)\n%s\n"
                          "say(4, struct.unpack('I', s.recv(999)[:4])[0])\ntime.sleep(100)",
                          words),
               0);
@@ -213,7 +215,7 @@ TEST(a_zygote_speaks_of_boxes_by_their_whole_number)
 /* The launcher counts births: with a count that is wrong it would serve nobody any more. */
 TEST(a_box_is_born_once)
 {
-    check_first_stays("for i in range(3): say(3, own, null)");
+    check_first_stays("for i in range(3): say(3, own, child)");
 }
 
 /* What it gives as the box's pidfd is not one: the launcher must not fall over it. */
@@ -240,6 +242,37 @@ TEST(a_false_pidfd_does_no_harm)
     struct launcher_box next = launcher_box(&c, honest, 0);
     launcher_box_release(&next);
     launcher_box_release(&box);
+}
+
+/*
+ * A socket tells by a pidfd who made it. As the pidfd of a box it would have the launcher end
+ * itself. 77 is SO_PEERPIDFD.
+ */
+TEST(only_a_process_below_its_zygote_is_taken_for_a_box)
+{
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+    struct launcher_rep rep;
+
+    launcher_greet(&c);
+    uint32_t id = lying_template(&c, "say(1)\n"
+                                     "own, other = (s.recv(999)[:4] for i in 'ab')\n"
+                                     "try: them = s.getsockopt(socket.SOL_SOCKET, 77)\n"
+                                     "except OSError: them = 0\n"
+                                     "say(3, struct.unpack('I', own)[0], them)\n"
+                                     "say(4, struct.unpack('I', other)[0])\n"
+                                     "time.sleep(100)");
+    start(&c, id, LAUNCHER_EV_OK);
+    struct launcher_box box = launcher_box(&c, id, 0);
+    struct launcher_box other = launcher_box(&c, id, 0);
+    do {
+        CHECK(launcher_next(&c, &rep));
+    } while (rep.event != LAUNCHER_EV_EXIT || rep.box_id != other.id);
+    struct launcher_req end = {.op = LAUNCHER_FINISH, .box_id = box.id};
+    launcher_call(&c, &end, NULL, 0, LAUNCHER_EV_USAGE);
+    struct launcher_req stop = {.op = LAUNCHER_STOP, .template_id = id};
+    launcher_call(&c, &stop, NULL, 0, LAUNCHER_EV_OK);
+    launcher_box_release(&box);
+    launcher_box_release(&other);
 }
 
 /*
