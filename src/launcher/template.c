@@ -23,6 +23,9 @@
 #include "box/sys.h"
 #include "launcher/launcher.h"
 
+#define WORDS_AT_ONCE 64    /* of a zygote, before others get their turn */
+#define LAST_WORDS_MAX 1024 /* more than a socket holds */
+
 struct template *template_at(struct launcher *l, uint32_t id)
 {
     if (id >= TEMPLATES_MAX || l->templates[id].state == TEMPLATE_FREE) {
@@ -345,39 +348,6 @@ void template_await(struct launcher *l, uint32_t id)
     }
 }
 
-static void explain_death(const struct template *t, struct err *ret)
-{
-    char words[160];
-
-    last_words_read(t->last_words, words, sizeof(words));
-    const char *colon = words[0] != '\0' ? ": " : "";
-    if (clock_ns() >= t->start_deadline) {
-        err_set(ret, ERR_TEMPLATE, "template %s: its zygote was not ready after %d s%s%s", t->name,
-                ZYGOTE_START_MS / 1000, colon, words);
-    } else {
-        err_set(ret, ERR_TEMPLATE, "template %s: its zygote died while starting%s%s", t->name,
-                colon, words);
-    }
-}
-
-void template_died(struct launcher *l, uint32_t id)
-{
-    struct template *t = &l->templates[id];
-    struct launcher_rep gone = {.event = LAUNCHER_EV_GONE, .template_id = id};
-    struct err e;
-
-    template_serve(l, id); /* what it managed to say comes first: most of all why it is broken */
-    if (t->state == TEMPLATE_STARTING) {
-        explain_death(t, &e);
-        answer_start(l, t, id, &e);
-    } else if (t->state == TEMPLATE_RUNNING) {
-        reply(l, &gone);
-    }
-    if (t->state == TEMPLATE_STARTING || t->state == TEMPLATE_RUNNING) {
-        template_stop(l, id);
-    }
-}
-
 static void zygote_says(struct launcher *l, uint32_t id, struct zygote_rep *rep,
                         struct fd_set_msg *fds)
 {
@@ -402,12 +372,13 @@ static void zygote_says(struct launcher *l, uint32_t id, struct zygote_rep *rep,
     }
 }
 
-void template_serve(struct launcher *l, uint32_t id)
+/* At most so many: one that talks without end must not keep us from all the others. */
+static void hear(struct launcher *l, uint32_t id, int most)
 {
     struct template *t = &l->templates[id];
     struct zygote_rep rep;
 
-    while (t->state >= TEMPLATE_STARTING && t->socket >= 0) {
+    for (int i = 0; i < most && t->state >= TEMPLATE_STARTING && t->socket >= 0; i++) {
         struct fd_set_msg fds = {.n = 0};
         ssize_t n = fd_recv(t->socket, &rep, sizeof(rep), &fds, MSG_DONTWAIT);
         if (n == -EAGAIN) {
@@ -425,5 +396,44 @@ void template_serve(struct launcher *l, uint32_t id)
         }
         zygote_says(l, id, &rep, &fds);
         fd_set_release(&fds);
+    }
+}
+
+void template_serve(struct launcher *l, uint32_t id)
+{
+    hear(l, id, WORDS_AT_ONCE);
+}
+
+static void explain_death(const struct template *t, struct err *ret)
+{
+    char words[160];
+
+    last_words_read(t->last_words, words, sizeof(words));
+    const char *colon = words[0] != '\0' ? ": " : "";
+    if (clock_ns() >= t->start_deadline) {
+        err_set(ret, ERR_TEMPLATE, "template %s: its zygote was not ready after %d s%s%s", t->name,
+                ZYGOTE_START_MS / 1000, colon, words);
+    } else {
+        err_set(ret, ERR_TEMPLATE, "template %s: its zygote died while starting%s%s", t->name,
+                colon, words);
+    }
+}
+
+void template_died(struct launcher *l, uint32_t id)
+{
+    struct template *t = &l->templates[id];
+    struct launcher_rep gone = {.event = LAUNCHER_EV_GONE, .template_id = id};
+    struct err e;
+
+    /* What it managed to say comes first: most of all why it is broken. */
+    hear(l, id, LAST_WORDS_MAX);
+    if (t->state == TEMPLATE_STARTING) {
+        explain_death(t, &e);
+        answer_start(l, t, id, &e);
+    } else if (t->state == TEMPLATE_RUNNING) {
+        reply(l, &gone);
+    }
+    if (t->state == TEMPLATE_STARTING || t->state == TEMPLATE_RUNNING) {
+        template_stop(l, id);
     }
 }

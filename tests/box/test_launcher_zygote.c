@@ -275,6 +275,34 @@ TEST(only_a_process_below_its_zygote_is_taken_for_a_box)
     launcher_box_release(&other);
 }
 
+/* One that talks without end gets no more of the launcher's time than others. */
+TEST(who_talks_much_is_not_heard_out_before_others)
+{
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+    struct launcher_rep rep;
+    char byte = 0;
+
+    launcher_greet(&c);
+    uint32_t id = lying_template(&c, "say(1)\n"
+                                     "m, fds = socket.recv_fds(s, 999, 20)[:2]\n"
+                                     "os.read(fds[0], 1)\n"
+                                     "for i in range(100): say(5)\n"
+                                     "say(4, struct.unpack('I', m[:4])[0])\n"
+                                     "os.write(fds[0], b'x')\n"
+                                     "time.sleep(100)");
+    start(&c, id, LAUNCHER_EV_OK);
+    struct launcher_box box = launcher_box(&c, id, 0);
+    struct launcher_req usage = {.op = LAUNCHER_USAGE, .box_id = box.id};
+    CHECK_INT(kill(c.pid, SIGSTOP), 0);
+    CHECK_INT(write(box.ends[0], &byte, 1), 1);
+    CHECK_INT(read(box.ends[0], &byte, 1), 1); /* all is said, and nothing heard */
+    launcher_send(&c, &usage, NULL, 0);
+    CHECK_INT(kill(c.pid, SIGCONT), 0);
+    CHECK(launcher_next(&c, &rep));
+    CHECK_INT(rep.event, LAUNCHER_EV_USAGE); /* for the box that has not ended yet */
+    launcher_box_release(&box);
+}
+
 /*
  * One that is stuck does not read the end of its socket. The guard, and the next launcher of
  * anybody's, would end it a little later, so that its own word is the only proof: 2 is
