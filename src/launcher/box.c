@@ -40,7 +40,7 @@ static struct box_entry *take_slot(struct launcher *l, struct err *e)
         if (l->boxes[slot].state == BOX_FREE) {
             struct box_entry *box = &l->boxes[slot];
             uint32_t id = box->id == 0 ? slot + BOXES_MAX : box->id + BOXES_MAX;
-            *box = (struct box_entry){.id = id, .pidfd = -1};
+            *box = (struct box_entry){.id = id, .pidfd = -1, .place = -1};
             return box;
         }
     }
@@ -87,6 +87,7 @@ static void release_entry(struct launcher *l, struct box_entry *box)
     l->ending -= box->state == BOX_ENDING;
     l->spawning -= box->state == BOX_SPAWNING;
     fd_close(&box->pidfd);
+    fd_close(&box->place);
     give_cgroup(l, box->cgroup);
     t->free_blocks[t->n_free_blocks++] = box->block;
     t->boxes--;
@@ -185,10 +186,15 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
     if (box == NULL) {
         return -1;
     }
+    AUTO_CLOSE int place = fcntl(t->pidfd, F_DUPFD_CLOEXEC, 0);
+    if (place < 0) {
+        return err_sys(e, errno, "make room for a box");
+    }
     box->cgroup = take_cgroup(l, box->id, req, e);
     if (box->cgroup == NULL) {
         return -1;
     }
+    box->place = take_fd(&place);
     box->template_id = req->template_id;
     box->block = t->free_blocks[--t->n_free_blocks];
     box->state = BOX_SPAWNING;
@@ -285,6 +291,16 @@ static void box_born(struct launcher *l, struct box_entry *box, int pidfd)
     }
 }
 
+/*
+ * We signal with rights that a zygote has not: without a box's pidfd it still owes us a birth. The
+ * number that was held serves the look at it, and then the pidfd.
+ */
+static bool is_birth(const struct launcher *l, struct box_entry *box, int *pidfd)
+{
+    fd_close(&box->place);
+    return pidfd_is_box(*pidfd) && files_settle(l, pidfd) == 0;
+}
+
 static void box_refused(struct launcher *l, struct box_entry *box, const struct err *e)
 {
     struct zygote_rep never = {.wait_status = SIGKILL};
@@ -312,8 +328,7 @@ void box_zygote_event(struct launcher *l, uint32_t template_id, const struct zyg
     }
     switch (rep->event) {
     case ZYGOTE_SPAWNED:
-        /* We signal with rights that a zygote has not: it still owes us the one it was asked for. */
-        if (box->state == BOX_SPAWNING && pidfd_is_box(fds->fds[0])) {
+        if (box->state == BOX_SPAWNING && is_birth(l, box, &fds->fds[0])) {
             box_born(l, box, take_fd(&fds->fds[0]));
         }
         break;

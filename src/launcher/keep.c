@@ -25,8 +25,8 @@ struct kept {
     struct launcher_rep exit; /* its EXIT event, once it is BOX_DEAD */
 };
 
-int keep_put(struct box_entry *box, const struct launcher_req *req, struct fd_set_msg *fds,
-             struct err *e)
+int keep_put(struct launcher *l, struct box_entry *box, const struct launcher_req *req,
+             struct fd_set_msg *fds, struct err *e)
 {
     struct place *p = calloc(1, sizeof(*p));
 
@@ -41,6 +41,13 @@ int keep_put(struct box_entry *box, const struct launcher_req *req, struct fd_se
         cgroup_fold(box->cgroup, false); /* a session's: there may be many, for hours */
     }
     keep_drop(box, req->keep.slot);
+    for (size_t i = 0; i < fds->n; i++) {
+        int r = files_settle(l, &fds->fds[i]);
+        if (r < 0) {
+            free(p);
+            return err_sys(e, -r, "keep descriptors of box %u", box->id);
+        }
+    }
     p->slot = req->keep.slot;
     memcpy(p->note, req->keep.note, sizeof(p->note));
     p->fds = *fds;

@@ -10,6 +10,7 @@
  *   deadline.c   what is due: runs that take too long, zygotes that owe a birth or a burial
  *   usage.c      what a box has used
  *   pidfd.c      whom a pidfd means
+ *   files.c      as many descriptors as we may have
  *   lease.c      host id ranges, shared with other launchers on this host
  *   guard.c      a bystander that cleans up if the launcher is killed
  *   rootless.c   becoming root of a user namespace when it is not root
@@ -22,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -94,6 +96,7 @@ struct box_entry {
     uint32_t template_id;
     uint32_t block;
     int pidfd;
+    int place; /* until it is born: holds a number for its pidfd */
     struct cgroup *cgroup;
     uint64_t deadline; /* ns, 0: none */
     /* ns: by then its zygote has borne or buried it, or is stuck; 0: it owes nothing */
@@ -110,6 +113,7 @@ struct launcher {
     bool greeted;
     bool single_id; /* not root: every box maps onto the one id we have */
     struct launcher_facts facts;
+    struct rlimit files; /* rlim_cur: what stays open has lower numbers */
     struct cgroup_host *cgroups;
     struct cgroup *spare[CGROUPS_KEPT];
     size_t n_spare;
@@ -167,8 +171,8 @@ void box_doom(struct launcher *l,
 void box_expire(struct launcher *l, uint64_t now);
 
 /* keep.c: descriptors of boxes that outlive the client. */
-int keep_put(struct box_entry *box, const struct launcher_req *req, struct fd_set_msg *fds,
-             struct err *e);
+int keep_put(struct launcher *l, struct box_entry *box, const struct launcher_req *req,
+             struct fd_set_msg *fds, struct err *e);
 void keep_drop(struct box_entry *box, uint32_t slot);
 void keep_drop_all(struct box_entry *box);
 void keep_exit(struct box_entry *box, const struct launcher_rep *rep); /* the news of its end */
@@ -182,6 +186,13 @@ void usage_fill(const struct box_entry *box, bool want_disk, struct launcher_usa
 pid_t pidfd_pid(int pidfd); /* -1: not known */
 /* True for the first process of a pid namespace that is two below ours: zygotes are one below. */
 bool pidfd_is_box(int pidfd);
+
+/* files.c. */
+int files_open(struct launcher *l, struct err *e);
+/* Like fd_recv(), without waiting and whatever else is open. */
+ssize_t files_recv(const struct launcher *l, int sock, void *buf, size_t n, struct fd_set_msg *fds);
+/* What was received is to stay open. 0, or -errno: there is no room for it. */
+int files_settle(const struct launcher *l, int *fd);
 
 /* guard.c: forks the bystander. */
 int guard_start(struct launcher *l, struct err *e);

@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <linux/securebits.h>
 #include <poll.h>
 #include <signal.h>
@@ -27,7 +26,6 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "box/landlock.h"
-#include "box/netns.h"
 #include "launcher/launcher.h"
 
 #define FIRST_FD 3          /* the client's socket, or the supervisor's */
@@ -75,7 +73,7 @@ static int serve_client(struct launcher *l, bool has_successor)
     struct launcher_req req;
     struct fd_set_msg fds = {.n = 0};
 
-    ssize_t n = fd_recv(l->client, &req, sizeof(req), &fds, MSG_DONTWAIT);
+    ssize_t n = files_recv(l, l->client, &req, sizeof(req), &fds);
     if (n == -EAGAIN) {
         return 0;
     }
@@ -131,7 +129,7 @@ static bool serve_supervisor(struct launcher *l)
     struct fd_set_msg fds = {.n = 0};
     struct err ignored;
 
-    ssize_t n = fd_recv(l->supervisor, &msg, sizeof(msg), &fds, MSG_DONTWAIT);
+    ssize_t n = files_recv(l, l->supervisor, &msg, sizeof(msg), &fds);
     if (n == -EAGAIN) {
         return true;
     }
@@ -258,24 +256,6 @@ static int open_cgroups(struct launcher *l, struct err *e)
     return 0;
 }
 
-static int raise_files(struct err *e)
-{
-    struct rlimit files;
-
-    if (getrlimit(RLIMIT_NOFILE, &files) < 0) {
-        return err_sys(e, errno, "getrlimit");
-    }
-    if (files.rlim_max < NETNS_FILES_LEAST) {
-        return err_set(e, ERR_SYSTEM,
-                       "the hard limit of open files is %" PRIu64
-                       ": raise it to at least %d (ulimit -Hn)",
-                       (uint64_t)files.rlim_max, NETNS_FILES_LEAST);
-    }
-    files.rlim_cur = files.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &files); /* more boxes at once; never needed for one */
-    return 0;
-}
-
 static int prepare(struct launcher *l, bool supervised, struct err *e)
 {
     struct ucred peer;
@@ -305,7 +285,7 @@ static int prepare(struct launcher *l, bool supervised, struct err *e)
 /* The limit of files; then ids and cgroups: what root can and an ordinary user cannot. */
 static int prepare_rights(struct launcher *l, struct err *e)
 {
-    if (raise_files(e) < 0) {
+    if (files_open(l, e) < 0) {
         return -1;
     }
     if (geteuid() != 0) {

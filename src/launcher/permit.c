@@ -201,9 +201,9 @@ static int handle_keep(struct launcher *l, struct launcher_req *req, struct fd_s
     if (box != NULL && req->op == LAUNCHER_DROP) {
         keep_drop(box, req->keep.slot);
     } else if (box != NULL) {
-        /* no answer: without memory the successor will miss this box, and says so */
+        /* no answer: without room for it the successor will miss this box, and says so */
         struct err lost;
-        (void)keep_put(box, req, fds, &lost);
+        (void)keep_put(l, box, req, fds, &lost);
     }
     return 0;
 }
