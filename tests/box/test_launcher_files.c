@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "engine_fixture.h"
 #include "launcher_fixture.h"
 #include "proc_fixture.h"
 #include "tap.h"
@@ -185,4 +186,54 @@ TEST(a_successor_is_let_in_where_nothing_else_is)
     } while (rep.event != LAUNCHER_EV_OK || rep.seq != c.seq);
     CHECK(found);
     launcher_box_release(&box);
+}
+
+static void set_files(rlim_t most)
+{
+    struct rlimit files;
+
+    CHECK_INT(getrlimit(RLIMIT_NOFILE, &files), 0);
+    files.rlim_cur = MIN(most, files.rlim_max);
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &files), 0);
+}
+
+/* The number that the next descriptor gets. */
+static rlim_t next_number(void)
+{
+    int fd = fcntl(0, F_DUPFD_CLOEXEC, 0);
+
+    CHECK(fd >= 0);
+    close(fd);
+    return (rlim_t)fd;
+}
+
+/* The launcher's answer brings descriptors of its own: what finds no room is no reason to part. */
+TEST(a_client_without_room_is_refused_and_keeps_its_launcher)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_spec spec = fixture_spec("python", HUSK_CELL, "6 * 7");
+    struct husk_error e;
+    bool refused = false;
+    bool done = false;
+
+    husk_result_free(fixture_cell(engine, "1"));
+    pid_t launcher = proc_launcher();
+    for (rlim_t room = 0; room < 32; room++) {
+        AUTO_RESULT struct husk_result *r = NULL;
+        CASE("room for %d", (int)room);
+        set_files(next_number() + room);
+        int result = husk_run(engine, &spec, &r, &e);
+        set_files(RLIM_INFINITY);
+        if (result < 0) {
+            CHECK_STR(e.type, "limit_reached");
+            refused = true;
+        } else {
+            CHECK_STR(r->value, "42");
+            done = true;
+        }
+        AUTO_RESULT struct husk_result *next = fixture_cell(engine, "6 * 7");
+        CHECK_STR(next->value, "42");
+        CHECK_INT(proc_launcher(), launcher);
+    }
+    CHECK(refused && done);
 }
