@@ -186,6 +186,8 @@ void usage_fill(const struct box_entry *box, bool want_disk, struct launcher_usa
 pid_t pidfd_pid(int pidfd); /* -1: not known */
 /* True for the first process of a pid namespace that is two below ours: zygotes are one below. */
 bool pidfd_is_box(int pidfd);
+/* What we do to a zygote by its number would be done to a stranger if /proc were not ours. */
+int pidfd_check_proc(struct err *e);
 
 /* files.c. */
 int files_open(struct launcher *l, struct err *e);

@@ -282,10 +282,10 @@ static int prepare(struct launcher *l, bool supervised, struct err *e)
     return 0;
 }
 
-/* The limit of files; then ids and cgroups: what root can and an ordinary user cannot. */
+/* The limit of files and /proc; then ids and cgroups: what root can and an ordinary user cannot. */
 static int prepare_rights(struct launcher *l, struct err *e)
 {
-    if (files_open(l, e) < 0) {
+    if (files_open(l, e) < 0 || pidfd_check_proc(e) < 0) {
         return -1;
     }
     if (geteuid() != 0) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the kernel says of the process behind a pidfd; see launcher.h. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,12 +47,23 @@ static unsigned count_numbers(int pidfd, long *ret_last)
 
 bool pidfd_is_box(int pidfd)
 {
-    static unsigned own;
     long number = 0;
 
-    if (own == 0) {
-        AUTO_CLOSE int self = pidfd_open(getpid(), 0);
-        own = self >= 0 ? count_numbers(self, &number) : 0;
+    return count_numbers(pidfd, &number) == 3 && number == 1;
+}
+
+int pidfd_check_proc(struct err *e)
+{
+    AUTO_CLOSE int self = pidfd_open(getpid(), 0);
+    long number = 0;
+
+    if (self < 0) {
+        return err_sys(e, errno, "pidfd_open");
     }
-    return own > 0 && count_numbers(pidfd, &number) == own + 2 && number == 1;
+    if (count_numbers(self, &number) != 1) {
+        return err_set(e, ERR_ISOLATION,
+                       "/proc shows another pid namespace than husk runs in, where numbers mean "
+                       "other processes: mount a new one (unshare --mount-proc)");
+    }
+    return 0;
 }

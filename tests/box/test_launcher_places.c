@@ -16,6 +16,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "engine_fixture.h"
 #include "launcher_fixture.h"
 #include "proc_fixture.h"
 #include "tap.h"
@@ -206,4 +207,23 @@ TEST(no_descriptor_of_a_launcher_survives_an_exec)
     closedir(dir);
     CHECK(seen > 5);
     launcher_box_release(&box);
+}
+
+/* Its zygote's number would be a stranger's there, who got its id map and its place in the queue. */
+TEST(a_launcher_does_without_a_proc_that_is_not_its_own)
+{
+    struct launcher_req hello = {.op = LAUNCHER_HELLO, .hello.protocol = LAUNCHER_PROTOCOL};
+    struct launcher_rep rep;
+
+    if (geteuid() != 0) {
+        SKIP("a new pid namespace needs root");
+    }
+    CHECK_INT(unshare(CLONE_NEWPID), 0);
+    struct launcher_client c = launcher_open();
+    launcher_send(&c, &hello, NULL, 0);
+    CHECK(launcher_next(&c, &rep));
+    CHECK_INT(rep.event, LAUNCHER_EV_ERROR);
+    CHECK_HAS(rep.err.msg, "/proc");
+    launcher_expect_hangup(&c);
+    fd_close(&c.sock);
 }
