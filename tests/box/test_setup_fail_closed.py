@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import signal
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
 HUSK = os.environ.get("HUSK_BIN", str(Path(__file__).parents[2] / "build" / "bin" / "husk"))
+LAUNCHER = str(Path(HUSK).with_name("husk-launcher"))
 EXIT_HUSK = 125
 SHOW = "print('ran')"
 
@@ -141,3 +144,26 @@ def test_a_core_dump_may_be_exactly_one_byte_long() -> None:
         "RTPRIO": "0 0",
         "NICE": "0 0",
     }
+
+
+@needs_root
+def test_the_launchers_memory_is_in_no_core_dump(tmp_path: Path) -> None:
+    """Everything of everybody goes through it."""
+    if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
+        pytest.skip("core dumps were switched off for good before this test")
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = os.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+        resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+        os.dup2(theirs.fileno(), 3, inheritable=True)
+        os.execl(LAUNCHER, LAUNCHER)
+    theirs.close()
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    while not children.read_text():  # its guard comes last
+        assert os.waitpid(pid, os.WNOHANG) == (0, 0), "the launcher did not start"
+    os.kill(pid, signal.SIGSEGV)
+    status = os.waitpid(pid, 0)[1]
+    ours.close()
+    assert os.WTERMSIG(status) == signal.SIGSEGV and not os.WCOREDUMP(status)
