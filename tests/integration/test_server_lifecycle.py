@@ -554,3 +554,27 @@ def test_keys_of_whoever_starts_it_stay_outside(monkeypatch: pytest.MonkeyPatch)
             variables = Path(f"/proc/{pid}/environ").read_text().split("\0")
             assert "TZ=UTC" in variables
             assert not [v for v in variables if "not-for-the-daemon" in v]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="huskd must be another account")
+def test_the_daemon_is_its_account_and_has_nothing_of_roots() -> None:
+    """Neither a group nor a descriptor of whoever starts it."""
+    server = Server()
+    server.before = ("/bin/sh", "-c", 'exec 9</ && exec setpriv --groups 4,5 "$@"', "sh")
+    try:
+        server.start()
+        tree = wait_tree(server)
+        status = dict(
+            line.split(":", 1)
+            for line in Path(f"/proc/{tree.huskd}/status").read_text().splitlines()
+        )
+        account = pwd.getpwuid(int(status["Uid"].split()[0]))
+        assert account.pw_uid != 0
+        assert status["Uid"].split() == [str(account.pw_uid)] * 4
+        assert status["Gid"].split() == [str(account.pw_gid)] * 4
+        assert status["Groups"].split() == []
+        for pid in (tree.huskd, tree.launcher):
+            links = [os.readlink(f) for f in Path(f"/proc/{pid}/fd").iterdir()]
+            assert "/" not in links, links
+    finally:
+        server.remove()
