@@ -6,9 +6,11 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <inttypes.h>
+#include <linux/nsfs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -207,6 +209,18 @@ TEST(no_namespace_of_a_box_is_the_hosts_or_another_boxs)
     }
 }
 
+/* Whose quotas of the kernel the boxes of a zygote use up. */
+static uid_t owner_of_users(pid_t pid)
+{
+    char path[32];
+    uid_t owner = 0;
+
+    CHECK_INT(str_format(path, sizeof(path), "/proc/%d/ns/user", pid), 0);
+    AUTO_CLOSE int ns = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK_INT(ioctl(ns, NS_GET_OWNER_UID, &owner), 0);
+    return owner;
+}
+
 /* A template's preloads run in its zygote: it has left the host as well, if not as far. */
 TEST(nothing_of_who_started_it_is_left_in_a_zygote)
 {
@@ -236,6 +250,7 @@ TEST(nothing_of_who_started_it_is_left_in_a_zygote)
         proc_status(pid, "Groups", text, sizeof(text));
         CHECK_INT(strspn(text, " "), strlen(text));
         CHECK_INT(getsid(pid), pid);
+        CHECK(owner_of_users(pid) >= FIRST_PRIVATE_ID);
         for (size_t ns = 0; ns < ARRAY_LEN(namespaces); ns++) {
             CASE("%s of zygote %zu", namespaces[ns], i);
             CHECK_INT(str_format(path, sizeof(path), "ns/%s", namespaces[ns]), 0);
