@@ -2,9 +2,9 @@
 /*
  * The limit of open files; see launcher.h.
  *
- * A message whose descriptors find no number is lost, and with it the client or the zygote that sent
- * it. So the last numbers are kept for receiving, and what stays open has to find a number below
- * them or is refused.
+ * A message whose descriptors find no number is lost, and with it the client or the zygote that
+ * sent it. So the last numbers are kept for receiving, and what stays open has to find a number
+ * below them or is refused.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -209,7 +209,7 @@ TEST(no_descriptor_of_a_launcher_survives_an_exec)
     launcher_box_release(&box);
 }
 
-/* Its zygote's number would be a stranger's there, who got its id map and its place in the queue. */
+/* Its zygote's number would be a stranger's there, who got its id map and its score. */
 TEST(a_launcher_does_without_a_proc_that_is_not_its_own)
 {
     struct launcher_req hello = {.op = LAUNCHER_HELLO, .hello.protocol = LAUNCHER_PROTOCOL};
