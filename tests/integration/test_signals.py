@@ -182,10 +182,10 @@ def test_settings_to_be_read_again_while_it_starts() -> None:
 
 def hang_up(server: Server, stop: threading.Event) -> None:
     while not stop.wait(0.001):
-        process = getattr(server, "process", None)
-        if process is None:
+        if not server.is_running():
             continue
+        pid = server.process.pid
         with contextlib.suppress(OSError):
-            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text()
             if len(children.split()) > 1:  # the launcher, and then the daemon
-                os.kill(process.pid, signal.SIGHUP)
+                os.kill(pid, signal.SIGHUP)
