@@ -321,7 +321,8 @@ static int serve(struct agents_run *a, const char *project)
         term_say(PROGRAM, "%s", e.msg);
         return EXIT_HUSK;
     }
-    struct serving s = {.config = &a->config, .greet = greet, .user = a};
+    struct serving s = {
+        .config = &a->config, .settings = &a->o.settings, .greet = greet, .user = a};
     return serving_run(&s, a->o.detach != 0);
 }
 

@@ -86,7 +86,7 @@ int cmd_up(int argc, char **argv)
 
     int code = command_parse("up", &up_table, argc, argv, &o, NULL);
     if (code == COMMAND_GOES_ON) {
-        struct serving s = {.config = &c, .greet = greet};
+        struct serving s = {.config = &c, .settings = &o.settings, .greet = greet};
         code = serving_load(&o.settings, &c) < 0 ? EXIT_HUSK : serving_run(&s, o.detach != 0);
     }
     config_options_release(&o.settings);

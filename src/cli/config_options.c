@@ -23,6 +23,7 @@ int config_options_load(const struct config_options *o, struct config *c,
         return err_sys(e, ENOMEM, "cannot read the options");
     }
     in.file = o->file;
+    in.again = o->again;
     in.flags = flags;
     for (enum config_key key = 0; key < CONFIG_KEYS; key++) {
         for (size_t i = 0; i < o->values[key].n; i++) {

@@ -18,6 +18,7 @@
 
 struct config_options {
     char *file; /* borrowed from argv */
+    bool again; /* as of struct config_input */
     struct option_list values[CONFIG_KEYS];
 };
 

@@ -21,7 +21,7 @@
 
 struct starting {
     const struct serving *serving;
-    const struct config *config;
+    struct config *config;
     int report; /* detached: where the waiting parent hears of it; else -1 */
 };
 
@@ -39,12 +39,26 @@ static void on_ready(void *user)
     }
 }
 
+/* From the same file, even if the system's has gone since. */
+static int load_again(void *user, struct config *ret, struct config_report *report, struct err *e)
+{
+    const struct starting *s = user;
+    struct config_options settings = *s->serving->settings; /* borrows what that owns */
+
+    settings.again = true;
+    if (s->config->file != NULL) {
+        settings.file = s->config->file;
+    }
+    return config_options_load(&settings, ret, report, e);
+}
+
 static int supervise(struct starting *s)
 {
     char launcher[PATH_MAX];
     char daemon[PATH_MAX];
     char lib[PATH_MAX];
     struct supervisor_options options = {.config = s->config,
+                                         .load = load_again,
                                          .launcher = launcher,
                                          .daemon = daemon,
                                          .lib = lib,
@@ -169,7 +183,7 @@ static void warn_about_addresses(const struct config *c)
 
 int serving_run(const struct serving *s, bool detach)
 {
-    const struct config *c = s->config;
+    struct config *c = s->config;
     struct starting starting = {.serving = s, .config = c, .report = -1};
 
     log_set_level((enum log_level)c->log_level);

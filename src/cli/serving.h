@@ -10,7 +10,8 @@
 #include "supervisor/supervisor.h"
 
 struct serving {
-    const struct config *config;
+    struct config *config;
+    const struct config_options *settings;  /* where it comes from */
     void (*greet)(const struct serving *s); /* it serves: what to try first */
     const void *user;
 };

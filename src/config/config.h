@@ -111,6 +111,7 @@ struct config_input {
     const struct config_flag *flags;
     size_t n_flags;
     bool is_root;
+    bool again; /* what was loaded before may have changed; a pipe is not waited for */
 };
 
 /* What was found wrong: lines that end with a newline. Owned. */
@@ -133,18 +134,18 @@ void config_release(struct config *c);
 void config_report_release(struct config_report *report);
 
 /*
- * "--key value" and "--key=value" for programs whose arguments are only these, "--config PATH" and
- * what stands in *in already. *ret_flags is owned and borrows from argv; in->flags and in->file
- * are set.
- */
-int config_args(int argc, char **argv, struct config_input *in, struct config_flag **ret_flags,
-                struct err *e);
-
-/*
  * Moves what may change at run time from fresh to live, and leaves a warning for every other
  * difference. fresh holds the old values afterwards and is still the caller's to release.
  */
 void config_reload(struct config *live, struct config *fresh, struct config_report *report);
+
+/*
+ * All settings as text, for a process that is told them and looks for none itself; but not `user`,
+ * which it has become. Appends.
+ */
+int config_pack(const struct config *c, struct buf *text, struct err *e);
+/* *c must be zeroed, and is empty again on -1. */
+int config_unpack(const char *text, size_t n, struct config *c, struct err *e);
 
 /* ---- the table ---- */
 

@@ -225,9 +225,12 @@ static int read_whole(const struct config_loader *l, const char *path, char *tex
     AUTO_CLOSE int fd = -1;
     struct stat st;
 
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | (l->in->again ? O_NONBLOCK : 0));
     if (fd < 0 || fstat(fd, &st) < 0) {
         return err_sys(e, errno, "cannot open it");
+    }
+    if (l->in->again && S_ISFIFO(st.st_mode)) {
+        return err_set(e, ERR_INVALID, "is a pipe, and was read at the start");
     }
     if (l->in->is_root && S_ISREG(st.st_mode) && (st.st_mode & S_IWOTH) != 0) {
         return err_set(e, ERR_INVALID, "everybody may write it; chmod o-w first");

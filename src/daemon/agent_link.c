@@ -5,9 +5,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "base/fd.h"
 #include "base/log.h"
-#include "wire/supervisor_msg.h"
 
 static struct {
     struct agents_plan plan;
@@ -51,8 +49,11 @@ int agent_link_open(uv_loop_t *loop, struct agents **ret, struct err *e)
     return w.agents == NULL ? -1 : 0;
 }
 
-static void take(const struct supervisor_worker *m, struct fd_set_msg *fds)
+void agent_link_take(const struct supervisor_worker *m, struct fd_set_msg *fds)
 {
+    if (w.agents == NULL) {
+        return;
+    }
     if (m->kind == WORKER_STARTED && fds->n == 1) {
         agents_on_started(w.agents, m->worker, take_fd(&fds->fds[0]));
     } else if (m->kind == WORKER_FAILED) {
@@ -61,24 +62,5 @@ static void take(const struct supervisor_worker *m, struct fd_set_msg *fds)
         agents_on_exited(w.agents, m->worker, m->status, (m->flags & WORKER_OUT_OF_MEMORY) != 0);
     } else {
         log_error("supervisor_message", "kind=%u descriptors=%zu: not understood", m->kind, fds->n);
-    }
-}
-
-bool agent_link_take_messages(void)
-{
-    for (;;) {
-        struct supervisor_worker message;
-        struct fd_set_msg fds = {.n = 0};
-        ssize_t n = fd_recv(SUPERVISOR_FD, &message, sizeof(message), &fds, MSG_DONTWAIT);
-        if (n == -EAGAIN || n == -EINTR) {
-            return true;
-        }
-        if (n <= 0 && n != -EMSGSIZE) {
-            return false;
-        }
-        if (n == (ssize_t)sizeof(message) && w.agents != NULL) {
-            take(&message, &fds);
-        }
-        fd_set_release(&fds);
     }
 }

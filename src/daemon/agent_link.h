@@ -2,11 +2,12 @@
 /* Workers of served agents, between the supervisor's socket and src/agents. */
 #pragma once
 
-#include <stdbool.h>
 #include <uv.h>
 
 #include "agents/agents.h"
 #include "base/err.h"
+#include "base/fd.h"
+#include "wire/supervisor_msg.h"
 
 /* Reads the plan, while any file may still be read. path "": nothing is served. */
 int agent_link_load(const char *path, struct err *e);
@@ -14,5 +15,5 @@ int agent_link_load(const char *path, struct err *e);
 /* Starts what the plan names. *ret is NULL when it names nothing. */
 int agent_link_open(uv_loop_t *loop, struct agents **ret, struct err *e);
 
-/* Takes what the supervisor has said. False: it is gone. */
-bool agent_link_take_messages(void);
+/* What the supervisor has said; descriptors that it wants are moved out of *fds. */
+void agent_link_take(const struct supervisor_worker *m, struct fd_set_msg *fds);

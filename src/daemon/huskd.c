@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * huskd: the unprivileged daemon. Started by `husk up`, which gives it the launcher's socket and
- * the listening sockets (supervisor_msg.h) and starts it again should it die; what ran in boxes
- * goes on meanwhile.
+ * huskd: the unprivileged daemon. Started by `husk up`, which gives it the settings, the launcher's
+ * socket and the listening sockets (supervisor_msg.h) and starts it again should it die; what ran
+ * in boxes goes on meanwhile.
  *
  * Exit codes: 0 after SIGTERM, 1 it could not start (the reason is on stderr), 3 the launcher is
  * gone.
@@ -29,6 +29,7 @@
 #include "daemon/agent_link.h"
 #include "daemon/confine.h"
 #include "daemon/loop.h"
+#include "daemon/supervisor_link.h"
 #include "http/server.h"
 #include "service/service.h"
 #include "wire/supervisor_msg.h"
@@ -38,8 +39,6 @@ enum { EXIT_NO_START = 1, EXIT_NO_LAUNCHER = 3 };
 #define WORKERS_END_MS 3000 /* their requests are over by then */
 
 static struct daemon {
-    int argc;
-    char **argv;
     struct config config;
     uv_loop_t loop;
     uv_signal_t term;
@@ -61,34 +60,10 @@ static int fail(const struct err *e)
     return EXIT_NO_START;
 }
 
-static int load(struct config *ret, struct config_report *report, struct err *e)
-{
-    struct config_input in = config_input_here();
-    AUTO_FREE struct config_flag *flags = NULL;
-
-    return config_args(d.argc, d.argv, &in, &flags, e) < 0 ? -1 : config_load(&in, ret, report, e);
-}
-
 static void set_log(void)
 {
     log_set_level((enum log_level)d.config.log_level);
     log_set_json(d.config.log_format == CONFIG_LOG_JSON);
-}
-
-static int configure(void)
-{
-    AUTO(config_report_release) struct config_report report = {0};
-    struct err e = {0};
-
-    if (load(&d.config, &report, &e) < 0) {
-        if (report.errors.data == NULL) {
-            return fail(&e);
-        }
-        fprintf(stderr, "%s", report.errors.data); /* whole lines */
-        return EXIT_NO_START;
-    }
-    set_log();
-    return 0;
 }
 
 /* ---- the end ---- */
@@ -136,19 +111,6 @@ static void on_signal(uv_signal_t *h, int signum)
     drain(0);
 }
 
-/*
- * News of workers; or its end of file: without a supervisor nobody would start us again, and the
- * launcher is about to end.
- */
-static void on_supervisor(uv_poll_t *h, int status, int events)
-{
-    (void)events;
-    if (!agent_link_take_messages() || status < 0) {
-        uv_poll_stop(h);
-        drain(0);
-    }
-}
-
 static void on_launcher_lost(void *user)
 {
     (void)user;
@@ -157,20 +119,6 @@ static void on_launcher_lost(void *user)
 }
 
 /* ---- the start ---- */
-
-static int take_start(int *ret_launcher, struct fd_set_msg *ret_listeners, struct err *e)
-{
-    struct supervisor_start start;
-
-    ssize_t n = fd_recv(SUPERVISOR_FD, &start, sizeof(start), ret_listeners, 0);
-    if (n != (ssize_t)sizeof(start) || ret_listeners->n == 0 ||
-        ret_listeners->n != start.n_listeners + 1) {
-        fd_set_release(ret_listeners);
-        return err_set(e, ERR_INVALID, "huskd is started by `husk up`");
-    }
-    *ret_launcher = take_fd(&ret_listeners->fds[0]);
-    return 0;
-}
 
 /* What is made for this account can still lie behind a folder that it may not enter. */
 static int check_data(struct err *e)
@@ -263,32 +211,42 @@ static void warm(void)
     service_warm(d.service, "python", &se_default, d.config.se_pool);
 }
 
-/*
- * SIGHUP. Wrong settings change nothing. What the old ones point to is freed only when nobody uses
- * it any more.
- */
-static void on_hangup(uv_signal_t *h, int signum)
+/* What the old ones point to is freed only when nobody uses it any more. */
+static void on_settings(struct config *fresh)
 {
     AUTO(config_report_release) struct config_report report = {0};
-    AUTO(config_release) struct config fresh = {0};
     struct http_config http;
     struct err e = {0};
 
-    (void)h;
-    (void)signum;
-    if (load(&fresh, &report, &e) < 0) {
-        log_error("settings_refused", "%s",
-                  report.errors.data != NULL ? report.errors.data : e.msg);
-        return;
-    }
-    config_reload(&d.config, &fresh, &report);
+    config_reload(&d.config, fresh, &report);
     set_log();
     service_reconfigure(d.service);
     warm();
     if (http_settings(&http, &e) == 0) {
         http_server_reconfigure(d.http, &http);
     }
-    log_info("settings_read", "%s", report.warnings.data != NULL ? report.warnings.data : "");
+    log_info("settings_read", "pid=%d", (int)getpid());
+}
+
+/* The supervisor is who reads them, so that whoever comes after us has the same ones. */
+static void on_hangup(uv_signal_t *h, int signum)
+{
+    (void)h;
+    (void)signum;
+    supervisor_link_ask_settings();
+}
+
+/*
+ * News of workers, other settings; or its end of file: without a supervisor nobody would start us
+ * again, and the launcher is about to end.
+ */
+static void on_supervisor(uv_poll_t *h, int status, int events)
+{
+    (void)events;
+    if (!supervisor_link_hear(on_settings) || status < 0) {
+        uv_poll_stop(h);
+        drain(0);
+    }
 }
 
 static int watch(struct err *e)
@@ -303,15 +261,6 @@ static int watch(struct err *e)
         return err_set(e, ERR_SYSTEM, "the event loop could not be set up");
     }
     return 0;
-}
-
-static void tell_ready(void)
-{
-    struct supervisor_ready ready = {.pid = (uint32_t)getpid()};
-
-    FAULT_POINT("start.ready.before");
-    (void)send(SUPERVISOR_FD, &ready, sizeof(ready), MSG_NOSIGNAL);
-    FAULT_POINT("start.ready.after");
 }
 
 static int serve(int launcher, struct fd_set_msg *listeners, struct err *e)
@@ -344,12 +293,12 @@ static int serve(int launcher, struct fd_set_msg *listeners, struct err *e)
         return -1;
     }
     api_set_server(d.api, d.http);
-    tell_ready();
+    supervisor_link_tell_ready();
     uv_run(&d.loop, UV_RUN_DEFAULT);
     return 0;
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
     struct fd_set_msg listeners = {.n = 0};
     struct err e = {0};
@@ -365,13 +314,12 @@ int main(int argc, char **argv)
      */
     (void)mallopt(M_ARENA_MAX, 1);
     fd_raise_limit();
-    d.argc = argc;
-    d.argv = argv;
-    if (configure() != 0) {
-        return EXIT_NO_START;
+    if (supervisor_link_start(&d.config, &launcher, &listeners, &e) < 0) {
+        return fail(&e);
     }
-    if (take_start(&launcher, &listeners, &e) < 0 || check_data(&e) < 0 ||
-        agent_link_load(d.config.agents_plan, &e) < 0 || confine_self(d.config.data, &e) < 0) {
+    set_log();
+    if (check_data(&e) < 0 || agent_link_load(d.config.agents_plan, &e) < 0 ||
+        confine_self(d.config.data, &e) < 0) {
         return fail(&e);
     }
     if (serve(launcher, &listeners, &e) < 0) {

@@ -14,14 +14,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/fd.h"
 #include "base/signals.h"
 #include "base/str.h"
 #include "wire/launcher_msg.h"
 
 #define PROGRAM_FD (SUPERVISOR_LIB_FD + 1)
-#define DAEMON_ARGS_MAX (2 * CONFIG_KEYS + 4)
 
 /* ---- as whom and with what ---- */
 
@@ -40,16 +38,6 @@ int account_find(const struct config *c, struct account *ret, struct err *e)
     }
     *ret = (struct account){.uid = pw.pw_uid, .gid = pw.pw_gid, .switch_to = true};
     return 0;
-}
-
-static bool is_setting(const char *name)
-{
-    for (int key = 0; key < CONFIG_KEYS; key++) {
-        if (config_rows[key].seed != NULL && str_eq(config_rows[key].seed, name)) {
-            return true;
-        }
-    }
-    return false;
 }
 
 static bool is_for_daemon(const char *variable)
@@ -74,12 +62,12 @@ static bool is_for_daemon(const char *variable)
             return true;
         }
     }
-    return is_setting(name);
+    return false;
 }
 
 /*
- * What of our environment launcher and daemon get: settings and places. Keys of the person who
- * started us are none of their business. Husk's own files are found by descriptor. Borrowed
+ * What of our environment launcher and daemon get: places, and what is husk's. Keys of the person
+ * who started us are none of their business. Husk's own files are found by descriptor. Borrowed
  * strings in an owned list; NULL when memory is gone.
  */
 static char **daemon_environment(void)
@@ -101,48 +89,6 @@ static char **daemon_environment(void)
         kept[n_kept] = lib;
     }
     return kept;
-}
-
-/*
- * The flags that we were given, and the same file, so that the daemon can read it again; data and
- * socket always, since their defaults depend on who asks. Fills argv from its second item on; the
- * strings live in *text.
- */
-static int daemon_args(const struct config *c, struct buf *text, char *argv[DAEMON_ARGS_MAX],
-                       struct err *e)
-{
-    size_t offsets[DAEMON_ARGS_MAX];
-    size_t n = 0;
-
-    if (c->file != NULL) {
-        offsets[n++] = text->len;
-        if (buf_printf(text, "--config=%s", c->file) < 0 || buf_add(text, "", 1) < 0) {
-            return err_sys(e, ENOMEM, "arguments");
-        }
-    }
-
-    for (int key = 0; key < CONFIG_KEYS; key++) {
-        AUTO_BUF struct buf value = BUF_INIT((size_t)64 << 10);
-        bool needed =
-            c->origin[key].source == CONFIG_FROM_FLAG || key == CONFIG_data || key == CONFIG_socket;
-        if (!needed || key == CONFIG_user) {
-            continue;
-        }
-        if (config_value_text(c, (enum config_key)key, &value, e) < 0) {
-            return -1;
-        }
-        offsets[n++] = text->len;
-        if (buf_printf(text, "--%s=%s", config_rows[key].flag,
-                       value.data != NULL ? value.data : "") < 0 ||
-            buf_add(text, "", 1) < 0) {
-            return err_sys(e, ENOMEM, "arguments");
-        }
-    }
-    for (size_t i = 0; i < n; i++) {
-        argv[i + 1] = text->data + offsets[i];
-    }
-    argv[n + 1] = NULL;
-    return 0;
 }
 
 /* ---- starting ---- */
@@ -271,28 +217,27 @@ static int connect_launcher(const struct child_kit *kit, const struct child *lau
     return 0;
 }
 
-static int send_start(const struct listeners *l, int daemon, int launcher, struct err *e)
+static int send_start(const struct child_kit *kit, int daemon, int launcher, struct err *e)
 {
-    struct supervisor_start start = {.n_listeners = (uint32_t)l->n};
+    const struct listeners *l = &kit->listeners;
     int fds[1 + SUPERVISOR_LISTENERS_MAX] = {launcher};
 
     memcpy(fds + 1, l->fds, l->n * sizeof(int));
-    ssize_t n = fd_send(daemon, &start, sizeof(start), fds, l->n + 1, 0);
-    return n == (ssize_t)sizeof(start) ? 0 : err_set(e, ERR_SYSTEM, "huskd did not start");
+    int r = settings_give(kit->settings, daemon, fds, l->n + 1);
+    return r < 0 ? err_sys(e, -r, "huskd did not start") : 0;
 }
 
 int child_start_daemon(const struct child_kit *kit, const struct child *launcher,
                        struct child *daemon, struct err *e)
 {
-    AUTO_BUF struct buf text = BUF_INIT((size_t)1 << 20);
     AUTO_CLOSE int to_launcher = -1;
-    char *argv[DAEMON_ARGS_MAX] = {drop_const(kit->o->daemon)};
+    char *argv[] = {drop_const(kit->o->daemon), NULL};
 
-    if (daemon_args(kit->o->config, &text, argv, e) < 0 || start(kit, true, argv, daemon, e) < 0) {
+    if (start(kit, true, argv, daemon, e) < 0) {
         return -1;
     }
     if (connect_launcher(kit, launcher, &to_launcher, e) < 0 ||
-        send_start(&kit->listeners, daemon->socket, to_launcher, e) < 0) {
+        send_start(kit, daemon->socket, to_launcher, e) < 0) {
         fd_close(&daemon->socket);
         return -1;
     }

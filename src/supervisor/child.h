@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to the supervisor: how launcher and daemon are started, as whom and with which arguments.
+ * Private to the supervisor: how launcher and daemon are started, and as whom.
  */
 #pragma once
 
@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "config/config.h"
+#include "supervisor/settings.h"
 #include "supervisor/supervisor.h"
 
 struct account {
@@ -21,6 +22,7 @@ struct account {
 struct child_kit {
     const struct supervisor_options *o; /* borrowed */
     struct account account;             /* of the daemon */
+    struct settings *settings;          /* borrowed; for the daemon */
     struct listeners listeners;         /* for the daemon */
 };
 
@@ -34,8 +36,8 @@ int account_find(const struct config *c, struct account *ret, struct err *e);
 int child_start_launcher(const struct child_kit *kit, struct child *ret, struct err *e);
 
 /*
- * With a new connection to the launcher, and the listening sockets. One that cannot get them runs
- * in spite of -1, without a socket: it ends by that.
+ * With the settings, a new connection to the launcher, and the listening sockets. One that cannot
+ * get them runs in spite of -1, without a socket: it ends by that.
  */
 int child_start_daemon(const struct child_kit *kit, const struct child *launcher,
                        struct child *daemon, struct err *e);

@@ -55,6 +55,7 @@ enum event {
 
 struct supervisor {
     struct child_kit kit;
+    struct settings settings;
     int signals;
     sigset_t mask_before;
     struct child launcher;
@@ -65,8 +66,6 @@ struct supervisor {
     uint64_t daemon_started;
     unsigned pause_ms;
     bool failed; /* the first daemon could not start */
-    bool serves; /* the daemon that runs now: until then SIGHUP would end it */
-    bool reload; /* it is to read its settings again */
 };
 
 static void enter(struct supervisor *s, enum phase phase, uint64_t due)
@@ -85,7 +84,6 @@ static void tell_daemon(const struct supervisor *s, int signum)
 static int start_daemon(struct supervisor *s, struct err *e)
 {
     s->daemon_started = clock_ms();
-    s->serves = false;
     return child_start_daemon(&s->kit, &s->launcher, &s->daemon, e);
 }
 
@@ -255,14 +253,6 @@ static void reap(struct supervisor *s)
     }
 }
 
-static void pass_reload(struct supervisor *s)
-{
-    if (s->reload && s->serves) {
-        s->reload = false;
-        tell_daemon(s, SIGHUP);
-    }
-}
-
 static void take_signals(struct supervisor *s)
 {
     struct signalfd_siginfo info;
@@ -271,8 +261,7 @@ static void take_signals(struct supervisor *s)
         if (info.ssi_signo == SIGCHLD) {
             reap(s);
         } else if (info.ssi_signo == SIGHUP && !isatty(STDIN_FILENO)) {
-            s->reload = true;
-            pass_reload(s);
+            settings_read(&s->settings);
         } else {
             happen(s, ASKED, 0);
         }
@@ -286,9 +275,9 @@ static void hear_daemon(struct supervisor *s)
     /* Without room for descriptors: it has none to give us. */
     ssize_t n = fd_recv(s->daemon.socket, msg, sizeof(msg), NULL, MSG_DONTWAIT);
     if (n == (ssize_t)sizeof(struct supervisor_ready)) {
-        s->serves = true;
         happen(s, SERVES, 0);
-        pass_reload(s);
+    } else if (n == (ssize_t)sizeof(struct supervisor_reread)) {
+        settings_read(&s->settings);
     } else if (n > 0) {
         workers_hear(s->workers, s->daemon.socket, msg, (size_t)n);
     } else if (n == -EMSGSIZE || n == -EBADMSG) {
@@ -308,7 +297,8 @@ static int timeout(const struct supervisor *s)
 static void loop(struct supervisor *s)
 {
     while (s->phase < LOST || s->daemon.pid > 0 || workers_any(s->workers)) {
-        short wanted = workers_owe(s->workers) ? POLLIN | POLLOUT : POLLIN;
+        bool owes = workers_owe(s->workers) || s->settings.owed;
+        short wanted = owes ? POLLIN | POLLOUT : POLLIN;
         struct pollfd p[] = {{.fd = s->signals, .events = POLLIN},
                              {.fd = s->daemon.socket, .events = wanted}};
         (void)poll(p, ARRAY_LEN(p), timeout(s));
@@ -320,6 +310,7 @@ static void loop(struct supervisor *s)
         }
         if (s->daemon.socket >= 0) {
             workers_tell(s->workers, s->daemon.socket);
+            settings_tell(&s->settings, s->daemon.socket);
         }
         if (s->due != 0 && clock_ms() >= s->due) {
             happen(s, DUE, 0);
@@ -355,8 +346,12 @@ static void end_launcher(struct supervisor *s)
 
 int supervisor_run(const struct supervisor_options *options, struct err *e)
 {
-    struct supervisor s = {
-        .kit.o = options, .signals = -1, .launcher.socket = -1, .daemon.socket = -1};
+    struct supervisor s = {.kit.o = options,
+                           .kit.settings = &s.settings,
+                           .settings.o = options,
+                           .signals = -1,
+                           .launcher.socket = -1,
+                           .daemon.socket = -1};
     struct account *account = &s.kit.account;
     const struct config *c = options->config;
     bool was_left = false;

@@ -5,7 +5,8 @@
  *
  * The supervisor binds the sockets, so that no connection is refused while the daemon is started
  * again, and hands each new daemon a fresh connection to the same launcher, which has kept the
- * boxes. It reads nothing that clients or boxes send.
+ * boxes. It reads nothing that clients or boxes send. Settings are read by it alone; daemons are
+ * told those that were accepted last (settings.h).
  */
 #pragma once
 
@@ -17,7 +18,9 @@
 #include "wire/supervisor_msg.h"
 
 struct supervisor_options {
-    const struct config *config;
+    struct config *config; /* kept up to date: what is read again goes there */
+    /* The same settings once more, as they are now. *ret is zeroed. */
+    int (*load)(void *user, struct config *ret, struct config_report *report, struct err *e);
     const char *launcher; /* paths of the programs */
     const char *daemon;
     const char *lib;              /* the folder of husk's own files */

@@ -117,11 +117,11 @@ def test_second_server_on_the_same_data_is_refused(one: Server) -> None:
         other.remove()
 
 
-def test_daemon_names_itself_when_it_refuses_an_option() -> None:
+def test_daemon_refuses_to_be_started_by_hand() -> None:
     done = subprocess.run(
         [BIN / "huskd", "--help"], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
-    assert (done.returncode, done.stderr) == (1, "huskd: unknown option --help\n")
+    assert (done.returncode, done.stderr) == (1, "huskd: started by `husk up`, not by hand\n")
 
 
 def test_taken_port_is_refused() -> None:

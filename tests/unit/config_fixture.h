@@ -48,20 +48,29 @@ static inline void leave_temporary_directory(const char *name)
     CHECK_INT(rmdir(name), 0);
 }
 
+static inline enum config_key key_of_flag(const char *flag)
+{
+    enum config_key key = 0;
+
+    while (key < CONFIG_KEYS && strcmp(config_rows[key].flag, flag + strlen("--")) != 0) {
+        key++;
+    }
+    CHECK(key < CONFIG_KEYS);
+    return key;
+}
+
 /* Any of file, env and flags ("--key", "value", ...) may be NULL. */
 static inline void load(struct loaded *l, const char *file, char **env, char **flags)
 {
-    struct config_input in = {.env = env, .is_root = true};
-    struct config_flag *owned = NULL;
-    char *argv[64] = {"huskd"};
+    struct config_flag parsed[32];
+    struct config_input in = {.env = env, .is_root = true, .flags = parsed};
     char dir[32];
-    int argc = 1;
 
     memset(l, 0, sizeof(*l));
-    for (; flags != NULL && flags[argc - 1] != NULL; argc++) {
-        argv[argc] = flags[argc - 1];
+    for (char **f = flags; f != NULL && f[0] != NULL; f += 2) {
+        CHECK(in.n_flags < ARRAY_LEN(parsed));
+        parsed[in.n_flags++] = (struct config_flag){key_of_flag(f[0]), f[1]};
     }
-    CHECK_INT(config_args(argc, argv, &in, &owned, &l->e), 0);
     if (file == NULL) {
         l->result = config_load(&in, &l->c, &l->report, &l->e);
     } else {
@@ -71,7 +80,6 @@ static inline void load(struct loaded *l, const char *file, char **env, char **f
         l->result = config_load(&in, &l->c, &l->report, &l->e);
         leave_temporary_directory(dir);
     }
-    free(owned);
 }
 
 static inline void unload(struct loaded *l)

@@ -223,7 +223,7 @@ TEST(a_stronger_list_replaces_and_one_source_collects)
     unload(&l);
 
     load(&l, "listen = 127.0.0.1:1\n", WORDS("HUSK_LISTEN=127.0.0.1:4"),
-         WORDS("--listen", "127.0.0.1:6", "--listen=127.0.0.1:7"));
+         WORDS("--listen", "127.0.0.1:6", "--listen", "127.0.0.1:7"));
     check_value(&l.c, CONFIG_listen, "127.0.0.1:6, 127.0.0.1:7");
     check_origin(&l.c, CONFIG_listen, "--listen");
     unload(&l);
@@ -240,7 +240,7 @@ TEST(the_last_flag_of_a_plain_setting_wins)
 {
     struct loaded l;
 
-    load(&l, NULL, NULL, WORDS("--pids", "5", "--pids=6"));
+    load(&l, NULL, NULL, WORDS("--pids", "5", "--pids", "6"));
     CHECK_INT(l.c.pids, 6);
     unload(&l);
 }
