@@ -128,17 +128,10 @@ static int end(const struct config *c)
 
 int cmd_down(int argc, char **argv)
 {
-    /* The socket may be anywhere; its default need not fit into the data folder. */
-    static char unused[] = "/unused";
-    struct up_options o = {0};
+    struct up_options o = {.settings.no_socket = true}; /* DATA may be too deep for one */
     AUTO(config_release) struct config c = {0};
-    struct err e;
 
     int code = command_parse("down", &down_table, argc, argv, &o, NULL);
-    if (code == COMMAND_GOES_ON && o.settings.values[CONFIG_socket].n == 0 &&
-        option_list_add(&o.settings.values[CONFIG_socket], unused, 1, &e) < 0) {
-        code = usage_error("down", &e);
-    }
     if (code == COMMAND_GOES_ON) {
         code = serving_load(&o.settings, &c) < 0 ? EXIT_HUSK : end(&c);
     }

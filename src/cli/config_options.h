@@ -18,7 +18,8 @@
 
 struct config_options {
     char *file; /* borrowed from argv */
-    bool again; /* as of struct config_input */
+    bool again; /* as of struct config_input, as is what follows */
+    bool no_socket;
     struct option_list values[CONFIG_KEYS];
 };
 

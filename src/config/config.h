@@ -111,7 +111,8 @@ struct config_input {
     const struct config_flag *flags;
     size_t n_flags;
     bool is_root;
-    bool again; /* what was loaded before may have changed; a pipe is not waited for */
+    bool again;     /* what was loaded before may have changed; a pipe is not waited for */
+    bool no_socket; /* for who does not serve: none is worked out, and it may stay NULL */
 };
 
 /* What was found wrong: lines that end with a newline. Owned. */
