@@ -5,7 +5,8 @@
  *
  *   main.c       start-up and the loop
  *   permit.c     which request is allowed when, and who handles it
- *   template.c   templates under construction, and their zygotes
+ *   template.c   templates under construction, and what their zygotes say
+ *   zygote.c     the birth of a zygote
  *   box.c        boxes: birth and end
  *   deadline.c   what is due: runs that take too long, zygotes that owe a birth or a burial
  *   usage.c      what a box has used
@@ -148,6 +149,9 @@ void template_died(struct launcher *l, uint32_t id);  /* it is dying, or dead: i
 /* last_words.c: a zygote's stderr while it starts. The last line, made printable; "": none. */
 int last_words_open(struct err *e);
 void last_words_read(int fd, char *ret, size_t size);
+
+/* zygote.c: sets pid, pidfd and socket, some of them also on -1. */
+int zygote_clone(const struct launcher *l, struct template *t, struct err *e);
 
 /* box.c */
 struct box_entry *box_at(struct launcher *l, uint32_t id); /* NULL: no such box, or it is ending */
