@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the rules of docs/STYLE.md that no packaged tool checks. Prints "file:line: what is wrong".
+"""Checks the rules of docs/STYLE.md that no packaged tool checks. Prints "file:line: what is
+wrong".
 
     tools/lint.py            all files of the project
     tools/lint.py FILE...    these
@@ -167,7 +168,9 @@ def check_size(source: Source) -> Iterator[Finding]:
 
 
 def check_width(source: Source) -> Iterator[Finding]:
-    """clang-format sees to code; comments it leaves alone, and tears declarations apart for them."""
+    """clang-format sees to code; comments it leaves alone, and tears declarations apart for
+    them.
+    """
     if source.name.endswith((".c", ".h")) and not source.is_attack:
         for number, line in enumerate(source.lines, 1):
             if len(line) > COLUMNS:
@@ -247,7 +250,9 @@ def check_c_text(source: Source) -> Iterator[Finding]:
 
 
 def check_python_imports(source: Source) -> Iterator[Finding]:
-    """Importing our packages must cost nothing: frameworks are imported by the functions that need them."""
+    """Importing our packages must cost nothing: frameworks are imported by the functions that need
+    them.
+    """
     if not source.name.startswith(("sdk/python/husk/", "sdk/python/rayai/")):
         return
     for number, line in enumerate(source.lines, 1):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the contract of huskd (api/openapi.yaml and what it includes) and refuses what is incomplete.
+"""Reads the contract of huskd (api/openapi.yaml and what it includes) and refuses what is
+incomplete.
 
 The result is a Contract: the merged OpenAPI document and its operations, resolved. A mistake is a
 ContractError that names the place; nothing is guessed and no keyword is ignored, for a rule that is

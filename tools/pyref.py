@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes docs/python-api.md from the docstrings of sdk/python: every public name of the packages husk and rayai.
+"""Makes docs/python-api.md from the docstrings of sdk/python: every public name of the packages
+husk and rayai.
 
     build/venv/bin/python tools/pyref.py            writes it
-    build/venv/bin/python tools/pyref.py --check    complains if that is not what is there already, or if a public name
-                                                    has no docstring
+    build/venv/bin/python tools/pyref.py --check    complains if that is not what is there already,
+                                                    or if a public name has no docstring
 
 The packages are imported, so this needs what they need: httpx and cloudpickle.
 """
@@ -118,7 +119,9 @@ def entry(head: str, text: str) -> str:
 
 
 def name_text(name: str, thing: Any, blocking: type | None, is_given: bool = False) -> str:
-    """A public name with all that belongs to it; only what is its own, if there is a blocking class with the same methods."""
+    """A public name with all that belongs to it; only what is its own, if there is a blocking class
+    with the same methods.
+    """
     parts = [f"### {name}"]
     name = name.rpartition(".")[2]
     if isinstance(thing, type):
@@ -148,7 +151,9 @@ def is_error(thing: Any) -> bool:
 
 
 def package_text(package: ModuleType, known: dict[int, str]) -> str:
-    """A package: its public names but for exceptions, which have a table; what `known` has by reference."""
+    """A package: its public names but for exceptions, which have a table; what `known` has by
+    reference.
+    """
     parts = [f"## Package `{package.__name__}`", markdown(inspect.getdoc(package) or "")]
     again, constants = [], []
     for name in package.__all__:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets ordinary users reach a checkout that lies in root's home, for as long as this process and its children run.
+"""Lets ordinary users reach a checkout that lies in root's home, for as long as this process and
+its children run.
 
-Tests run husk as ordinary users, too. In a mount namespace of our own, each folder above the checkout that only its
-owner may enter is replaced by one that all may enter, with everything that was in it. Nothing changes on the disk, and
-nobody outside notices.
+Tests run husk as ordinary users, too. In a mount namespace of our own, each folder above the
+checkout that only its owner may enter is replaced by one that all may enter, with everything that
+was in it. Nothing changes on the disk, and nobody outside notices.
 """
 from __future__ import annotations
 

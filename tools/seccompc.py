@@ -6,7 +6,7 @@ Grammar: docs/seccomp.md. Reading a policy is seccomp_policy.py's work; this fil
 instructions and writes them out. A mistake in a policy ends the build, nothing is guessed.
 
     seccompc.py --programs default strict debug --own daemon
-                                                   C source with seccomp_programs[] and seccomp_daemon
+                                                   C source: seccomp_programs[], seccomp_daemon
     seccompc.py --expect default                   "nr name action" for every call number
     seccompc.py --expect-header default strict     the same as C tables, for the tests
 """
@@ -198,7 +198,9 @@ def digest(code: list[Insn]) -> str:
 
 
 def programs_source(policies: list[Policy], own: list[Policy]) -> str:
-    """Those of boxes in a table, which launcher frames index; our own ones by name, out of their reach."""
+    """Those of boxes in a table, which launcher frames index; our own ones by name, out of their
+    reach.
+    """
     out = [
         "/* Made by tools/seccompc.py from profiles/; do not edit. */",
         '#include "box/seccomp.h"',

@@ -5,9 +5,9 @@
     tools/state_diagrams.py            rewrites what stands between the markers
     tools/state_diagrams.py --check    fails when the document is not what would be written
 
-A marker pair is `<!-- states:session:begin -->` and `<!-- states:session:end -->`, the same for `execution`. The
-table itself is checked too: each step joins two states that exist, leads out of no final state, and every state can
-be reached from the first one.
+A marker pair is `<!-- states:session:begin -->` and `<!-- states:session:end -->`, the same for
+`execution`. The table itself is checked too: each step joins two states that exist, leads out of no
+final state, and every state can be reached from the first one.
 """
 from __future__ import annotations
 

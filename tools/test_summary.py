@@ -34,7 +34,8 @@ from typing import Any
 from reachable import make_reachable
 
 ROOT = Path(__file__).resolve().parent.parent
-# The suites of a lane run one after the other, the lanes beside each other: tests wait more than they compute.
+# The suites of a lane run one after the other, the lanes beside each other: tests wait more than
+# they compute.
 LANES = [["unit", "corpus", "box", "escape", "sdk"], ["integration"]]
 SUITES = [suite for lane in LANES for suite in lane]
 PROGRAM_SECONDS = 600
@@ -96,7 +97,9 @@ class Ended:
 
 
 def expected_skips() -> dict[str, str]:
-    """The lines "suite/test reason" of tests/expected-skips. One without a reason does not count."""
+    """The lines "suite/test reason" of tests/expected-skips. One without a reason does not
+    count.
+    """
     found = {}
     for line in (ROOT / "tests" / "expected-skips").read_text().splitlines():
         name, _, reason = line.partition(" ")
@@ -320,7 +323,8 @@ def main() -> int:
             parser.error(f"no suite {suite}; there are: {', '.join(SUITES)}")
 
     make_reachable(ROOT)
-    # A shell that starts us in the background has SIGINT ignored, and so would every program that a test interrupts.
+    # A shell that starts us in the background has SIGINT ignored, and so would every program that a
+    # test interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     total = Tally()
     check_registration(registered_programs(build), total)

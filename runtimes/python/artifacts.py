@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which files of the workspace a cell has made or changed. A claim like all that is said in here."""
+"""Which files of the workspace a cell has made or changed. A claim like all that is said in here.
+"""
 
 import json
 import os

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rich results, as notebooks have them: a value in all forms that it offers, and the figures of matplotlib.
+"""Rich results, as notebooks have them: a value in all forms that it offers, and the figures of
+matplotlib.
 
-Imported in the zygote, before anybody's code; does nothing until a run asks for displays. From then on there is a
-built-in display(), and matplotlib, if it comes, draws into memory and shows its figures through here.
+Imported in the zygote, before anybody's code; does nothing until a run asks for displays. From then
+on there is a built-in display(), and matplotlib, if it comes, draws into memory and shows its
+figures through here.
 """
 
 import binascii
@@ -137,7 +139,9 @@ def _add(forms: dict[str, bytes], offer: Offer) -> None:
 
 
 def _complain(error: BaseException) -> None:
-    """A form that fails costs nothing but itself; its traceback goes where programs write theirs."""
+    """A form that fails costs nothing but itself; its traceback goes where programs write
+    theirs.
+    """
     tb: Optional[types.TracebackType] = error.__traceback__
     while tb is not None and tb.tb_frame.f_code.co_filename == __file__:
         tb = tb.tb_next
@@ -174,7 +178,9 @@ def _send(forms: dict[str, bytes]) -> None:
 
 
 def display(*objects: Any, raw: bool = False) -> None:
-    """Shows objects in the forms that they offer. With raw, they are dicts of MIME types and data."""
+    """Shows objects in the forms that they offer. With raw, they are dicts of MIME types and
+    data.
+    """
     for value in objects:
         if not raw:
             _send(_forms(value))

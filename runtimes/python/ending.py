@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a normal end of the interpreter does, for a program whose interpreter is ended from outside."""
+"""What a normal end of the interpreter does, for a program whose interpreter is ended from outside.
+"""
 
 import _thread
 import atexit
@@ -45,12 +46,15 @@ def _flush_beside_threads() -> None:
         pass
 
 
-# A warning names the line that runs. At the end that would be one of ours; Python says "sys:1" then.
+# A warning names the line that runs. At the end that would be one of ours; Python says "sys:1"
+# then.
 _let_go = compile("_husk.finalise(space)", "sys", "eval")
 
 
 def finalise(space: dict[str, Any], error: Optional[BaseException]) -> None:
-    """Lets go of what is left: files are flushed, __del__ is called. Nothing in here changes the result."""
+    """Lets go of what is left: files are flushed, __del__ is called. Nothing in here changes the
+    result.
+    """
     try:
         if error is not None:  # its frames hold their variables
             error.__traceback__ = error.__context__ = error.__cause__ = None

@@ -22,7 +22,9 @@ def flush() -> None:
 
 
 def _user_traceback(error: BaseException, name: str) -> Optional[types.TracebackType]:
-    """The traceback from the user's first line on; None when the code never started (SyntaxError)."""
+    """The traceback from the user's first line on; None when the code never started
+    (SyntaxError).
+    """
     tb = error.__traceback__
     while tb is not None and tb.tb_frame.f_code.co_filename != name:
         tb = tb.tb_next
@@ -46,7 +48,9 @@ def _describe(error: BaseException, name: str) -> Fields:
 
 
 def _exit_code(stop: SystemExit) -> int:
-    """What the interpreter makes of sys.exit(): None is 0, an int itself, anything else is printed and 1."""
+    """What the interpreter makes of sys.exit(): None is 0, an int itself, anything else is printed
+    and 1.
+    """
     try:
         code: Any = stop.code
         if code is None:
@@ -61,7 +65,9 @@ def _exit_code(stop: SystemExit) -> int:
 
 
 def _show(error: BaseException, shown: bytes, name: str) -> None:
-    """What the interpreter does with a script's exception. Raises SystemExit if the user's hook does."""
+    """What the interpreter does with a script's exception. Raises SystemExit if the user's hook
+    does.
+    """
     hook = getattr(sys, "excepthook", _excepthook)
     if hook is not _excepthook:
         try:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls a Lambda-style handler: handler(event) or handler(event, context), decided by its signature."""
+"""Calls a Lambda-style handler: handler(event) or handler(event, context), decided by its
+signature.
+"""
 
 import inspect
 import json

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules for code that comes through /run: a short list of modules, no eval, no way around that.
 
-This is lint, and the box is the wall. The rules tell people early and clearly what a calculation service is not for.
-They cannot keep anything in: allowed libraries open files themselves, and names can be put together at run time.
-Nothing that must not happen may depend on this file.
+This is lint, and the box is the wall. The rules tell people early and clearly what a calculation
+service is not for. They cannot keep anything in: allowed libraries open files themselves, and names
+can be put together at run time. Nothing that must not happen may depend on this file.
 
 The first offence in the order of the source is reported, in words that clients of the service know.
 """
@@ -36,8 +36,8 @@ DENIED_NAMES = frozenset(
 # No longer built in, so only a call of them says that they are meant.
 DENIED_CALLS = DENIED_NAMES | frozenset("file raw_input execfile reload".split())
 
-# Special names that classes and their subclasses use of each other, or that only tell something. All others lead from
-# any object to the interpreter's insides.
+# Special names that classes and their subclasses use of each other, or that only tell something.
+# All others lead from any object to the interpreter's insides.
 ALLOWED_SPECIAL = frozenset(
     f"__{name}__"
     for name in (
@@ -49,7 +49,8 @@ ALLOWED_SPECIAL = frozenset(
         "ior neg pos abs invert int float complex index round trunc floor ceil copy deepcopy array"
     ).split()
 )
-# The same insides under other names: frames of generators and tracebacks, modules that modules hold.
+# The same insides under other names: frames of generators and tracebacks, modules that modules
+# hold.
 DENIED_ATTRIBUTES = frozenset(
     "gi_frame gi_code cr_frame cr_code ag_frame ag_code tb_frame f_back f_builtins f_code f_globals f_locals "
     "os _os posix sys _sys _io subprocess importlib builtins _builtins socket pickle _pickle marshal shelve "
@@ -63,8 +64,9 @@ TELLING = frozenset(
 SPECIAL = re.compile(r"__\w+?__")
 
 
-# What every rule needs to find in the text of the code: a denied name as it is, an import, a special name, or characters by
-# which any of them could be written otherwise. Most calculations have none of it, and a search is far cheaper than a walk.
+# What every rule needs to find in the text of the code: a denied name as it is, an import, a
+# special name, or characters by which any of them could be written otherwise. Most calculations
+# have none of it, and a search is far cheaper than a walk.
 SUSPICIOUS = re.compile(
     r"[^\t\n\r -~]|[\\_]|(?<![A-Za-z])(?:"
     + "|".join(sorted({"import"} | {n for n in DENIED_CALLS | DENIED_ATTRIBUTES if "_" not in n}))
@@ -178,7 +180,9 @@ _ANNOTATED = {
 
 
 def _quoted(annotation: ast.AST) -> list[ast.AST]:
-    """Annotations in quotes are code: functools.singledispatch evaluates them, and quotes within quotes as well."""
+    """Annotations in quotes are code: functools.singledispatch evaluates them, and quotes within
+    quotes as well.
+    """
     found: list[ast.AST] = []
     for node in ast.walk(annotation):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -211,7 +215,9 @@ def _check_tree(tree: ast.AST) -> None:
 
 
 def may_break_a_rule(source: str) -> bool:
-    """False only for code in which no rule can find anything. Annotations in quotes may be put together of parts."""
+    """False only for code in which no rule can find anything. Annotations in quotes may be put
+    together of parts.
+    """
     has_quotes = "'" in source or '"' in source
     return SUSPICIOUS.search(source) is not None or (has_quotes and ":" in source)
 
@@ -230,6 +236,8 @@ def parsed(parse: Callable[[], T]) -> T:
 
 
 def check(source: str, name: str) -> None:
-    """Raises PolicyViolation for the first rule that the code breaks. Whoever compiles it does so with parsed()."""
+    """Raises PolicyViolation for the first rule that the code breaks. Whoever compiles it does so
+    with parsed().
+    """
     if may_break_a_rule(source):
         parsed(lambda: _check_tree(ast.parse(source, name)))

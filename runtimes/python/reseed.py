@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gives a freshly forked box random numbers and secrets of its own.
 
-Boxes are forked past CPython's at-fork hooks, and the process id does not change either (a box is PID 1 in its
-namespace, as its zygote is), so libraries that detect forks by pid do not notice. Whatever was seeded
-or generated at import is replaced here. The string hash seed cannot change after start: zygotes are rotated instead.
+Boxes are forked past CPython's at-fork hooks, and the process id does not change either (a box is
+PID 1 in its namespace, as its zygote is), so libraries that detect forks by pid do not notice.
+Whatever was seeded or generated at import is replaced here. The string hash seed cannot change
+after start: zygotes are rotated instead.
 """
 
 import os

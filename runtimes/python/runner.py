@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs user code inside a box: one program, or the cells of a session.
 
-Everything that this file sends is a claim about code that shares its process; the far end treats it so. The path from
-`_husk.cell` to `_husk.done` is what users wait for: it imports nothing and touches little memory.
+Everything that this file sends is a claim about code that shares its process; the far end treats it
+so. The path from `_husk.cell` to `_husk.done` is what users wait for: it imports nothing and
+touches little memory.
 """
 
 import _thread
@@ -34,7 +35,9 @@ REST_ALL, REST_VALUE, REST_ERROR, REST_SESSION = 0, 1, 2, 3  # src/runner/module
 
 
 def _open_stdio() -> None:
-    """Line-buffered like a terminal: of what was printed before a kill, whole lines and what was flushed are not lost."""
+    """Line-buffered like a terminal: of what was printed before a kill, whole lines and what was
+    flushed are not lost.
+    """
     sys.stdin = io.TextIOWrapper(
         io.BufferedReader(io.FileIO(0, "r", closefd=False)),
         encoding="utf-8",
@@ -134,8 +137,8 @@ def _put_back(variable: str) -> None:
 def _set_environment(given: dict[str, str]) -> None:
     """Applies what this cell gets and takes back what only an earlier one got.
 
-    Not at the end of that one: no interrupt can come between, and what every cell of a session gets stays for threads
-    that go on between cells.
+    Not at the end of that one: no interrupt can come between, and what every cell of a session gets
+    stays for threads that go on between cells.
     """
     for variable in _replaced.keys() - given.keys():
         _put_back(variable)
@@ -184,7 +187,9 @@ _space: dict[str, Any] = {}
 
 
 def _rehearse() -> None:
-    """Does once what is done for a run that is more than a print: a value, and the checks of /run."""
+    """Does once what is done for a run that is more than a print: a value, and the checks of
+    /run.
+    """
     arguments = sys.argv
     for code, options in (
         (b"x = 1\nx", [(KIND, b"\x01")]),
@@ -197,7 +202,9 @@ def _rehearse() -> None:
 
 
 def _warm_up_space() -> dict[str, Any]:
-    """For a template's warm-up: boxes whose template says `warm = rehearse()` park with all this done."""
+    """For a template's warm-up: boxes whose template says `warm = rehearse()` park with all this
+    done.
+    """
     return {"__builtins__": builtins, "rehearse": _rehearse}
 
 
@@ -286,7 +293,8 @@ def _serve_context() -> None:
         except KeyboardInterrupt:
             if _getpid() != process:
                 os._exit(130)  # as above
-            # It hit between the user's code and its answer, or came after that: then nothing is open.
+            # It hit between the user's code and its answer, or came after that: then nothing is
+            # open.
             _husk.done([(ERROR_TYPE, b"KeyboardInterrupt"), (EXIT, u32(130))], True)
 
 

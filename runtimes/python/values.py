@@ -24,7 +24,9 @@ def to_json(value: Any) -> str:
 
 
 def _said(value: Any) -> str:
-    """JSON text for any value: itself, else its str(), else its type. NaN becomes text too: null would be another value."""
+    """JSON text for any value: itself, else its str(), else its type. NaN becomes text too: null
+    would be another value.
+    """
     try:
         return json.dumps(value, allow_nan=False, ensure_ascii=False)
     except Exception:
@@ -36,7 +38,9 @@ def _said(value: Any) -> str:
 
 
 def variables(names: list[str], space: dict[str, Any]) -> tuple[bytes, bool]:
-    """The values of these globals as one JSON object, and whether some did not fit. Missing names are left out."""
+    """The values of these globals as one JSON object, and whether some did not fit. Missing names
+    are left out.
+    """
     members: list[bytes] = []
     size, dropped = 2, False
     for name in dict.fromkeys(names):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Start of a Python template: import what boxes will need, freeze, then fork boxes on demand.
 
-Run by husk-launcher inside the template's root as `python -I -B zygote.py MODULE...`. Never sees user
-code: `_husk.zygote()` returns only in a new, isolated box.
+Run by husk-launcher inside the template's root as `python -I -B zygote.py MODULE...`. Never sees
+user code: `_husk.zygote()` returns only in a new, isolated box.
 """
 
 import sys
@@ -42,7 +42,9 @@ def preload(names: list[str]) -> None:
 
 
 def check_threads() -> None:
-    """A fork copies only the thread that calls it: whatever the others held stays locked for ever."""
+    """A fork copies only the thread that calls it: whatever the others held stays locked for
+    ever.
+    """
     n = len(os.listdir("/proc/self/task"))
     if n != 1:
         names = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
@@ -54,9 +56,9 @@ def check_threads() -> None:
 def fill_holes() -> list[object]:
     """Uses up the gaps between objects, so that a box's first objects lie side by side.
 
-    The allocator hands out freed places first, and those are spread over all memory: each would be a page to copy in
-    every box. For the same reason every size goes on in a pool that has just been begun: its first objects share a
-    page with its header. What is returned must be kept alive.
+    The allocator hands out freed places first, and those are spread over all memory: each would be
+    a page to copy in every box. For the same reason every size goes on in a pool that has just been
+    begun: its first objects share a page with its header. What is returned must be kept alive.
     """
     kept: list[object] = [None] * 60_000
     del kept[:]  # it has its memory now and asks for none while the gaps are filled

@@ -258,7 +258,9 @@ SHOW_CORE_LIMIT = "import resource; print(resource.getrlimit(resource.RLIMIT_COR
 
 
 def test_where_the_core_limit_cannot_be_one_byte_nothing_runs(canary: Canary) -> None:
-    """A hard limit of 0 can only be raised with a right that not every root has; at 0 handlers run."""
+    """A hard limit of 0 can only be raised with a right that not every root has; at 0 handlers
+    run.
+    """
     before = CORE_PATTERN.read_text()
     try:
         CORE_PATTERN.write_text("|/bin/false %P")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A project of agents for tests: a plan whose agents are run by the test's own worker (agent_worker/), and a server of it.
+"""A project of agents for tests: a plan whose agents are run by the test's own worker
+(agent_worker/), and a server of it.
 
     with Project.serve(Agent("echo")) as project:
         assert project.ask("echo", "echo hi") == "hi"
@@ -24,7 +25,9 @@ SDK = Path(__file__).resolve().parent / "agent_worker"
 
 @dataclass
 class Agent:
-    """A row of the plan; `start` is what the worker reads in the agent's file, {folder} in it is the project's."""
+    """A row of the plan; `start` is what the worker reads in the agent's file, {folder} in it is
+    the project's.
+    """
 
     name: str
     start: str = "ready"

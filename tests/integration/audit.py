@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must hold after every fault (docs: the invariants of the fault plan), checked on a running server from outside.
+"""What must hold after every fault (docs: the invariants of the fault plan), checked on a running
+server from outside.
 
     audit = Audit(server)           # takes the levels of an idle server
     ... fault ...
     audit.check(ledger)             # waits for the dust to settle, then everything must hold
 
-A Ledger is what the clients wrote down: every id that was acknowledged, every final result that they saw, every
-idempotency key and how often its code ran. The audit never believes the server alone: processes, cgroups, mounts,
-descriptors and files are read from the kernel, records from the database.
+A Ledger is what the clients wrote down: every id that was acknowledged, every final result that
+they saw, every idempotency key and how often its code ran. The audit never believes the server
+alone: processes, cgroups, mounts, descriptors and files are read from the kernel, records from the
+database.
 """
 from __future__ import annotations
 
@@ -268,7 +270,9 @@ class Audit:
                 return items
 
     def stray_files(self) -> list[str]:
-        """Output of executions that do not run, copies of workspaces without a session, and anything half-written."""
+        """Output of executions that do not run, copies of workspaces without a session, and
+        anything half-written.
+        """
         stray = []
         for path in (self.server.data / "spool").iterdir():
             answer = self.api.get(f"/executions/{path.stem}")
@@ -296,7 +300,9 @@ class Audit:
         return stray
 
     def check_level(self, rss_kib: int = 8192) -> None:
-        """No session lives any more: everything is back where it was. Caches may have filled up to rss_kib."""
+        """No session lives any more: everything is back where it was. Caches may have filled up to
+        rss_kib.
+        """
 
         def above() -> list[str]:
             now = Level.of(self.server)

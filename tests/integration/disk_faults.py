@@ -114,7 +114,9 @@ def new_template(name: str, memory_mb: int = 512) -> dict[str, Any]:
 
 
 def until_refused(api: Api, method: str, path: str, body: Any) -> tuple[Any, list[Any]]:
-    """The first refusal, and what was taken before it: the log of the store has room of its own that is used again."""
+    """The first refusal, and what was taken before it: the log of the store has room of its own
+    that is used again.
+    """
     taken: list[Any] = []
     while len(taken) < 1000:
         answer = api.call(method, path, body)

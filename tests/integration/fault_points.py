@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server whose huskd can be killed at named points, and a client that goes on when it is; see src/base/fault.h."""
+"""A server whose huskd can be killed at named points, and a client that goes on when it is; see
+src/base/fault.h.
+"""
 from __future__ import annotations
 
 import http.client
@@ -28,7 +30,9 @@ def labels_in_source() -> list[str]:
 
 
 def build() -> Path:
-    """The folder of programs with a huskd that has the points; the other programs are those under test."""
+    """The folder of programs with a huskd that has the points; the other programs are those under
+    test.
+    """
     folder = BIN.parent / "fault-points"
     if not (folder / "build.ninja").exists():
         run("meson", "setup", str(folder), str(ROOT), "-Dfault_points=true", "-Dbuildtype=debug")
@@ -88,7 +92,9 @@ class FaultyServer(Server):
 
 
 class Client:
-    """Repeats what was cut off, and writes down what was acknowledged. What may be repeated safely is the caller's choice."""
+    """Repeats what was cut off, and writes down what was acknowledged. What may be repeated safely
+    is the caller's choice.
+    """
 
     def __init__(self, server: FaultyServer) -> None:
         self.server = server

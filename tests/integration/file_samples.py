@@ -9,7 +9,8 @@ from husk_server import Server
 
 MIB = 1 << 20
 
-# As they stand in a URL: dots, encoded and doubly encoded dots and slashes, NUL, overlong UTF-8, backslashes.
+# As they stand in a URL: dots, encoded and doubly encoded dots and slashes, NUL, overlong UTF-8,
+# backslashes.
 TRAVERSALS = [
     "..",
     "../..",

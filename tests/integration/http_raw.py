@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP by bare sockets, and the test server of tests/http, for suites that send what no client would."""
+"""HTTP by bare sockets, and the test server of tests/http, for suites that send what no client
+would.
+"""
 from __future__ import annotations
 
 import contextlib

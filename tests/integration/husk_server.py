@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real daemon for tests: one per test module, on a free loopback port, with a data directory of its own.
+"""A real daemon for tests: one per test module, on a free loopback port, with a data directory of
+its own.
 
     from husk_server import Server, server
 
     def test_it(server: Server) -> None:
         assert server.get("/health").json == {"status": "healthy"}
 
-A test that needs other settings starts one itself: `with Server.run("--ast-policy", "false") as server: ...`.
+A test that needs other settings starts one itself:
+`with Server.run("--ast-policy", "false") as server: ...`.
 """
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ def _free_port() -> int:
 
 
 class Server(Heard):
-    """husk up as a child process. stop() ends it as Ctrl-C does, start() starts it again on the same data."""
+    """husk up as a child process. stop() ends it as Ctrl-C does, start() starts it again on the
+    same data.
+    """
 
     programs = BIN
     variables: Mapping[str, str] = {}  # besides those that every server gets

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers of served agents that die, hang, lie, flood or do not start: what their clients hear, and that others go on."""
+"""Workers of served agents that die, hang, lie, flood or do not start: what their clients hear, and
+that others go on.
+"""
 from __future__ import annotations
 
 import json

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Served agents as clients see them: answers, streams, errors, MCP. What goes wrong in workers is in test_agents_faults.py."""
+"""Served agents as clients see them: answers, streams, errors, MCP. What goes wrong in workers is
+in test_agents_faults.py.
+"""
 from __future__ import annotations
 
 import json

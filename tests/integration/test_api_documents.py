@@ -76,7 +76,9 @@ def test_no_answer_is_promised_that_nothing_sends(server: Server) -> None:
 
 
 def test_every_documented_path_is_served(server: Server) -> None:
-    """A method that no path has is answered with 405, and 404 would mean that there is no such path."""
+    """A method that no path has is answered with 405, and 404 would mean that there is no such
+    path.
+    """
     for path in server.get("/openapi.json").json["paths"]:
         filled = re.sub(r"\{\w+\}", "x1", path)
         answer = server.request("PATCH", filled)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Projects of agents from the command line: init, create-agent, create-mcp, agents up's refusals, analytics, rayai."""
+"""Projects of agents from the command line: init, create-agent, create-mcp, agents up's refusals,
+analytics, rayai.
+"""
 
 from __future__ import annotations
 

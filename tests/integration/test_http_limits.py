@@ -193,7 +193,9 @@ def read_slowly(line: Line, step: int) -> None:
 
 
 def test_slow_readers_are_not_ended(tmp_path: Path) -> None:
-    """The kernel takes nothing more for far longer than write_ms, for its buffers are large; but the clients read."""
+    """The kernel takes nothing more for far longer than write_ms, for its buffers are large; but
+    the clients read.
+    """
     path = f"{tmp_path}/s"
     with echo_server("write_ms=600", f"unix={path}") as server:
         with ThreadPoolExecutor() as pool:

@@ -17,7 +17,9 @@ EXIT_HUSK = 125
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An installation by somebody whose new files are closed to others, in a folder with a blank."""
+    """An installation by somebody whose new files are closed to others, in a folder with a
+    blank.
+    """
     path = tmp_path_factory.mktemp("install") / "my husk ü"
     subprocess.run(
         [

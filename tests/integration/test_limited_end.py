@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""husk limited: nothing is left of what it started, whoever is killed; and what there is without the right to make cgroups."""
+"""husk limited: nothing is left of what it started, whoever is killed; and what there is without
+the right to make cgroups.
+"""
 from __future__ import annotations
 
 import os

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents against what they describe: the curls of README.md and docs/templates.md run against a real server, and the
-tests that docs/threats.md names exist (those in tests/escape are checked there). The last step of `make up` is here, too.
+"""Documents against what they describe: the curls of README.md and docs/templates.md run against a
+real server, and the tests that docs/threats.md names exist (those in tests/escape are checked
+there). The last step of `make up` is here, too.
 
-A command is a line `$ curl ...`; the line below it is the answer. `...` in an answer stands for anything.
+A command is a line `$ curl ...`; the line below it is the answer. `...` in an answer stands for
+anything.
 """
 from __future__ import annotations
 

@@ -169,7 +169,9 @@ while full < 100:
 def test_files_outlive_a_reset_that_finds_no_room_for_a_process(
     one: Server, filled_by: int
 ) -> None:
-    """What the context itself has left goes; what belongs to another stays, and the session may need a new box."""
+    """What the context itself has left goes; what belongs to another stays, and the session may
+    need a new box.
+    """
     api = Api(one.port)
     session = api.session()
     assert api.post(f"/sessions/{session}/contexts/0/branch")["context_id"] == 1

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The disk of the data folder has no room: writes are refused in words, reads go on, and all is well once there is room again."""
+"""The disk of the data folder has no room: writes are refused in words, reads go on, and all is
+well once there is room again.
+"""
 from __future__ import annotations
 
 import os
@@ -132,7 +134,8 @@ def test_full_disk(kind: str) -> None:
             "status=256;",
         }, "by us, or by its own decision"
         scene.check_works_again()
-        # An execute-sync may run before its record fails, once in each round; all others run only if taken.
+        # An execute-sync may run before its record fails, once in each round; all others run only
+        # if taken.
         assert scene.counted <= int(scene.api.run(scene.session, "count")["value"])
         assert int(scene.api.run(scene.session, "count")["value"]) <= scene.counted + 2
         assert server.stop() == 0
@@ -145,7 +148,9 @@ def creating(api: Api) -> int:
 
 
 def test_full_disk_and_a_session_that_is_being_made() -> None:
-    """Neither that it runs nor that it failed can be recorded: it is refused, and made when it is asked for again."""
+    """Neither that it runs nor that it failed can be recorded: it is refused, and made when it is
+    asked for again.
+    """
     flags = ("--session-pool-min", "0", "--session-pool-max", "0")
     with small_disk("size=24m", *flags) as server:
         api = Api(server.port)
@@ -185,7 +190,9 @@ def test_full_disk_and_a_session_that_is_being_made() -> None:
 
 
 def test_full_disk_and_the_end_of_an_ephemeral_session() -> None:
-    """The successor of a killed daemon cannot record that it is over: it does so when there is room."""
+    """The successor of a killed daemon cannot record that it is over: it does so when there is
+    room.
+    """
     with small_disk("size=24m") as server:
         api = Api(server.port)
         body = {f"V{i}": "x" * 4000 for i in range(100)}
@@ -205,7 +212,9 @@ def test_full_disk_and_the_end_of_an_ephemeral_session() -> None:
 
 
 def test_full_disk_and_a_cell_under_way() -> None:
-    """What it writes while there is no room is seen, and is on the disk as soon as there is room."""
+    """What it writes while there is no room is seen, and is on the disk as soon as there is
+    room.
+    """
     with small_disk("size=24m") as server:
         scene = Scene(server)
         api = scene.api
@@ -258,7 +267,9 @@ def test_output_of_a_full_time_is_spooled_later() -> None:
 
 
 def test_killed_on_a_full_disk_with_runs_that_nobody_can_finish() -> None:
-    """They are lost, but that cannot be recorded yet: it is, once there is room, with the output that was seen."""
+    """They are lost, but that cannot be recorded yet: it is, once there is room, with the output
+    that was seen.
+    """
     with small_disk("size=24m") as server:
         api = Api(server.port)
         audit = Audit(server)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes, syncs and renames of the server fail, its files are damaged: nothing is acknowledged that is not there, nothing is there by halves."""
+"""Writes, syncs and renames of the server fail, its files are damaged: nothing is acknowledged that
+is not there, nothing is there by halves.
+"""
 from __future__ import annotations
 
 import os
@@ -179,7 +181,9 @@ def test_work_while_a_session_is_recorded_does_not_undo_that(
 def test_an_end_while_a_session_is_recorded(
     server: Server, query: str, status: int, left: int
 ) -> None:
-    """The move to running is on its way to the disk: the end comes behind it, and is not refused."""
+    """The move to running is on its way to the disk: the end comes behind it, and is not
+    refused.
+    """
     api = Api(server.port)
     with failing(server, "fdatasync", "delay_enter=500000"), ThreadPoolExecutor(1) as client:
         made = client.submit(api.post, "/sessions", {"id": "mine", "mode": "persistent"})
@@ -228,7 +232,9 @@ def test_an_execution_that_comes_last_does_not_undo_the_end(server: Server) -> N
 
 @needs_root
 def test_an_extension_is_not_undone_by_work(server: Server) -> None:
-    """A cell ends, and is recorded, while the extension is on its way to the disk. A refused one does not hold."""
+    """A cell ends, and is recorded, while the extension is on its way to the disk. A refused one
+    does not hold.
+    """
     api = Api(server.port)
     session = api.session(timeout=60)
     path = f"/sessions/{session}"
@@ -343,7 +349,9 @@ def test_records_past_their_time_go_however_many_there_are(server: Server) -> No
 
 
 def test_a_session_that_was_used_before_it_was_made(server: Server) -> None:
-    """Its daemon died before the move to running was recorded: who uses it knows its id, so it goes on."""
+    """Its daemon died before the move to running was recorded: who uses it knows its id, so it goes
+    on.
+    """
     api = Api(server.port)
     session = api.session()
     execution = api.start(session, "import time\nprint('on', flush=True)\ntime.sleep(2)")

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""huskd is killed at every labelled point: nothing acknowledged is lost, nothing runs twice, nothing is left over."""
+"""huskd is killed at every labelled point: nothing acknowledged is lost, nothing runs twice,
+nothing is left over.
+"""
 from __future__ import annotations
 
 import io
@@ -111,7 +113,8 @@ STOP = ["stop.begun", "stop.drained", "stop.saved", "stop.left"]
 # Passed by the successor of a huskd that was killed when it had recorded an end.
 ENDED = ["adopt.ended.half"]
 
-# Also with the fourth and fifth execution: one that is asked about later, and a command, which has a context of its own.
+# Also with the fourth and fifth execution: one that is asked about later, and a command, which has
+# a context of its own.
 AGAIN = [
     "execution.cell.before",
     "execution.cell.dropped",
@@ -195,7 +198,9 @@ def test_only_test_builds_have_them(programs: Path) -> None:
 
 
 def prelude(client: Client) -> dict[str, str]:
-    """What a killed huskd leaves: a cell that goes on, one whose end nobody can know, one without a record."""
+    """What a killed huskd leaves: a cell that goes on, one whose end nobody can know, one without a
+    record.
+    """
     client.ledger.sessions.add("kept")
     calm = client.session()
     client.run(calm, code="kept = 41")
@@ -244,7 +249,9 @@ def use_session(client: Client) -> str:
 
 
 def use_template(client: Client) -> None:
-    """Made, changed, used, removed; what a cut-off request left does not stand in the way of its repetition."""
+    """Made, changed, used, removed; what a cut-off request left does not stand in the way of its
+    repetition.
+    """
     answer = client.ask("POST", "/templates", {"id": TEMPLATE, "description": "one"})
     assert answer.status == 201 or (answer.status == 409 and client.cut_off > 0), answer
     assert client.get(f"/templates/{TEMPLATE}")["origin"] == "api"
@@ -280,7 +287,9 @@ def work(client: Client) -> str:
 
 
 def check_work(client: Client, before: dict[str, str], session: str) -> None:
-    """What was running ended once and whole; nothing with a key ran twice; the interpreters never noticed."""
+    """What was running ended once and whole; nothing with a key ran twice; the interpreters never
+    noticed.
+    """
     for name in ("calm", "waiting"):
         client.put(before[name], "go", b"")
     over = client.wait_over(before["going_on"])
@@ -448,7 +457,9 @@ def test_kill_at_the_first_start(label: str, programs: Path) -> None:
 
 
 def test_deaths_in_a_row_while_boxes_wait(programs: Path, seed: Path) -> None:
-    """One supervisor, one successor after the other dies on its way; what runs in boxes is taken over by the last."""
+    """One supervisor, one successor after the other dies on its way; what runs in boxes is taken
+    over by the last.
+    """
     labels = ["adopt.session", "adopt.lost.handed_over", "adopt.cell.resumed", "adopt.swept"]
     with seeded(programs, seed) as server:
         client = Client(server)

@@ -68,7 +68,9 @@ def test_kill_idle(one: Server) -> None:
 
 
 def test_kill_while_a_cell_runs(one: Server) -> None:
-    """Output before, during and after the kill is there once; variables and a second context live on."""
+    """Output before, during and after the kill is there once; variables and a second context live
+    on.
+    """
     audit = Audit(one)
     api = Api(one.port)
     session = api.session()
@@ -169,7 +171,9 @@ def test_kill_does_not_extend_a_time_limit(one: Server) -> None:
 
 
 def test_kill_while_somebody_waits_for_the_answer(one: Server) -> None:
-    """Nobody has its name, but it runs: its time limit holds, its end is recorded, and the session goes on."""
+    """Nobody has its name, but it runs: its time limit holds, its end is recorded, and the session
+    goes on.
+    """
     api = Api(one.port)
     session = api.session()
     api.run(session, "kept = 1")
@@ -191,7 +195,9 @@ def test_kill_while_somebody_waits_for_the_answer(one: Server) -> None:
 
 
 def test_kill_interrupts_cells_that_nobody_waits_for(one: Server) -> None:
-    """A cell of /workspace/se has no record: its answer is lost, it ends, and the session goes on."""
+    """A cell of /workspace/se has no record: its answer is lost, it ends, and the session goes
+    on.
+    """
     api = Api(one.port)
     se = "/workspace/se/execute_code/forsaken"
     headers = {"Content-Type": "application/json"}
@@ -215,7 +221,9 @@ def test_kill_interrupts_cells_that_nobody_waits_for(one: Server) -> None:
 
 
 def test_kill_while_ephemeral_runs_are_under_way(one: Server) -> None:
-    """A box of one run belongs to the daemon that started it: lost, with the output that was seen, and never run again."""
+    """A box of one run belongs to the daemon that started it: lost, with the output that was seen,
+    and never run again.
+    """
     api = Api(one.port)
     audit = Audit(one)
     session = api.session(mode="ephemeral")

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launcher or a zygote is killed, stopped or missing: the daemon says so, and goes on when there is another."""
+"""The launcher or a zygote is killed, stopped or missing: the daemon says so, and goes on when
+there is another.
+"""
 from __future__ import annotations
 
 import http.client
@@ -35,7 +37,9 @@ def one() -> Iterator[Server]:
 
 
 def test_killed_launcher(one: Server) -> None:
-    """Every box is gone: what ran is lost, sessions go on with the files that were saved, and nothing is left."""
+    """Every box is gone: what ran is lost, sessions go on with the files that were saved, and
+    nothing is left.
+    """
     audit = Audit(one)
     api = Api(one.port)
     session = api.session()
@@ -226,7 +230,9 @@ def test_launcher_killed_while_requests_wait(one: Server) -> None:
 
 
 def test_what_is_answered_without_a_launcher(one: Server) -> None:
-    """Until there is another, whatever needs a box is 503: nothing else is wrong with the session or the server."""
+    """Until there is another, whatever needs a box is 503: nothing else is wrong with the session
+    or the server.
+    """
     api = Api(one.port)
     sessions = [api.session() for _ in range(5)]  # a context does one thing at a time
     checkpoint = api.post(f"/sessions/{sessions[0]}/contexts/0/checkpoint")["checkpoint_id"]
@@ -319,7 +325,9 @@ def test_killed_zygote(one: Server) -> None:
 
 @beside
 def test_stopped_zygote() -> None:
-    """One that does not answer is replaced; until then answers are typed, and what runs is not held up."""
+    """One that does not answer is replaced; until then answers are typed, and what runs is not held
+    up.
+    """
     with Server.run("--pool-idle", "1s") as one:
         audit = Audit(one)
         api = Api(one.port)

@@ -344,7 +344,9 @@ def test_detach_says_why_it_cannot_start() -> None:
 
 
 def test_down_needs_no_room_for_a_socket() -> None:
-    """As with a project in a deep folder: the socket is elsewhere, and down is told --data alone."""
+    """As with a project in a deep folder: the socket is elsewhere, and down is told --data
+    alone.
+    """
     server = Server()
     server.socket = server.folder / "husk.sock"
     server.data = server.folder / ("d" * 120)
@@ -458,7 +460,9 @@ def test_first_program_of_a_container() -> None:
 
 
 def test_requests_in_flight_are_finished(one: Server) -> None:
-    """SIGTERM: a running request gets its answer, files are saved, nothing is left, all is there the next time."""
+    """SIGTERM: a running request gets its answer, files are saved, nothing is left, all is there
+    the next time.
+    """
     api = Api(one.port)
     session = api.session()
     answers: list[object] = []
@@ -545,7 +549,9 @@ def test_stopping_twice_is_at_once(one: Server) -> None:
 
 
 def test_keys_of_whoever_starts_it_stay_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings reach launcher and daemon, other variables of the shell do not: they may be secrets."""
+    """Settings reach launcher and daemon, other variables of the shell do not: they may be
+    secrets.
+    """
     monkeypatch.setenv("MODEL_API_KEY", "not-for-the-daemon")
     monkeypatch.setenv("TZ", "UTC")
     with Server.run() as server:

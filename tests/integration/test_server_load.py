@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many clients, hostile neighbours, clients that vanish, long queues: nobody else notices, and nothing is left."""
+"""Many clients, hostile neighbours, clients that vanish, long queues: nobody else notices, and
+nothing is left.
+"""
 from __future__ import annotations
 
 import http.client
@@ -35,7 +37,9 @@ def one() -> Iterator[Server]:
 
 
 class Client(threading.Thread):
-    """Works in a session of its own until told to stop; asks again with the same key whenever an answer was lost."""
+    """Works in a session of its own until told to stop; asks again with the same key whenever an
+    answer was lost.
+    """
 
     def __init__(self, server: Server, ledger: Ledger, number: int, seed: int) -> None:
         super().__init__()
@@ -125,7 +129,9 @@ class Client(threading.Thread):
 
 
 def test_kill_under_load(one: Server) -> None:
-    """Eight clients, four rounds of kill -9 at random moments: nothing acknowledged is missing, nothing ran twice."""
+    """Eight clients, four rounds of kill -9 at random moments: nothing acknowledged is missing,
+    nothing ran twice.
+    """
     print(f"seed {SEED}: repeat with HUSK_TEST_SEED={SEED}")
     audit = Audit(one)
     chance = random.Random(SEED)
@@ -167,7 +173,9 @@ def test_kill_under_load(one: Server) -> None:
 
 
 def test_restart_with_a_hundred_sessions() -> None:
-    """The bar is 2 s; only a multiple of it fails, because machines differ. The figure is printed."""
+    """The bar is 2 s; only a multiple of it fails, because machines differ. The figure is
+    printed.
+    """
     with Server.run("--session-pool-max", "16") as server:
         api = Api(server.port)
         with ThreadPoolExecutor(8) as pool:
@@ -323,7 +331,9 @@ while True:
 
 
 def test_hostile_sessions(one: Server) -> None:
-    """Each harms only its own result; twenty neighbours and /health do not notice, and it can be thrown away."""
+    """Each harms only its own result; twenty neighbours and /health do not notice, and it can be
+    thrown away.
+    """
     audit = Audit(one)
     api = Api(one.port)
     with ThreadPoolExecutor(4) as pool:
@@ -355,7 +365,8 @@ def test_hostile_sessions(one: Server) -> None:
     forged = ends["forged ends and huge frames"]
     assert forged["value"] is None and forged["status"] in ("completed", "crashed", "failed")
 
-    # Files: what the box did to our worker in it must not hang a request, and its session is usable or says so.
+    # Files: what the box did to our worker in it must not hang a request, and its session is usable
+    # or says so.
     for name, session in hostile.items():
         start = time.monotonic()
         answer = api.call("GET", f"/sessions/{session}/files", is_known=False)
@@ -408,7 +419,9 @@ def test_three_hundred_runs_leave_nothing(one: Server) -> None:
 
 
 def test_queue_of_twenty_clients() -> None:
-    """Two places, six in line: positions count down, order is kept, whoever is too many is told when to come again."""
+    """Two places, six in line: positions count down, order is kept, whoever is too many is told
+    when to come again.
+    """
     with Server.run("--max-executions", "2", "--queue-length", "6") as server:
         audit = Audit(server)
         api = Api(server.port)
@@ -445,7 +458,9 @@ def test_queue_of_twenty_clients() -> None:
 
 
 def test_queue_under_a_burst() -> None:
-    """Twenty at once for two places and six in line: each is run or refused, none fails or hangs."""
+    """Twenty at once for two places and six in line: each is run or refused, none fails or
+    hangs.
+    """
     with Server.run("--max-executions", "2", "--queue-length", "6") as server:
         api = Api(server.port)
         sessions = [api.session() for _ in range(20)]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file of settings while a server runs: read again, refused, broken, mended, whoever is killed meanwhile."""
+"""The file of settings while a server runs: read again, refused, broken, mended, whoever is killed
+meanwhile.
+"""
 from __future__ import annotations
 
 import json
@@ -120,7 +122,9 @@ def test_settings_that_are_right_wait_for_the_signal(settled: Settled) -> None:
 
 
 def test_the_last_one_saves_with_what_was_accepted(settled: Settled) -> None:
-    """A daemon that is killed on its way out is followed by another one, which must be able to start."""
+    """A daemon that is killed on its way out is followed by another one, which must be able to
+    start.
+    """
     settled.file.write_text(BROKEN)
     settled.refuse()
     os.kill(settled.pid_of_huskd(), signal.SIGSTOP)

@@ -15,7 +15,8 @@ from waiting import wait_until
 LAUNCHER_PATIENCE = 5  # seconds after which a zygote that owes a birth is taken for stuck
 PROCESSES = 90
 
-# Each of 90,000 descriptors that are closed at the end has the kernel look at each of so many locks.
+# Each of 90,000 descriptors that are closed at the end has the kernel look at each of so many
+# locks.
 LOCKS = """
 import fcntl, os, struct, time
 file = os.open("/tmp/locked", os.O_RDWR | os.O_CREAT)

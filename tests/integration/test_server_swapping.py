@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots, and stops and resumes of a session whose folders and links to elsewhere change places all the time."""
+"""Snapshots, and stops and resumes of a session whose folders and links to elsewhere change places
+all the time.
+"""
 from __future__ import annotations
 
 import io

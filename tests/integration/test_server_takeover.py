@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the next daemon takes over from one that was killed: boxes, with their limits and zygotes, and their sessions."""
+"""What the next daemon takes over from one that was killed: boxes, with their limits and zygotes,
+and their sessions.
+"""
 from __future__ import annotations
 
 import os
@@ -23,7 +25,9 @@ def one() -> Iterator[Server]:
 
 
 def test_sessions_keep_the_limits_of_the_server() -> None:
-    """Those that asked for none have the operator's, also with a daemon and in a box that are not the first."""
+    """Those that asked for none have the operator's, also with a daemon and in a box that are not
+    the first.
+    """
     flags = ("--memory", "200M", "--pids", "40", "--cpu", "0.5", "--disk", "20M")
     with Server.run(*flags) as server:
         api = Api(server.port)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The copy of a workspace that outlives its box: whatever a program leaves there comes back, or costs only itself."""
+"""The copy of a workspace that outlives its box: whatever a program leaves there comes back, or
+costs only itself.
+"""
 from __future__ import annotations
 
 import os
@@ -256,7 +258,9 @@ def test_a_stop_waits_for_a_copy_under_way() -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="traces the daemon of another account")
 def test_a_workspace_that_is_being_restored_is_not_saved_by_halves() -> None:
-    """The box died with changes that were not saved: the next copy is due while its successor is being filled."""
+    """The box died with changes that were not saved: the next copy is due while its successor is
+    being filled.
+    """
     with Server.run() as server:
         api = Api(server.port)
         sid = api.session(resources={"memory": "512Mi", "disk": "256Mi"})

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals that whoever starts husk ignores or blocks, as service managers, nohup and some languages do."""
+"""Signals that whoever starts husk ignores or blocks, as service managers, nohup and some languages
+do.
+"""
 from __future__ import annotations
 
 import contextlib

@@ -48,7 +48,9 @@ def test_result_has_every_field(v1: Api) -> None:
 
 
 def test_an_interrupt_between_the_code_and_its_answer(v1: Api) -> None:
-    """As SIGINT does when the code is over and its answer is being put together: a result like others."""
+    """As SIGINT does when the code is over and its answer is being put together: a result like
+    others.
+    """
     s = v1.session()
     r = v1.run(
         s,

@@ -263,7 +263,9 @@ def test_cancel_loses_the_variables_of_its_context_only(v1: Api) -> None:
 
 @pytest.mark.parametrize("how", ["cancelled", "timeout"])
 def test_code_that_is_taken_in_part_only(v1: Api, how: str) -> None:
-    """The interpreter is stopped and its socket too small: no later cell may find half of another."""
+    """The interpreter is stopped and its socket too small: no later cell may find half of
+    another.
+    """
     s = v1.session()
     pid = v1.run(s, "import os; os.getpid()")["return_value"]
     other = v1.post(f"/sessions/{s}/contexts/0/branch")["context_id"]

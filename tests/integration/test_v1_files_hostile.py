@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files over /api/v1 under attack: hostile names, hostile code in the session, large data, clients that leave."""
+"""Files over /api/v1 under attack: hostile names, hostile code in the session, large data, clients
+that leave.
+"""
 from __future__ import annotations
 
 import hashlib

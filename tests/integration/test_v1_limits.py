@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What /api/v1 answers when the server is full: 429, places in the queue, and work again afterwards."""
+"""What /api/v1 answers when the server is full: 429, places in the queue, and work again
+afterwards.
+"""
 from __future__ import annotations
 
 import os

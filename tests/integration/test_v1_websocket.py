@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events of /api/v1 over a WebSocket against a real huskd: the same as the server-sent ones, and only for those who may."""
+"""Events of /api/v1 over a WebSocket against a real huskd: the same as the server-sent ones, and
+only for those who may.
+"""
 from __future__ import annotations
 
 import base64
@@ -167,7 +169,9 @@ def test_resume_of_a_running_execution(v1: Api) -> None:
 
 
 def test_large_output_waits_for_a_slow_reader() -> None:
-    """Far more than the server queues for one client (8 MiB), and a result that is larger than that by itself."""
+    """Far more than the server queues for one client (8 MiB), and a result that is larger than that
+    by itself.
+    """
     size = 24 << 20
     with Server.run("--output-keep", "32M", "--memory", "512M") as server:
         api = Api(server.port)
@@ -186,7 +190,9 @@ def test_large_output_waits_for_a_slow_reader() -> None:
 
 
 def check_leaving(server: Server, execution: str, leave: Callable[[Follower], None]) -> None:
-    """Many leave at once, so that the few fibers and connections of others cannot be taken for theirs."""
+    """Many leave at once, so that the few fibers and connections of others cannot be taken for
+    theirs.
+    """
     names = ("husk_fibers", "husk_http_connections")
     limits = {name: figure(server, name) + 8 for name in names}
     with contextlib.ExitStack() as stack:
@@ -316,7 +322,9 @@ def test_pages_of_other_origins_are_refused(v1: Api, origin: str, status: int) -
 
 
 def test_other_hosts_are_refused(v1: Api) -> None:
-    """A page whose own name was pointed to this server (DNS rebinding) has an Origin equal to its Host."""
+    """A page whose own name was pointed to this server (DNS rebinding) has an Origin equal to its
+    Host.
+    """
     execution = v1.run(v1.session(), "1")["id"]
     request = handshake(path_of(execution), KEY, b"Origin: http://evil.example\r\n")
     answer = ask(v1.port, request.replace(b"Host: localhost", b"Host: evil.example"))

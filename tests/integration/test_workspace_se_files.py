@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files over /workspace/se against a real huskd: every route, and what hostile names and code try."""
+"""Files over /workspace/se against a real huskd: every route, and what hostile names and code try.
+"""
 from __future__ import annotations
 
 import base64
@@ -172,7 +173,9 @@ def test_read_file(se: Se, sid: str) -> None:
 
 @pytest.mark.parametrize("path", TRAVERSALS, ids=[ascii(p)[:40] for p in TRAVERSALS])
 def test_traversal(se: Se, shared: str, path: str) -> None:
-    """Leading slashes mean the workspace here, so some of these are plain names that do not exist."""
+    """Leading slashes mean the workspace here, so some of these are plain names that do not
+    exist.
+    """
     body, kind = form([("file", "a", b"attack")])
     answers = [
         se.get(f"/download/{shared}/{path}", is_checked=False),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client's side of WebSockets (RFC 6455) by bare sockets, for suites that also break its rules."""
+"""The client's side of WebSockets (RFC 6455) by bare sockets, for suites that also break its rules.
+"""
 from __future__ import annotations
 
 import base64

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """husk up with a daemon that is a script of the test, and workers that do as they are told.
 
-The real daemon would not send what must be refused. The script runs beside real copies of husk and husk-launcher, as the account
-that huskd gets.
+The real daemon would not send what must be refused. The script runs beside real copies of husk and
+husk-launcher, as the account that huskd gets.
 """
 from __future__ import annotations
 

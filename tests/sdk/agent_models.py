@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Offline models for the frameworks that bring none that calls tools: they call add(x=1, y=2) once, then say the sum.
+"""Offline models for the frameworks that bring none that calls tools: they call add(x=1, y=2) once,
+then say the sum.
 
-A query with "boom" in it makes them fail; "history" makes them say how many messages of users they were given.
+A query with "boom" in it makes them fail; "history" makes them say how many messages of users they
+were given.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every test here talks to a real server: `server` is one per test module, with .url, .socket and .data.
+"""Every test here talks to a real server: `server` is one per test module, with .url, .socket and
+.data.
 
 The environment names it (HUSK_URL), so that code under test finds it as a user's code would.
 """

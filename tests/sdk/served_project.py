@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A project of agents as a user has it: made and served by the built programs, with the SDK that came with them.
+"""A project of agents as a user has it: made and served by the built programs, with the SDK that
+came with them.
 
 with Project.made("rayai") as project:
     project.run("create-agent", "hello")

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agents of the real frameworks with offline models: detected, run, streamed, their sessions and errors."""
+"""Agents of the real frameworks with offline models: detected, run, streamed, their sessions and
+errors.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agents without a framework: detected, run, streamed. Those of frameworks: test_agent_frameworks.py."""
+"""Agents without a framework: detected, run, streamed. Those of frameworks:
+test_agent_frameworks.py.
+"""
 
 from __future__ import annotations
 

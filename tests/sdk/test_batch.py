@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`execute_tools` and `batch_tool`: order, errors, many inputs, plain functions, from code with and without a loop."""
+"""`execute_tools` and `batch_tool`: order, errors, many inputs, plain functions, from code with and
+without a loop.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Discovery of a project's agents: what is found, what is left out, what fails and how it is told."""
+"""Discovery of a project's agents: what is found, what is left out, what fails and how it is
+told.
+"""
 
 from __future__ import annotations
 

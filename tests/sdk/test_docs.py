@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/PYTHON.md and the READMEs against what they describe: each piece of Python in them is run.
 
-A block ```python is a program; the block without a language right below it is what it prints, `...` standing for
-anything. A block whose first line is a comment with a path is a file of a project, which is served; curls go there.
+A block ```python is a program; the block without a language right below it is what it prints,
+`...` standing for anything. A block whose first line is a comment with a path is a file of a
+project, which is served; curls go there.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The local engine under faults: each one ends in a typed error, other calls go on, the worker is replaced."""
+"""The local engine under faults: each one ends in a typed error, other calls go on, the worker is
+replaced.
+"""
 
 from __future__ import annotations
 
@@ -289,7 +291,8 @@ def burns(seconds: float) -> float:
 def test_stays_within_its_cpus(engine: LocalEngine) -> None:
     before = run(engine, time.process_time, num_cpus=0.25)
     after = run(engine, burns, 1.0, num_cpus=0.25)
-    # A quarter of a second, with room for the last period; without the limit it would be a whole one.
+    # A quarter of a second, with room for the last period; without the limit it would be a whole
+    # one.
     assert after - before < 0.5
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers of the local engine from start to end: cancelling, closing, forking, the caller's death, limits not to be had."""
+"""Workers of the local engine from start to end: cancelling, closing, forking, the caller's death,
+limits not to be had.
+"""
 
 from __future__ import annotations
 

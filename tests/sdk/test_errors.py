@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One exception per error code: held against the server's own tables, and raised by a real server."""
+"""One exception per error code: held against the server's own tables, and raised by a real
+server.
+"""
 
 from __future__ import annotations
 

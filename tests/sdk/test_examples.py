@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs in sdk/python/examples, each run as a newcomer runs it: `python sdk/python/examples/NAME.py`."""
+"""The programs in sdk/python/examples, each run as a newcomer runs it:
+`python sdk/python/examples/NAME.py`.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,9 @@ def test_example(server: SdkServer, run: Run, name: str) -> None:
 
 
 def test_quickstart_without_the_environment_of_tests_and_without_a_server(run: Run) -> None:
-    """On a fresh checkout: the system's Python, what `make up` has fetched, and a server that it starts itself."""
+    """On a fresh checkout: the system's Python, what `make up` has fetched, and a server that it
+    starts itself.
+    """
     lines = run("quickstart", python="/usr/bin/python3")
     assert has_lines(lines, EXPECTED["quickstart"]), lines
 

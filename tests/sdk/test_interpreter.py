@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sandbox functions without Ray: sessions, results, time and memory limits, uploads, volumes, what is refused."""
+"""The sandbox functions without Ray: sessions, results, time and memory limits, uploads, volumes,
+what is refused.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finding programs and servers, and the server that a process starts for itself: it never outlives it."""
+"""Finding programs and servers, and the server that a process starts for itself: it never outlives
+it.
+"""
 
 from __future__ import annotations
 

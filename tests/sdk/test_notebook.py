@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a notebook shows: text, pictures, tables; nothing from the sandbox can run a script in the page."""
+"""What a notebook shows: text, pictures, tables; nothing from the sandbox can run a script in the
+page.
+"""
 
 from __future__ import annotations
 

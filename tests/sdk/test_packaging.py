@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The distribution: what is in wheel and sdist, and that both install and work without the repository around them."""
+"""The distribution: what is in wheel and sdist, and that both install and work without the
+repository around them.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def build(source: Path, out: Path, *kinds: str) -> None:
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An sdist of a copy of the sources (building writes beside them), and the wheel that is made from the sdist."""
+    """An sdist of a copy of the sources (building writes beside them), and the wheel that is made
+    from the sdist.
+    """
     folder = tmp_path_factory.mktemp("dist")
     repository = folder / "repository"
     (repository / "sdk").mkdir(parents=True)
@@ -120,7 +124,9 @@ def test_an_installed_wheel_works_without_any_framework(dist: Path, tmp_path: Pa
 
 
 def test_what_runs_from_a_checkout_is_what_the_wheel_asks_for() -> None:
-    """requirements-run.txt and requirements-test.txt name the same versions; python-deps is one of the dependencies."""
+    """requirements-run.txt and requirements-test.txt name the same versions; python-deps is one of
+    the dependencies.
+    """
     pins: dict[str, str] = {}
     for name in ("requirements-run.txt", "requirements-test.txt", "constraints-test.txt"):
         for line in (SDK / name).read_text().splitlines():

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two raylets, one of them killed: tools are retried or reported by Ray's rules, sandboxes on it are reported lost."""
+"""Two raylets, one of them killed: tools are retried or reported by Ray's rules, sandboxes on it
+are reported lost.
+"""
 
 from __future__ import annotations
 

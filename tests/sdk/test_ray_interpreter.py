@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sandbox functions under Ray: remote calls, actors by name, shared sessions, lost ones, `Sandbox` in a cluster."""
+"""The sandbox functions under Ray: remote calls, actors by name, shared sessions, lost ones,
+`Sandbox` in a cluster.
+"""
 
 from __future__ import annotations
 

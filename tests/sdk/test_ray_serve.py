@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agents on Ray Serve: routes, bodies and errors as huskd's gateway has them; MCP; a script that serves by itself."""
+"""Agents on Ray Serve: routes, bodies and errors as huskd's gateway has them; MCP; a script that
+serves by itself.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The application of a replica of Ray Serve, called without Ray: what agents raise, streams, time limits."""
+"""The application of a replica of Ray Serve, called without Ray: what agents raise, streams, time
+limits.
+"""
 
 from __future__ import annotations
 

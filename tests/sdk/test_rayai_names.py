@@ -188,7 +188,8 @@ def test_constants() -> None:
     assert config.SANDBOX_BACKEND == "auto"
     assert config.KUBERNETES_TEMPLATE == "python-runtime-template"
     assert config.KUBERNETES_NAMESPACE == "default"
-    # Boxes are husk's own unless another isolation is asked for, which is then refused: no claim of gVisor.
+    # Boxes are husk's own unless another isolation is asked for, which is then refused: no claim of
+    # gVisor.
     assert (config.RUNTIME, config.STRICT_GVISOR) == ("native", False)
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rayai.Sandbox`: tools for agents, exec, upload, who may end it; with a real Pydantic AI agent."""
+"""`rayai.Sandbox`: tools for agents, exec, upload, who may end it; with a real Pydantic AI
+agent.
+"""
 
 from __future__ import annotations
 

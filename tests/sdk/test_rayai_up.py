@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a new user types first: rayai init, create-agent, up, and a curl that streams. Also all that can be found wrong on the way."""
+"""What a new user types first: rayai init, create-agent, up, and a curl that streams. Also all that
+can be found wrong on the way.
+"""
 
 from __future__ import annotations
 
@@ -232,7 +234,9 @@ def test_script_by_hand(project: Project) -> None:
 
 
 def test_plain_agent_without_any_package(project: Project) -> None:
-    """An interpreter that has nothing installed serves the default agent, with what came with husk."""
+    """An interpreter that has nothing installed serves the default agent, with what came with
+    husk.
+    """
     venv = project.folder / ".venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     project.run("create-agent", "hello")

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory strings, `ray:` blocks of docstrings, and how arguments, blocks and defaults come together."""
+"""Memory strings, `ray:` blocks of docstrings, and how arguments, blocks and defaults come
+together.
+"""
 
 from __future__ import annotations
 

@@ -84,7 +84,9 @@ def test_streams_and_callbacks(server: SdkServer) -> None:
 
 
 def test_many_at_once_overlap(server: SdkServer) -> None:
-    """Four sandboxes wait for each other inside their runs: that ends only if all run at the same time."""
+    """Four sandboxes wait for each other inside their runs: that ends only if all run at the same
+    time.
+    """
 
     async def main() -> None:
         async with AsyncClient() as client:

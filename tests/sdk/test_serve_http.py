@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agents of every kind over HTTP, through a real `husk agents up`: answers, streams, sessions, faults, scripts, MCP."""
+"""Agents of every kind over HTTP, through a real `husk agents up`: answers, streams, sessions,
+faults, scripts, MCP.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SharedEnvSandbox: every method of the Sandbox Runtime's client class, and the choice among servers."""
+"""SharedEnvSandbox: every method of the Sandbox Runtime's client class, and the choice among
+servers.
+"""
 
 from __future__ import annotations
 

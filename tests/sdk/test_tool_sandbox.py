@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tool(sandbox=True)`: source and JSON in, JSON, receipt and cost out; faults and what it refuses."""
+"""`tool(sandbox=True)`: source and JSON in, JSON, receipt and cost out; faults and what it
+refuses.
+"""
 
 from __future__ import annotations
 

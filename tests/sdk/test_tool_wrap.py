@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tool` and the real frameworks: their tool objects become tools of husk, and tools of husk work in their agents."""
+"""`tool` and the real frameworks: their tool objects become tools of husk, and tools of husk work
+in their agents.
+"""
 
 from __future__ import annotations
 

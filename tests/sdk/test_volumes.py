@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes of the sandbox functions: copied in, copied back, and what hostile code may not do with them."""
+"""Volumes of the sandbox functions: copied in, copied back, and what hostile code may not do with
+them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two agents for tests of the worker, one async and one not, that do what the query says; fixtures that run them."""
+"""Two agents for tests of the worker, one async and one not, that do what the query says; fixtures
+that run them.
+"""
 
 from __future__ import annotations
 

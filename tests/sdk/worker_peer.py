@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""huskd's end of a worker's socket, for tests: starts the real worker process and speaks the protocol."""
+"""huskd's end of a worker's socket, for tests: starts the real worker process and speaks the
+protocol.
+"""
 
 from __future__ import annotations
 

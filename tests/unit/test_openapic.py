@@ -400,7 +400,9 @@ def test_markdown_has_every_operation(contract: openapi_model.Contract) -> None:
 
 
 def test_examples_of_answers_are_those_of_successes(contract: openapi_model.Contract) -> None:
-    """Where there is a success at all: an answer without an example must not be shown as an error."""
+    """Where there is a success at all: an answer without an example must not be shown as an
+    error.
+    """
     for op in contract.own():
         blocks = openapi_docs.operation_blocks(contract, op)
         if any(str(code)[0] == "2" for code in op.raw["responses"]):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of lint.py, test_summary.py and reachable.py in tools/: what gates everything must itself be right."""
+"""Tests of lint.py, test_summary.py and reachable.py in tools/: what gates everything must itself
+be right.
+"""
 from __future__ import annotations
 
 import importlib.util

@@ -3,8 +3,9 @@
 
     python sdk/python/examples/data_analysis.py
 
-The code below is what a model might have written; it runs where it can reach neither the network nor your files. The
-template python-datascience has numpy, pandas and matplotlib imported already, so that this costs no time.
+The code below is what a model might have written; it runs where it can reach neither the network
+nor your files. The template python-datascience has numpy, pandas and matplotlib imported already,
+so that this costs no time.
 """
 
 from pathlib import Path

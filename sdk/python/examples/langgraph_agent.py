@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A LangGraph agent: model and tools in turns, until the model has an answer. Its code runs in a sandbox.
+"""A LangGraph agent: model and tools in turns, until the model has an answer. Its code runs in a
+sandbox.
 
     python sdk/python/examples/langgraph_agent.py
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Pydantic AI agent with two tools: one runs in a worker process with limits, one runs the model's code in a sandbox.
+"""A Pydantic AI agent with two tools: one runs in a worker process with limits, one runs the
+model's code in a sandbox.
 
     python sdk/python/examples/pydantic_ai_agent.py
 
-The model is a script, so that this needs no key and no network; put the name of a real one in its place.
+The model is a script, so that this needs no key and no network; put the name of a real one in its
+place.
 """
 
 import asyncio
@@ -31,7 +33,9 @@ async def run_python(code: str) -> str:
 
 
 def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-    """Plays the language model: asks for both tools first, then makes a sentence of their answers."""
+    """Plays the language model: asks for both tools first, then makes a sentence of their
+    answers.
+    """
     answers = {
         part.tool_name: part.content
         for message in messages

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tools on a Ray cluster: two nodes, here both on this machine. The code is what it was without Ray.
+"""Tools on a Ray cluster: two nodes, here both on this machine. The code is what it was without
+Ray.
 
     python sdk/python/examples/ray_cluster.py
 
-Where Ray is initialised, `husk.tool` runs functions as Ray tasks, on whichever node has room. A sandbox that a task
-opens is one of the husk server on its own node.
+Where Ray is initialised, `husk.tool` runs functions as Ray tasks, on whichever node has room. A
+sandbox that a task opens is one of the husk server on its own node.
 """
 
 import asyncio

@@ -6,8 +6,8 @@
     with Sandbox() as s:
         print(s.run("1 + 1").text)
 
-Importing this package imports nothing else: every name comes from its module when it is first used. A name is one
-row in each of the two lists below, which a test compares.
+Importing this package imports nothing else: every name comes from its module when it is first used.
+A name is one row in each of the two lists below, which a test compares.
 """
 
 from __future__ import annotations

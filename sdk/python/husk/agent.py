@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two shapes of an agent that need no framework: a class to derive from and a protocol to fit.
 
-`Agent` answers a text with a text and may call its tools. `AgentProtocol` answers an object with an object. Neither knows
-how it is served; that is `husk.serve`.
+`Agent` answers a text with a text and may call its tools. `AgentProtocol` answers an object with an
+object. Neither knows how it is served; that is `husk.serve`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Protocol, Sequence, runtime_checkable
 class AgentProtocol(Protocol):
     """An agent that takes an object and gives one back; served at `POST {prefix}/chat`.
 
-    `run` may be a plain or an async method. An agent that can also stream has `stream_text(data)` or
-    `stream_events(data)`: generators, plain or async, of texts or of event objects.
+    `run` may be a plain or an async method. An agent that can also stream has `stream_text(data)`
+    or `stream_events(data)`: generators, plain or async, of texts or of event objects.
     """
 
     def run(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -34,9 +34,10 @@ class Agent(abc.ABC):
             async def run(self, query: str) -> str:
                 return str(await self.call_tool("add", a=1, b=2))
 
-    `run` may take a second argument `session_id`. An agent that can stream also has `stream_text(query)`, an async
-    generator of texts, or `stream_events(query)`, an async generator of event objects such as
-    `{"type": "text", "content": "..."}`; without them a request that asks for a stream is refused.
+    `run` may take a second argument `session_id`. An agent that can stream also has
+    `stream_text(query)`, an async generator of texts, or `stream_events(query)`, an async generator
+    of event objects such as `{"type": "text", "content": "..."}`; without them a request that asks
+    for a stream is refused.
     """
 
     tools: ClassVar[Sequence[Any]] = []
@@ -66,8 +67,8 @@ class Agent(abc.ABC):
     async def call_tools_parallel(self, calls: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
         """Calls several tools at the same time: `[("add", {"a": 1, "b": 2}), ...]`.
 
-        Returns the results in the order of the calls. All names are checked before the first call starts; the first
-        exception of a tool is raised.
+        Returns the results in the order of the calls. All names are checked before the first call
+        starts; the first exception of a tool is raised.
         """
         tools = [(self._tool(name), kwargs) for name, kwargs in calls]
         return list(await asyncio.gather(*(_call(tool, kwargs) for tool, kwargs in tools)))
@@ -81,7 +82,9 @@ class Agent(abc.ABC):
 
 
 def tool_name(tool: Any) -> str:
-    """Returns what a tool is called: a function's name or the `name` of a framework's tool object."""
+    """Returns what a tool is called: a function's name or the `name` of a framework's tool
+    object.
+    """
     for attribute in ("__name__", "name"):
         value = getattr(tool, attribute, None)
         if isinstance(value, str) and value:
@@ -90,7 +93,9 @@ def tool_name(tool: Any) -> str:
 
 
 def tool_description(tool: Any) -> str:
-    """Returns a tool's description: its metadata, its own field, its docstring, or "Calls <name>"."""
+    """Returns a tool's description: its metadata, its own field, its docstring, or "Calls
+    <name>".
+    """
     metadata = getattr(tool, "_tool_metadata", None)
     found = metadata.get("description") if isinstance(metadata, dict) else None
     found = found or getattr(tool, "description", None)

@@ -4,8 +4,8 @@
     sandbox = Sandbox(timeout=60)
     agent = pydantic_ai.Agent(model, tools=[sandbox.run_code, sandbox.bash])
 
-Nothing is started before the first use, so it can stand at the top of an agent's file. `husk.Sandbox` is another class: the
-whole API of the server for one session.
+Nothing is started before the first use, so it can stand at the top of an agent's file.
+`husk.Sandbox` is another class: the whole API of the server for one session.
 """
 
 from __future__ import annotations
@@ -58,10 +58,12 @@ class ExecResult:
 
 
 class Sandbox:
-    """A sandbox for agents: `run_code` and `bash` are tools that answer with text, `exec` and `upload` are for programs.
+    """A sandbox for agents: `run_code` and `bash` are tools that answer with text, `exec` and
+    `upload` are for programs.
 
-    Under Ray it is a detached actor, and every `Sandbox` with the same `session_id` in the cluster is the same one; without
-    Ray it belongs to this process. Only the object that made a sandbox ends it: `terminate()` of another one does nothing.
+    Under Ray it is a detached actor, and every `Sandbox` with the same `session_id` in the cluster
+    is the same one; without Ray it belongs to this process. Only the object that made a sandbox
+    ends it: `terminate()` of another one does nothing.
 
     Args:
         dockerfile: refused with `BackendUnavailableError`, because there is no container back end.
@@ -105,7 +107,8 @@ class Sandbox:
         )
 
     def upload(self, path: str, content: bytes) -> None:
-        """Writes a file: below `/workspace` (relative paths too), or where the code may write itself, such as `/tmp`.
+        """Writes a file: below `/workspace` (relative paths too), or where the code may write
+        itself, such as `/tmp`.
 
         Raises:
             HuskError: it could not be written.
@@ -176,7 +179,8 @@ def _run_code(sandbox: Sandbox) -> Any:
     def run_code(code: str, session_id: str = _OWN_SESSION) -> str:
         """Run Python code in a sandbox and return what it printed.
 
-        Variables, imports and files stay for the next call with the same session_id. There is no network.
+        Variables, imports and files stay for the next call with the same session_id. There is no
+        network.
 
         Args:
             code: the Python source; print what you want to see.

@@ -121,8 +121,8 @@ class AsyncStream:
 class AsyncSandbox(SandboxBase, _Awaiting):
     """As Sandbox, for asyncio: the same arguments, and the same methods to be awaited.
 
-    The session is made by `async with`, `await start()` or the first use. A server is looked for, and started when there
-    is none, in the constructor.
+    The session is made by `async with`, `await start()` or the first use. A server is looked for,
+    and started when there is none, in the constructor.
     """
 
     def __init__(
@@ -212,12 +212,16 @@ class AsyncSandbox(SandboxBase, _Awaiting):
         context: int | None = None,
         key: str | None = None,
     ) -> AsyncStream:
-        """Run code or a command and get what happens as it happens; arguments as of Sandbox.stream."""
+        """Run code or a command and get what happens as it happens; arguments as of
+        Sandbox.stream.
+        """
         body = stream_body(code, command, timeout, env, args, stdin, context)
         return AsyncStream(self, body, key)
 
     async def close(self) -> None:
-        """End the session if this object made it, and close the connections. Doing it twice is fine."""
+        """End the session if this object made it, and close the connections. Doing it twice is
+        fine.
+        """
         try:
             if self._held.is_mine and not self._client.is_closed:
                 await self._do(ops.terminate(self._held))

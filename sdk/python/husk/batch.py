@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many calls of tools at once: `execute_tools` for a list of calls, `batch_tool` for one tool over many inputs.
+"""Many calls of tools at once: `execute_tools` for a list of calls, `batch_tool` for one tool over
+many inputs.
 
-Both are plain functions, which block until all is done; frameworks run such a tool on a thread. At most IN_FLIGHT calls are
-under way at once, however long the list is.
+Both are plain functions, which block until all is done; frameworks run such a tool on a thread. At
+most IN_FLIGHT calls are under way at once, however long the list is.
 """
 
 from __future__ import annotations
@@ -50,10 +51,12 @@ def execute_tools(calls: Sequence[Call], parallel: bool = False) -> list[Any]:
 
     Args:
         calls: pairs of a tool (or any function) and a dict of its arguments.
-        parallel: run them at the same time; else one after another, which stops at the first that raises.
+        parallel: run them at the same time; else one after another, which stops at the first that
+            raises.
 
     Raises:
-        Exception: what a call raised; with `parallel` that of the first in order, after all have ended.
+        Exception: what a call raised; with `parallel` that of the first in order, after all have
+            ended.
     """
     outcomes = _run([(_runnable(target), kwargs) for target, kwargs in calls], parallel)
     for outcome in outcomes:
@@ -65,7 +68,8 @@ def execute_tools(calls: Sequence[Call], parallel: bool = False) -> list[Any]:
 def batch_tool(
     tools: Sequence[Any], name: str = "batch", description: Optional[str] = None
 ) -> BatchFunction:
-    """Makes a function that runs one of the tools over many inputs at the same time; it can be given to an agent.
+    """Makes a function that runs one of the tools over many inputs at the same time; it can be
+    given to an agent.
 
     Args:
         tools: tools, plain functions or tool objects of a framework.
@@ -73,8 +77,8 @@ def batch_tool(
         description: its docstring; by default one that names the tools.
 
     Returns:
-        A function of `tool_name` and `tool_inputs`, see BatchResult. An input that fails has None as its result and a
-        text in `errors`; the others still return theirs.
+        A function of `tool_name` and `tool_inputs`, see BatchResult. An input that fails has None
+        as its result and a text in `errors`; the others still return theirs.
 
     Raises:
         ValueError: two tools have the same name.
@@ -164,7 +168,9 @@ async def _work(calls: Sequence[Call], parallel: bool) -> list[Any]:
 
 
 def _run(calls: Sequence[Call], parallel: bool) -> list[Any]:
-    """Runs calls on an event loop of their own; the caller's thread may have a running one already."""
+    """Runs calls on an event loop of their own; the caller's thread may have a running one
+    already.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:

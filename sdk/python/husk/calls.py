@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call of /api/v1 is: the request, how to read its answer, whether it may be repeated. Sends nothing itself.
+"""What a call of /api/v1 is: the request, how to read its answer, whether it may be repeated. Sends
+nothing itself.
 
-The operations are in calls_session.py, calls_files.py and calls_server.py, each written once; Client and AsyncClient
-make their methods from them, and the text there is the text of those methods.
+The operations are in calls_session.py, calls_files.py and calls_server.py, each written once;
+Client and AsyncClient make their methods from them, and the text there is the text of those
+methods.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ class Call(Generic[T]):
     Attributes:
         request: what is sent.
         read: makes the value of an answer that is no error.
-        can_repeat: sending it twice does no harm: it only looks, sets the same state again, or carries a key.
+        can_repeat: sending it twice does no harm: it only looks, sets the same state again, or
+            carries a key.
         guard: looked at before it is sent again.
         sink: where the body of the answer goes, if it is not to be in memory.
     """

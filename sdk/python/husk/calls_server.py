@@ -161,7 +161,9 @@ def pool() -> Call[Pools]:
 
 
 class _Health(Call[Health]):
-    """A server that is not well says so with 503 and the same body: that is an answer, not an error."""
+    """A server that is not well says so with 503 and the same body: that is an answer, not an
+    error.
+    """
 
     def value(self, answer: Answer) -> Health:
         data = answer.json()
@@ -174,7 +176,8 @@ def health(kind: Literal["", "live", "ready", "detailed"] = "") -> Call[Health]:
     """How the server is: its status, also when that is not healthy.
 
     Args:
-        kind: `live` (the process answers), `ready` (it takes new work), `detailed` (each part of it).
+        kind: `live` (the process answers), `ready` (it takes new work), `detailed` (each part of
+            it).
     """
     request = Request("GET", target_of("health", *([kind] if kind else [])))
     return _Health(request, record(Health), can_repeat=True)

@@ -64,7 +64,8 @@ def create_session(
 
     Args:
         template: what the sandbox is made from; `python` by default.
-        mode: `persistent` keeps interpreter and files for many executions, `ephemeral` ends after one.
+        mode: `persistent` keeps interpreter and files for many executions, `ephemeral` ends after
+            one.
         timeout: seconds without work after which the session ends.
         memory: its memory, such as "512Mi", or bytes.
         cpus: processor cores; parts are allowed.
@@ -312,7 +313,8 @@ def cancel_execution(execution_id: str) -> Call[Result]:
 
 
 def withdraw(session_id: str, key: str) -> Call[Withdrawn]:
-    """Withdraw a request for an execution: what waits never begins, a cell that runs is interrupted.
+    """Withdraw a request for an execution: what waits never begins, a cell that runs is
+    interrupted.
 
     Args:
         session_id: the session.

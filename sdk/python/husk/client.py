@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Client and AsyncClient: every operation of /api/v1 on any session. Sandbox is the comfortable form for one session.
+"""Client and AsyncClient: every operation of /api/v1 on any session. Sandbox is the comfortable
+form for one session.
 
-Both classes have the same methods, made from the same descriptions; they differ only in how they wait.
+Both classes have the same methods, made from the same descriptions; they differ only in how they
+wait.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def named_as(build: Callable[..., Any], method: F, skip: int = 0) -> F:
-    """Give a made method the name, text and arguments of its description, for help() and editors."""
+    """Give a made method the name, text and arguments of its description, for help() and
+    editors.
+    """
     functools.update_wrapper(method, build)
     signature = inspect.signature(build)
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
@@ -95,8 +99,9 @@ class Client(_Base):
     """All operations of a server, for code that waits by blocking. Threads may share it.
 
     Args:
-        url: the server, as `http://host:port`, `https://host` or `unix:///path`. Without it and without socket one is
-            looked for, and started for the life of this process when there is none; see husk.locate.
+        url: the server, as `http://host:port`, `https://host` or `unix:///path`. Without it and
+            without socket one is looked for, and started for the life of this process when there is
+            none; see husk.locate.
         socket: path of its unix socket, instead of url.
     """
 
@@ -135,7 +140,9 @@ class Client(_Base):
             return Answer(status, headers, b"")
 
     def watch(self, watch: Watch) -> Generator[Event, None, None]:
-        """The events of an execution as they come; goes on where it was when the connection breaks."""
+        """The events of an execution as they come; goes on where it was when the connection
+        breaks.
+        """
         watch.attempts = self.attempts(watch.call.can_repeat)
         while not watch.is_over:
             try:
@@ -284,7 +291,9 @@ class AsyncClient(_Base):
             return Answer(status, headers, b"")
 
     async def watch(self, watch: Watch) -> AsyncGenerator[Event, None]:
-        """The events of an execution as they come; goes on where it was when the connection breaks."""
+        """The events of an execution as they come; goes on where it was when the connection
+        breaks.
+        """
         watch.attempts = self.attempts(watch.call.can_repeat)
         while not watch.is_over:
             try:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a request is sent again, and what to do with a stream that broke. Decides only: the clients wait and send.
+"""When a request is sent again, and what to do with a stream that broke. Decides only: the clients
+wait and send.
 
-A request is repeated for a short while when the server cannot have done it, or when doing it twice does no harm. A
-server that never answered is not waited for.
+A request is repeated for a short while when the server cannot have done it, or when doing it twice
+does no harm. A server that never answered is not waited for.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ class Attempts:
         return self._next_pause()
 
     def answered(self, answer: Answer) -> float | None:
-        """None when this is the answer; else seconds to wait, because the server asks for patience."""
+        """None when this is the answer; else seconds to wait, because the server asks for
+        patience.
+        """
         if answer.status != 503 or not self.can_repeat:
             return None
         body = answer.json()
@@ -104,7 +107,9 @@ class Watch:
         self.attempts = Attempts(call.can_repeat, Address(None, ""), False)  # the client's follow
 
     def request(self) -> Request:
-        """What to send now: the first request, or one that goes on where the last connection ended."""
+        """What to send now: the first request, or one that goes on where the last connection
+        ended.
+        """
         self._reader = EventReader()
         if self.execution_id:
             return execution_events(self.execution_id, self._last).request
@@ -142,7 +147,9 @@ class Watch:
 
 
 Flow = Generator[Any, Any, T]
-"""Several steps that together are one operation: it yields each Call or Watch and is sent its value."""
+"""Several steps that together are one operation: it yields each Call or Watch and is sent its
+value.
+"""
 
 
 def ended(watch: Watch | None) -> Result:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interface between a tool and whatever runs it, and the choice of the engine in force.
 
-Two engines exist: `engine_local` (worker processes on this machine) and `engine_ray` (Ray tasks). This file starts neither
-before the first call and imports Ray never by itself.
+Two engines exist: `engine_local` (worker processes on this machine) and `engine_ray` (Ray tasks).
+This file starts neither before the first call and imports Ray never by itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ __all__ = ["Engine", "ToolSpec", "current", "shutdown"]
 
 @dataclass(frozen=True, eq=False)
 class ToolSpec:
-    """All that an engine needs to know about one tool; made once per tool, so engines may use it as a cache key."""
+    """All that an engine needs to know about one tool; made once per tool, so engines may use it as
+    a cache key.
+    """
 
     name: str
     func: Callable[..., Any]
@@ -29,11 +31,13 @@ class ToolSpec:
     memory_bytes: Optional[int] = None
     timeout: Optional[float] = None
     sandbox: bool = False
-    # What an engine remembers about this tool, by engine name: its pickled form, a Ray remote function.
+    # What an engine remembers about this tool, by engine name: its pickled form, a Ray remote
+    # function.
     cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A tool may travel to a worker inside another one; what an engine remembers is of use in this process only.
+        # A tool may travel to a worker inside another one; what an engine remembers is of use in
+        # this process only.
         fields = (self.name, self.func, self.num_cpus, self.num_gpus, self.memory_bytes)
         return ToolSpec, (*fields, self.timeout, self.sandbox)
 
@@ -41,8 +45,9 @@ class ToolSpec:
 class Engine(Protocol):
     """Runs tools somewhere else than in the caller's process.
 
-    All methods may be called from any thread. Errors: what the tool raised comes back as the same type when it can be
-    unpickled, with the traceback of the worker as its cause; everything else is a `ToolError`.
+    All methods may be called from any thread. Errors: what the tool raised comes back as the same
+    type when it can be unpickled, with the traceback of the worker as its cause; everything else is
+    a `ToolError`.
     """
 
     @property
@@ -56,10 +61,11 @@ class Engine(Protocol):
         """The same for code without an event loop."""
 
     def remote_function(self, spec: ToolSpec) -> Any:
-        """Returns an object with `.remote(*args, **kwargs)`, which starts a call and returns at once.
+        """Returns an object with `.remote(*args, **kwargs)`, which starts a call and returns at
+        once.
 
-        Under Ray this is the real remote function and `.remote` returns an ObjectRef; on the local engine `.remote`
-        returns a `concurrent.futures.Future`.
+        Under Ray this is the real remote function and `.remote` returns an ObjectRef; on the local
+        engine `.remote` returns a `concurrent.futures.Future`.
         """
 
     def close(self) -> None:
@@ -100,7 +106,9 @@ def _chosen() -> str:
 
 
 def current() -> Engine:
-    """Returns the engine in force: what `HUSK_ENGINE` says, else Ray where Ray is initialised, else the local one."""
+    """Returns the engine in force: what `HUSK_ENGINE` says, else Ray where Ray is initialised, else
+    the local one.
+    """
     name = _chosen()
     return _engines.get(name) or _make(name)
 
@@ -115,7 +123,8 @@ def shutdown() -> None:
 
 
 def _forget_after_fork() -> None:
-    # Sockets, threads and locks of the parent's engines are useless here; the child starts its own at its first call.
+    # Sockets, threads and locks of the parent's engines are useless here; the child starts its own
+    # at its first call.
     global _lock
     _lock = threading.Lock()
     _engines.clear()

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs tools in worker processes on this machine, whose CPU and memory limits the kernel enforces.
 
-Tools with the same limits share workers; a worker runs one call at a time. At most `HUSK_TOOL_WORKERS` exist at once,
-further calls wait in order. Workers start at the first call that needs them and leave after a minute without one. This
-file decides who runs where; `tool_call` speaks with a worker, `tool_process` owns the processes.
+Tools with the same limits share workers; a worker runs one call at a time. At most
+`HUSK_TOOL_WORKERS` exist at once, further calls wait in order. Workers start at the first call that
+needs them and leave after a minute without one. This file decides who runs where; `tool_call`
+speaks with a worker, `tool_process` owns the processes.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class LocalEngine:
         """Starts nothing yet.
 
         Args:
-            max_workers: how many worker processes may exist at once; by default what HUSK_TOOL_WORKERS says, else twice
-                the number of CPUs but at least 8.
+            max_workers: how many worker processes may exist at once; by default what
+                HUSK_TOOL_WORKERS says, else twice the number of CPUs but at least 8.
             gpus: names of the GPUs to hand out; by default those that are there.
         """
         self._max_workers = max_workers or _default_workers()
@@ -136,7 +137,8 @@ class LocalEngine:
         if exchange.reusable:
             self._give_back(worker)
             return
-        # Timed out, cancelled or lost: what still runs there must not go on, and nobody can tell its state.
+        # Timed out, cancelled or lost: what still runs there must not go on, and nobody can tell
+        # its state.
         worker.channel.close()
         keeper = self._keeper
         if keeper is not None:
@@ -247,7 +249,9 @@ class LocalEngine:
     # ---- the end ----
 
     def close(self) -> None:
-        """Ends all workers and waits for them. Calls that run or wait fail; a later call starts afresh."""
+        """Ends all workers and waits for them. Calls that run or wait fail; a later call starts
+        afresh.
+        """
         with self._lock:
             keeper, self._keeper = self._keeper, None
             background, self._background = self._background, None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engine that runs tools as Ray tasks.
 
-CPUs, GPUs and memory of a tool become the options of its remote function: Ray places tasks by them, on any node of the
-cluster. A task whose worker or node dies is retried by Ray's own rules (three times unless Ray is told otherwise); what
-Ray gives up on is reported as a `ToolError`.
+CPUs, GPUs and memory of a tool become the options of its remote function: Ray places tasks by them,
+on any node of the cluster. A task whose worker or node dies is retried by Ray's own rules (three
+times unless Ray is told otherwise); what Ray gives up on is reported as a `ToolError`.
 """
 
 from __future__ import annotations
@@ -153,7 +153,9 @@ def _awaited(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _can_travel(error: Exception) -> bool:
-    """Whether the caller can be given this exception itself: it can be rebuilt, and means the same there."""
+    """Whether the caller can be given this exception itself: it can be rebuilt, and means the same
+    there.
+    """
     if isinstance(error, (StopIteration, StopAsyncIteration)):
         return False
     pickler = importlib.import_module("ray.cloudpickle")
@@ -169,15 +171,18 @@ async def _wait(result: Awaitable[Any]) -> Any:
 
 # ---- tools that call tools ----
 
-# A task that waits lends its CPUs to others, without which tasks that wait for tasks would fill a cluster and stand
-# still. Ray sees that it waits only in a blocking call on the main thread; a short one is enough to place a task.
+# A task that waits lends its CPUs to others, without which tasks that wait for tasks would fill a
+# cluster and stand still. Ray sees that it waits only in a blocking call on the main thread; a
+# short one is enough to place a task.
 LEND_SECONDS = 0.02
 LEND_EVERY = 0.2
 _lent = 0.0
 
 
 def _is_in_task() -> bool:
-    """Whether this is a task of Ray's, whose CPUs can be lent; those of an actor are its own for life."""
+    """Whether this is a task of Ray's, whose CPUs can be lent; those of an actor are its own for
+    life.
+    """
     ray = ray_start.module()
     context = ray.get_runtime_context()
     return context.worker.mode == ray.WORKER_MODE and context.get_actor_id() is None
@@ -248,7 +253,8 @@ def _raise_cause(spec: ToolSpec, error: Any, found: Any) -> NoReturn:
     cause = error.cause
     told = ToolTraceback(_COLOUR.sub("", str(error)))
     if isinstance(cause, found.TaskCancelledError):
-        # What we cancel is not waited for any more; Ray says the same of a KeyboardInterrupt in the task.
+        # What we cancel is not waited for any more; Ray says the same of a KeyboardInterrupt in the
+        # task.
         raise ToolRaised(
             f"the tool {spec.name} raised KeyboardInterrupt", type_name="KeyboardInterrupt"
         ) from told
@@ -257,7 +263,8 @@ def _raise_cause(spec: ToolSpec, error: Any, found: Any) -> NoReturn:
         raise ToolRaised(
             f"the tool {spec.name} raised: {_line(cause)}", type_name=_type_in(_line(cause))
         ) from told
-    # What the tool itself raises comes through run() above; the rest is Ray at work on arguments and results.
+    # What the tool itself raises comes through run() above; the rest is Ray at work on arguments
+    # and results.
     is_rays = __file__ not in told.message
     if is_rays and "failed to import on the worker" in str(cause):
         raise ToolFunctionError(

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every exception that husk raises on purpose; all derive from HuskError.
 
-What the *program in the sandbox* did is never raised by itself: it is in the result (`result.ok`, `result.error`), and
-`result.check()` turns it into one of the RunError classes. Exceptions mean that *husk* could not do what was asked.
+What the *program in the sandbox* did is never raised by itself: it is in the result (`result.ok`,
+`result.error`), and `result.check()` turns it into one of the RunError classes. Exceptions mean
+that *husk* could not do what was asked.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ class HuskError(Exception):
     """Something that husk could not do.
 
     Attributes:
-        code: machine-readable name, such as `Sandbox.SessionNotFound`; empty when no server was involved.
+        code: machine-readable name, such as `Sandbox.SessionNotFound`; empty when no server was
+            involved.
         message: one sentence that says what went wrong.
         detail: what exactly, in this case.
         solution: what to do about it.
@@ -50,7 +52,8 @@ class HuskError(Exception):
         return f"{text}. {self.solution}" if self.solution else text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Exceptions cross process borders (workers, Ray); keyword arguments would be lost otherwise.
+        # Exceptions cross process borders (workers, Ray); keyword arguments would be lost
+        # otherwise.
         return _rebuild, (type(self), self.message, dict(self.__dict__))
 
 
@@ -151,7 +154,9 @@ class RangeNotSatisfiableError(HuskError, ValueError):
 
 
 class TooManyRequestsError(HuskError):
-    """A limit of the server is reached; `retry_after` is the time in seconds that it asks to wait."""
+    """A limit of the server is reached; `retry_after` is the time in seconds that it asks to
+    wait.
+    """
 
     code = "Sandbox.TooManyRequests"
     retry_after: float = 1.0
@@ -320,7 +325,9 @@ class RunLostError(RunError):
 
 
 class BackendUnavailableError(HuskError):
-    """Another isolation than husk's own was asked for (a container image, gVisor, Kubernetes), and it is not here."""
+    """Another isolation than husk's own was asked for (a container image, gVisor, Kubernetes), and
+    it is not here.
+    """
 
 
 class EgressUnavailableError(HuskError):
@@ -328,7 +335,9 @@ class EgressUnavailableError(HuskError):
 
 
 class VolumeError(HuskError, ValueError):
-    """A volume cannot be had, or what the sandbox left in it cannot be taken back; `detail` names the path."""
+    """A volume cannot be had, or what the sandbox left in it cannot be taken back; `detail` names
+    the path.
+    """
 
 
 class UnknownSessionError(HuskError, ValueError):
@@ -336,7 +345,9 @@ class UnknownSessionError(HuskError, ValueError):
 
 
 class NodeLostError(SandboxLostError):
-    """The Ray node or the process that held the sandbox is gone, and with it variables and files."""
+    """The Ray node or the process that held the sandbox is gone, and with it variables and
+    files.
+    """
 
 
 class RayMissingError(HuskError, ImportError):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which GPUs of this machine are handed to which workers.
 
-It counts; it cannot stop a program that ignores CUDA_VISIBLE_DEVICES. Shares of one GPU are by agreement, as with Ray.
+It counts; it cannot stop a program that ignores CUDA_VISIBLE_DEVICES. Shares of one GPU are by
+agreement, as with Ray.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import Optional, Sequence
 
 
 def present() -> list[str]:
-    """Returns the names of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES would name them."""
+    """Returns the names of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES would name
+    them.
+    """
     devices = sorted(
         match.group(1)
         for path in glob.glob("/dev/nvidia*")
@@ -26,7 +29,9 @@ def present() -> list[str]:
 
 
 class GpuLedger:
-    """Hands out whole GPUs, or a share of one, and takes them back. Not thread safe: the engine holds its lock."""
+    """Hands out whole GPUs, or a share of one, and takes them back. Not thread safe: the engine
+    holds its lock.
+    """
 
     def __init__(self, names: Optional[Sequence[str]] = None) -> None:
         self._free = {name: 1.0 for name in (present() if names is None else names)}
@@ -40,7 +45,9 @@ class GpuLedger:
         return len(self._free)
 
     def take(self, count: float) -> Optional[tuple[str, ...]]:
-        """Returns the names of GPUs to use, an empty tuple for 0, or None when not enough are free now."""
+        """Returns the names of GPUs to use, an empty tuple for 0, or None when not enough are free
+        now.
+        """
         if count == 0:
             return ()
         share = min(count, 1.0)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operations of a sandbox that is held, written once: Sandbox and AsyncSandbox make their methods from them.
+"""The operations of a sandbox that is held, written once: Sandbox and AsyncSandbox make their
+methods from them.
 
 Each takes what is held as its first argument and returns a Call, or a Flow of several.
 """
@@ -193,7 +194,8 @@ def _execute(
         raise
     except BaseException:  # Ctrl-C, a cancelled task, what on_stdout raised
         with contextlib.suppress(HuskError):  # the caller's own exception says more
-            # What was asked for does not go on for a caller who has left, and does not begin either.
+            # What was asked for does not go on for a caller who has left, and does not begin
+            # either.
             yield ses.withdraw(held.id, key) if key else ses.interrupt(held.id, context or 0)
         raise
     finally:
@@ -217,7 +219,8 @@ def _work(
     yield from _look(held)
     context = None if "command" in body else body.get("context_id") or 0
     is_watched = any((on_stdout, on_stderr, on_output))
-    # Without a key only an interrupt of the context can stop it: not a command, which has none, nor what waits there.
+    # Without a key only an interrupt of the context can stop it: not a command, which has none, nor
+    # what waits there.
     if held.is_durable or is_watched or context is None or held.cells[context]:
         key = key or new_key()
     if not is_watched:

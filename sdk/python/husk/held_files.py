@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operations on the files of a sandbox, written once: `sandbox.files` has them as methods, blocking or awaited."""
+"""The operations on the files of a sandbox, written once: `sandbox.files` has them as methods,
+blocking or awaited.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ class FileSink:
 
 
 def file_pieces(path: Path, size: int, progress: Progress | None) -> Callable[[], Iterator[bytes]]:
-    """Makes iterators over the content of a file; never more than size, also when it grows meanwhile."""
+    """Makes iterators over the content of a file; never more than size, also when it grows
+    meanwhile.
+    """
 
     def read() -> Iterator[bytes]:
         done = 0
@@ -139,7 +143,8 @@ def upload(
     Args:
         local: the file here.
         path: below the workspace; by default its own name.
-        progress: called with bytes done and bytes in all; False: nothing; else a bar if stderr is a terminal.
+        progress: called with bytes done and bytes in all; False: nothing; else a bar if stderr is a
+            terminal.
     """
     source = Path(local)
     target = calls.file_target(held.id, path or source.name)
@@ -156,7 +161,8 @@ def download(
     Args:
         path: below the workspace.
         local: where to put it; a directory gets it under its own name.
-        progress: called with bytes done and bytes in all; False: nothing; else a bar if stderr is a terminal.
+        progress: called with bytes done and bytes in all; False: nothing; else a bar if stderr is a
+            terminal.
 
     Returns:
         The path of the copy.

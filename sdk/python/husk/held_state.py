@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Sandbox object knows about its session, and how the loss of it, or of its interpreter, is noticed and said."""
+"""What a Sandbox object knows about its session, and how the loss of it, or of its interpreter, is
+noticed and said.
+"""
 
 from __future__ import annotations
 

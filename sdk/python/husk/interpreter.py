@@ -4,9 +4,10 @@
     result = execute_code("print(6 * 7)", session_id="demo")      # here, without Ray
     ref = execute_code.remote("print(6 * 7)", session_id="demo")  # as a Ray task: ray.get(ref)
 
-Where a session lives depends on what is in force. With Ray (initialised in this process, or `HUSK_ENGINE=ray`) it is a
-detached actor that all processes of the cluster find by name; without Ray it belongs to this process and ends with it.
-`.remote` always means Ray. The results are the same: dicts of `husk.interpreter_types`.
+Where a session lives depends on what is in force. With Ray (initialised in this process, or
+`HUSK_ENGINE=ray`) it is a detached actor that all processes of the cluster find by name; without
+Ray it belongs to this process and ends with it. `.remote` always means Ray. The results are the
+same: dicts of `husk.interpreter_types`.
 """
 
 from __future__ import annotations
@@ -89,22 +90,26 @@ def execute_code(
     mcp_allowlist: Optional[Sequence[str]] = None,
     timeout: float = policy.DEFAULT_TIMEOUT,
 ) -> Execution:
-    """Runs Python code in a session. Variables, imports, functions and files stay for the next call.
+    """Runs Python code in a session. Variables, imports, functions and files stay for the next
+    call.
 
     Args:
         code: the source.
-        session_id: the session, which is made when there is none; when left out, one of its own that ends with this
-            call, named `session-<8 hex digits>-<time>`.
+        session_id: the session, which is made when there is none; when left out, one of its own
+            that ends with this call, named `session-<8 hex digits>-<time>`.
         image: the name of a template; `python:3.12-slim` means the template `python`.
         dockerfile: refused with `BackendUnavailableError`, because there is no container back end.
         environment: variables for this and the later runs of the session.
-        volumes: `{host path: {"bind": "/workspace/...", "mode": "ro" or "rw"}}`. What changed on the host is copied in
-            before each run, and with `rw` what changed in the sandbox is copied back after it.
-        mcp_allowlist: refused with `EgressUnavailableError`, because there is no way out of a sandbox.
+        volumes: `{host path: {"bind": "/workspace/...", "mode": "ro" or "rw"}}`. What changed on
+            the host is copied in before each run, and with `rw` what changed in the sandbox is
+            copied back after it.
+        mcp_allowlist: refused with `EgressUnavailableError`, because there is no way out of a
+            sandbox.
         timeout: seconds; then everything that the run started is ended.
 
     Returns:
-        An `ExecutionResult`, or an `ExecutionError` whose `error_type` says what is wrong. Nothing is raised.
+        An `ExecutionResult`, or an `ExecutionError` whose `error_type` says what is wrong. Nothing
+        is raised.
     """
     wanted = (image, dockerfile, environment, volumes, mcp_allowlist)
     return _execute("code", code, session_id, timeout, wanted)
@@ -121,7 +126,9 @@ def execute_shell(
     mcp_allowlist: Optional[Sequence[str]] = None,
     timeout: float = policy.DEFAULT_TIMEOUT,
 ) -> Execution:
-    """Runs a command in bash, in the same box as the code of the session; arguments are as for `execute_code`."""
+    """Runs a command in bash, in the same box as the code of the session; arguments are as for
+    `execute_code`.
+    """
     wanted = (image, dockerfile, environment, volumes, mcp_allowlist)
     return _execute("shell", command, session_id, timeout, wanted)
 
@@ -154,7 +161,8 @@ def upload_file(path: str, content: bytes, session_id: str) -> Upload:
     """Writes a file into the sandbox of a session.
 
     Args:
-        path: below `/workspace` (relative paths too), or anywhere that the code may write itself, such as `/tmp`.
+        path: below `/workspace` (relative paths too), or anywhere that the code may write itself,
+            such as `/tmp`.
         content: the bytes.
         session_id: the session.
 
@@ -231,7 +239,8 @@ def create_execute_python_tool(
     policy.check(dockerfile, None)
 
     def execute_python(code: str) -> str:
-        """Run Python code in a sandbox and return what it printed. Variables stay for the next call.
+        """Run Python code in a sandbox and return what it printed. Variables stay for the next
+        call.
 
         Args:
             code: the Python source; print what you want to see.
@@ -243,7 +252,9 @@ def create_execute_python_tool(
 
 
 class _ToolRemote:
-    """`_remote_func` of a tool whose work is done in a sandbox: a Ray task under Ray, else a thread."""
+    """`_remote_func` of a tool whose work is done in a sandbox: a Ray task under Ray, else a
+    thread.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -266,7 +277,9 @@ class _ToolRemote:
 
 
 def as_tool(function: Callable[..., Any]) -> Any:
-    """Makes an async tool of a function that works in a sandbox: it needs no process of its own to be apart."""
+    """Makes an async tool of a function that works in a sandbox: it needs no process of its own to
+    be apart.
+    """
 
     @functools.wraps(function)
     async def tool(*args: Any, **kwargs: Any) -> Any:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The box of one session of the sandbox functions: a `husk.Sandbox` with the limits of the rayai API."""
+"""The box of one session of the sandbox functions: a `husk.Sandbox` with the limits of the rayai
+API.
+"""
 
 from __future__ import annotations
 

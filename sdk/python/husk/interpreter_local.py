@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sessions of the sandbox functions without Ray: they belong to this process and end with it."""
+"""The sessions of the sandbox functions without Ray: they belong to this process and end with
+it.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,8 @@ LOCAL = LocalDirectory()
 
 @functools.cache
 def _close_at_exit() -> None:
-    # Not before the first box is there: what is registered last runs first, and a server of our own must outlive boxes.
+    # Not before the first box is there: what is registered last runs first, and a server of our own
+    # must outlive boxes.
     atexit.register(LOCAL.close)
 
 

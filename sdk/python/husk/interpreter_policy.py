@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a sandbox session may ask for, and what is refused.
 
-The variables of the rayai API that name another isolation than husk's own (gVisor, Docker, Kubernetes) are read at every
-call: what is asked for and not there is refused with a typed error, never replaced silently. This file starts nothing.
+The variables of the rayai API that name another isolation than husk's own (gVisor, Docker,
+Kubernetes) are read at every call: what is asked for and not there is refused with a typed error,
+never replaced silently. This file starts nothing.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def wishes() -> dict[str, str]:
 
 @contextlib.contextmanager
 def asked(given: Mapping[str, str]) -> Iterator[None]:
-    """Runs a block on behalf of a caller in another process, with the variables that are set there."""
+    """Runs a block on behalf of a caller in another process, with the variables that are set
+    there.
+    """
     token = _wishes.set(given)
     try:
         yield
@@ -68,7 +71,9 @@ def asked(given: Mapping[str, str]) -> Iterator[None]:
 
 
 def flag(name: str) -> Optional[bool]:
-    """Returns a variable that is true, false or not set; refuses other words rather than guess at a security setting."""
+    """Returns a variable that is true, false or not set; refuses other words rather than guess at a
+    security setting.
+    """
     value = wishes().get(name, "").strip().lower()
     if not value:
         return None
@@ -99,7 +104,8 @@ def _check_runtime() -> None:
     if not runtime or runtime in _OWN:
         return
     if runtime == "runsc" and strict is False:
-        return  # falling back was asked for in so many words; note_fallback() puts it into the receipt
+        # falling back was asked for in so many words; note_fallback() puts it into the receipt
+        return
     raise BackendUnavailableError(
         f"RAYAI_SANDBOX_RUNTIME={runtime}: this runtime is not available here",
         solution="Unset the variable to use husk's own isolation. RAYAI_STRICT_GVISOR=false accepts it in place of runsc.",

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sandbox functions under Ray: one detached actor per session, beside a husk on the actor's node.
+"""The sandbox functions under Ray: one detached actor per session, beside a husk on the actor's
+node.
 
-Every process of the cluster finds a session by the name of its actor. A session that was lost with its node is
-remembered in Ray's own key-value store, so that the next use of it is told instead of being given an empty one.
-Importing this file does not import Ray.
+Every process of the cluster finds a session by the name of its actor. A session that was lost with
+its node is remembered in Ray's own key-value store, so that the next use of it is told instead of
+being given an empty one. Importing this file does not import Ray.
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ def in_ray_task() -> bool:
 class RemoteFunction(Generic[P]):
     """A function that can also be called as a Ray task: `f(...)`, or `ray.get(f.remote(...))`.
 
-    `.remote` always means Ray, which is started by its own rules when it is not running; without Ray installed it raises
-    `RayMissingError`. The task itself only waits for the actor, so it asks for no CPU; it is never run twice.
+    `.remote` always means Ray, which is started by its own rules when it is not running; without
+    Ray installed it raises `RayMissingError`. The task itself only waits for the actor, so it asks
+    for no CPU; it is never run twice.
     """
 
     __name__: str
@@ -87,7 +89,9 @@ class RemoteFunction(Generic[P]):
 
 
 class RemoteClass:
-    """A class that can also be made as a Ray actor: `C(...)` here, `C.remote(...)` in a process of its own."""
+    """A class that can also be made as a Ray actor: `C(...)` here, `C.remote(...)` in a process of
+    its own.
+    """
 
     def __init__(self, cls: type, actor: type, name: str, **options: Any) -> None:
         self._cls = cls
@@ -126,7 +130,9 @@ class _WithOptions:
 
 
 def _run_task(module: str, name: str, wishes: dict[str, str], *args: Any, **kwargs: Any) -> Any:
-    """The body of the Ray task: the plain function, in a worker, with the caller's wishes about isolation."""
+    """The body of the Ray task: the plain function, in a worker, with the caller's wishes about
+    isolation.
+    """
     _task.is_remote = True
     try:
         with policy.asked(wishes):
@@ -139,7 +145,9 @@ def _run_task(module: str, name: str, wishes: dict[str, str], *args: Any, **kwar
 
 
 class CodeInterpreterActor(CodeInterpreter):
-    """One session as a Ray actor; it ends itself when its session has been without work for too long."""
+    """One session as a Ray actor; it ends itself when its session has been without work for too
+    long.
+    """
 
     def __init__(self, session_id: str, actor_name: str = "", **options: Any) -> None:
         super().__init__(session_id, **options)
@@ -161,7 +169,9 @@ class CodeInterpreterActor(CodeInterpreter):
 
 
 class ActorExecutor:
-    """The methods of a session, called on its actor. Raises `NodeLostError` when the actor is gone."""
+    """The methods of a session, called on its actor. Raises `NodeLostError` when the actor is
+    gone.
+    """
 
     def __init__(self, handle: Any, name: str, session_id: str) -> None:
         self.handle = handle

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One session of the sandbox functions: its box, the count of what ran in it, its variables and volumes.
+"""One session of the sandbox functions: its box, the count of what ran in it, its variables and
+volumes.
 
-All state of a session is in one `CodeInterpreter`. Without Ray they live in this process (interpreter_local.py); under Ray
-each is an actor (interpreter_ray.py). What fails is returned as an `ExecutionError`, never raised.
+All state of a session is in one `CodeInterpreter`. Without Ray they live in this process
+(interpreter_local.py); under Ray each is an actor (interpreter_ray.py). What fails is returned as
+an `ExecutionError`, never raised.
 """
 
 from __future__ import annotations
@@ -66,7 +68,8 @@ class Executor(Protocol):
 
 
 class CodeInterpreter:
-    """One session. Its box is made at the first use; variables, files and packages in it live until it is cleaned up.
+    """One session. Its box is made at the first use; variables, files and packages in it live until
+    it is cleaned up.
 
     Args:
         session_id: any text; it is part of the execution ids.
@@ -107,7 +110,9 @@ class CodeInterpreter:
     def execute_code(
         self, code: str, timeout: float = policy.DEFAULT_TIMEOUT, **options: Any
     ) -> Execution:
-        """Runs Python code in the session's interpreter; options are `image`, `environment` and `volumes`."""
+        """Runs Python code in the session's interpreter; options are `image`, `environment` and
+        `volumes`.
+        """
         return self._execute("code", code, timeout, **options)
 
     def execute_shell(
@@ -186,7 +191,8 @@ class CodeInterpreter:
     ) -> None:
         """A session has one image; environment and volumes of a call stay for the later ones."""
         with self._lock:
-            # All is checked before anything is kept: what is refused must not spoil the later calls.
+            # All is checked before anything is kept: what is refused must not spoil the later
+            # calls.
             variables = _variables({**self._environment, **(environment or {})})
             wanted = {**self._wanted_volumes, **(volumes or {})}
             volumes_now = {str(v.host): v for v in parse(wanted)} if wanted else {}
@@ -225,7 +231,9 @@ class CodeInterpreter:
     # ---- files, figures, the end ----
 
     def upload_file(self, path: str, content: bytes) -> Upload:
-        """Writes a file: below `/workspace` (relative paths too), or anywhere that the code itself may write."""
+        """Writes a file: below `/workspace` (relative paths too), or anywhere that the code itself
+        may write.
+        """
         with self._lock:
             self._running += 1
         try:
@@ -359,7 +367,8 @@ def _upload(box: Box, path: str, data: bytes) -> None:
     if plain.startswith(ROOT + "/"):
         box.put_file(plain[len(ROOT) + 1 :], data)
         return
-    # Only the workspace can be written from outside; what is elsewhere (/tmp) is moved there by the box itself.
+    # Only the workspace can be written from outside; what is elsewhere (/tmp) is moved there by the
+    # box itself.
     staged = f".upload-{secrets.token_hex(8)}"
     box.put_file(staged, data)
     folder, source = shlex.quote(posixpath.dirname(plain)), shlex.quote(f"{ROOT}/{staged}")

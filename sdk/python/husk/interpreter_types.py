@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the sandbox functions return: plain dicts, typed for checkers.
 
-Every answer has `status`. The fields of the rayai API are all there; `metrics`, `receipt` and the partial output of a run
-that was ended come on top of them.
+Every answer has `status`. The fields of the rayai API are all there; `metrics`, `receipt` and the
+partial output of a run that was ended come on top of them.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ class _ExecutionErrorBase(TypedDict):
 class ExecutionError(_ExecutionErrorBase, total=False):
     """The code was ended (time limit, memory limit, crash), or could not be run at all.
 
-    `error_type` is `"TimeoutError"`, `"MemoryError"` or the name of a class of `husk.errors`. When the code had begun,
-    `partial_stdout` and `partial_stderr` are what it wrote until then, and `metrics` and `receipt` are there as well.
+    `error_type` is `"TimeoutError"`, `"MemoryError"` or the name of a class of `husk.errors`. When
+    the code had begun, `partial_stdout` and `partial_stderr` are what it wrote until then, and
+    `metrics` and `receipt` are there as well.
     """
 
     partial_stdout: str
@@ -88,7 +89,9 @@ class UploadError(TypedDict):
 
 
 class SessionStats(TypedDict):
-    """One session. `container_status` is `"none"` before its first use; `metrics` are the server's own figures."""
+    """One session. `container_status` is `"none"` before its first use; `metrics` are the server's
+    own figures.
+    """
 
     session_id: str
     execution_count: int
@@ -118,7 +121,9 @@ class _VolumeBase(TypedDict):
 
 
 class VolumeSpec(_VolumeBase, total=False):
-    """Where a path of the host appears in the box, and whether changes come back (`"rw"`, the default) or not (`"ro"`)."""
+    """Where a path of the host appears in the box, and whether changes come back (`"rw"`, the
+    default) or not (`"ro"`).
+    """
 
     mode: str
 

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the programs of husk are, where a server is, and how to start one for the life of this process.
+"""Where the programs of husk are, where a server is, and how to start one for the life of this
+process.
 
-A server is looked for in this order; what is *named* must answer, only the defaults are tried one after another:
+A server is looked for in this order; what is *named* must answer, only the defaults are tried one
+after another:
 
 1. the argument `url` or `socket`;
-2. the variable HUSK_URL (`http://host:port`, `https://...` or `unix:///path`), then HUSK_SOCKET (a path);
+2. the variable HUSK_URL (`http://host:port`, `https://...` or `unix:///path`), then HUSK_SOCKET (a
+   path);
 3. the sockets that `husk up` uses by default, then http://127.0.0.1:8000;
-4. none found: one is started, with a data folder of its own and only a unix socket. It ends with this process, also
-   when that is killed.
+4. none found: one is started, with a data folder of its own and only a unix socket. It ends with
+   this process, also when that is killed.
 """
 
 from __future__ import annotations
@@ -41,8 +44,8 @@ STOP_SECONDS = 30.0
 def program(name: str) -> str:
     """Find a program of husk: `husk`, `huskd`, `sandbox-run`.
 
-    Looks where HUSK_BIN says (the folder of the programs, or the program husk in it), then into PATH, then into
-    `build/bin` of the checkout that this package lies in.
+    Looks where HUSK_BIN says (the folder of the programs, or the program husk in it), then into
+    PATH, then into `build/bin` of the checkout that this package lies in.
 
     Args:
         name: its name without a folder.
@@ -183,9 +186,10 @@ def server(
 
 # ---- a server of this process's own ----
 
-# The shell stands between us and `husk up` because it outlives us: the end of its standard input, whose other end only
-# this process holds, means that we are gone. A signal on our death would not do: it is sent when the *thread* ends that
-# started the child. The watcher tidies up as well, for the case that somebody kills our children one by one.
+# The shell stands between us and `husk up` because it outlives us: the end of its standard input,
+# whose other end only this process holds, means that we are gone. A signal on our death would not
+# do: it is sent when the *thread* ends that started the child. The watcher tidies up as well, for
+# the case that somebody kills our children one by one.
 _GUARD = """
 folder=$1; shift
 exec 3<&0 </dev/null
@@ -275,8 +279,9 @@ _lock = threading.Lock()
 def own_server() -> Address:
     """Start a server for the life of this process, or return the one that it has already.
 
-    It has a data folder of its own and only a unix socket, and is gone with everything in it when this process ends in
-    whatever way. Processes that this one forks use it, but do not keep it alive.
+    It has a data folder of its own and only a unix socket, and is gone with everything in it when
+    this process ends in whatever way. Processes that this one forks use it, but do not keep it
+    alive.
     """
     global _own
     with _lock:

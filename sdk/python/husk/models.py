@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the server tells about sessions, executions, files and itself, as typed records.
 
-Fields are those of the API, by the same names; docs/API.md describes them. What a newer server adds is left out.
+Fields are those of the API, by the same names; docs/API.md describes them. What a newer server adds
+is left out.
 """
 
 from __future__ import annotations

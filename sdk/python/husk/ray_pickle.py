@@ -14,10 +14,12 @@ __all__ = ["share"]
 
 
 def share(value: Any) -> None:
-    """Lets the module of a function, class or object travel as a value when a worker cannot import it by name.
+    """Lets the module of a function, class or object travel as a value when a worker cannot import
+    it by name.
 
-    Ray has a cloudpickle of its own, so what was registered with the other one is made known to it; and its workers look
-    for modules only where Python is installed, in PYTHONPATH, and in the folders of the script and of the process.
+    Ray has a cloudpickle of its own, so what was registered with the other one is made known to it;
+    and its workers look for modules only where Python is installed, in PYTHONPATH, and in the
+    folders of the script and of the process.
     """
     import cloudpickle  # type: ignore[import-untyped, unused-ignore]
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves agents on Ray Serve: the same routes and bodies as `husk agents up`, on every node of a Ray cluster.
+"""Serves agents on Ray Serve: the same routes and bodies as `husk agents up`, on every node of a
+Ray cluster.
 
-Each agent is an application of Ray Serve with its own replicas, CPUs, GPUs and memory; restarts, health and queues are
-Ray Serve's. `GET /agents` is an application of its own. Importing this file does not import Ray.
+Each agent is an application of Ray Serve with its own replicas, CPUs, GPUs and memory; restarts,
+health and queues are Ray Serve's. `GET /agents` is an application of its own. Importing this file
+does not import Ray.
 """
 
 from __future__ import annotations
@@ -38,11 +40,12 @@ def deploy(
 ) -> None:
     """Deploys agents and MCP servers, and with `block` serves until a signal comes.
 
-    Ray and Ray Serve are started when they are not running, and are then stopped at the end of a blocking call; a Serve that
-    runs already keeps its host and port, and others are refused.
+    Ray and Ray Serve are started when they are not running, and are then stopped at the end of a
+    blocking call; a Serve that runs already keeps its host and port, and others are refused.
 
     Raises:
-        ServeError: an agent does not start, cannot be sent to a replica, or Serve listens elsewhere.
+        ServeError: an agent does not start, cannot be sent to a replica, or Serve listens
+            elsewhere.
     """
     owns_ray = not ray_start.module().is_initialized()
     ray_start.started()
@@ -51,7 +54,8 @@ def deploy(
     if not block:
         _deploy_all(serve, deployments)
         return
-    with _signals() as ended:  # from now on: one that comes while agents start ends them in order, too
+    # from now on: one that comes while agents start ends them in order, too
+    with _signals() as ended:
         try:
             _deploy_all(serve, deployments)
             for deployment in deployments:
@@ -93,7 +97,9 @@ def _serve() -> Any:
 
 
 def _start(serve: Any, host: str, port: int) -> bool:
-    """Starts Serve, or checks that the one that runs listens where we are asked to; returns whether it was started."""
+    """Starts Serve, or checks that the one that runs listens where we are asked to; returns whether
+    it was started.
+    """
     context = importlib.import_module("ray.serve.context")
     running = context._get_global_client(raise_if_no_controller_running=False)
     if running is None:
@@ -187,7 +193,9 @@ def _kv() -> Any:
 
 
 def _announce(deployment: Deployment, facts: dict[str, Any]) -> None:
-    """Called in a replica: says for `GET /agents` what the agent is and can do, or why it does not start."""
+    """Called in a replica: says for `GET /agents` what the agent is and can do, or why it does not
+    start.
+    """
     if "error" in facts:
         error = str(facts["error"]).encode("utf-8", "replace")
         _kv()._internal_kv_put(_failed(deployment.name), error, namespace=_KV_NAMESPACE)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The web application that one replica of Ray Serve runs for one agent: routes and bodies as huskd's.
+"""The web application that one replica of Ray Serve runs for one agent: routes and bodies as
+huskd's.
 
-Plain ASGI: Ray Serve does the HTTP. The agent is made when the replica starts, by the same adapters that huskd's workers use.
-This file does not import Ray and can be tried with any ASGI server.
+Plain ASGI: Ray Serve does the HTTP. The agent is made when the replica starts, by the same adapters
+that huskd's workers use. This file does not import Ray and can be tried with any ASGI server.
 """
 
 from __future__ import annotations
@@ -46,9 +47,10 @@ class AgentApp:
 
     Args:
         deployment: what to serve.
-        from_file: make the agent by running its file again, as "module" or as "main" script, because it cannot be
-            pickled; empty when `deployment` has it.
-        on_ready: called in the replica with what the agent can do, once it is made, or with `error` when it cannot be.
+        from_file: make the agent by running its file again, as "module" or as "main" script,
+            because it cannot be pickled; empty when `deployment` has it.
+        on_ready: called in the replica with what the agent can do, once it is made, or with `error`
+            when it cannot be.
     """
 
     def __init__(
@@ -195,7 +197,9 @@ class AgentApp:
 
 
 def _load_again(deployment: Deployment, how: str) -> Any:
-    """Runs the agent's file in this process, where serve() only registers, and returns the agent."""
+    """Runs the agent's file in this process, where serve() only registers, and returns the
+    agent.
+    """
     from husk.agents import load
 
     os.environ[WORKER_VARIABLE] = deployment.name
@@ -249,7 +253,9 @@ async def _answer(call: Awaitable[Any]) -> Any:
 
 
 async def _follow(items: AsyncGenerator[Any, None], is_text: bool, send: Send) -> None:
-    """Sends what an agent yields, in one task from its first step to its end: its context must stay the same."""
+    """Sends what an agent yields, in one task from its first step to its end: its context must stay
+    the same.
+    """
     async with contextlib.aclosing(items):
         async for item in items:
             text = str(item) if is_text else json.dumps(plain(item), ensure_ascii=False)

@@ -31,7 +31,9 @@ def module() -> Any:
 
 
 def asked_for() -> bool:
-    """Whether Ray is in force: `HUSK_ENGINE` says so, or says nothing and Ray is initialised in this process."""
+    """Whether Ray is in force: `HUSK_ENGINE` says so, or says nothing and Ray is initialised in
+    this process.
+    """
     engine = os.environ.get("HUSK_ENGINE")
     if engine:
         return engine == "ray"
@@ -42,8 +44,9 @@ def asked_for() -> bool:
 def started() -> Any:
     """Returns the package `ray`, connected to a cluster.
 
-    A Ray that is initialised already is used as it is. Else Ray's own rules decide: the cluster that `RAY_ADDRESS` names, or
-    one that runs on this machine, or a new one for the life of this process.
+    A Ray that is initialised already is used as it is. Else Ray's own rules decide: the cluster
+    that `RAY_ADDRESS` names, or one that runs on this machine, or a new one for the life of this
+    process.
     """
     ray = module()
     with _lock:
@@ -55,7 +58,9 @@ def started() -> Any:
 
 
 def _init(ray: Any) -> None:
-    """Ray's processes die with the *thread* that started them, so it must be one that lasts as long as this process."""
+    """Ray's processes die with the *thread* that started them, so it must be one that lasts as long
+    as this process.
+    """
     start = functools.partial(ray.init, include_dashboard=False, ignore_reinit_error=True)
     if threading.current_thread() is threading.main_thread():
         start()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a tool or an agent asks for: CPUs, GPUs, memory.
 
-Reads memory strings and the `ray:` blocks of docstrings and checks the numbers. It starts nothing and enforces nothing.
+Reads memory strings and the `ray:` blocks of docstrings and checks the numbers. It starts nothing
+and enforces nothing.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ _KEYS = ("num_cpus", "num_gpus", "memory")
 def parse_memory(text: Memory) -> int:
     """Returns the bytes that a memory string means.
 
-    `KB`, `MB`, `GB`, `TB` and the bare letters are powers of 1024, in any case, with fractions: `"1.5GB"`. The spelling of
-    the server, `Mi` or `GiB`, means the same. A number without a suffix is a whole number of bytes.
+    `KB`, `MB`, `GB`, `TB` and the bare letters are powers of 1024, in any case, with fractions:
+    `"1.5GB"`. The spelling of the server, `Mi` or `GiB`, means the same. A number without a suffix
+    is a whole number of bytes.
 
     Raises:
         ValueError: the string is none of these.
@@ -46,11 +48,12 @@ def parse_memory(text: Memory) -> int:
 
 
 def parse_docstring(doc: Optional[str]) -> dict[str, Any]:
-    """Returns what the first `ray:` block of a docstring asks for; an empty dict when there is none.
+    """Returns what the first `ray:` block of a docstring asks for; an empty dict when there is
+    none.
 
-    Two forms are read: a line `ray:` followed by indented `key: value` lines, which ends at the first line that is not
-    indented deeper, and the one-line form `ray: num_cpus=2, memory=1GB`. Unknown keys and counts that are no number are
-    left out.
+    Two forms are read: a line `ray:` followed by indented `key: value` lines, which ends at the
+    first line that is not indented deeper, and the one-line form `ray: num_cpus=2, memory=1GB`.
+    Unknown keys and counts that are no number are left out.
     """
     lines = doc.expandtabs().splitlines() if doc else []
     for number, line in enumerate(lines):
@@ -104,7 +107,9 @@ def _count(text: str) -> Optional[Number]:
 
 @dataclass(frozen=True)
 class Resources:
-    """Checked limits of one tool; `memory` keeps the words of the user, `memory_bytes` is what they mean."""
+    """Checked limits of one tool; `memory` keeps the words of the user, `memory_bytes` is what they
+    mean.
+    """
 
     num_cpus: Number = 1
     num_gpus: Number = 0
@@ -118,7 +123,8 @@ def resolve(
     num_gpus: Optional[Number] = None,
     memory: Optional[Memory] = None,
 ) -> Resources:
-    """Joins arguments, the docstring's `ray:` block and the defaults (1 CPU, no GPU, no memory limit), in this order.
+    """Joins arguments, the docstring's `ray:` block and the defaults (1 CPU, no GPU, no memory
+    limit), in this order.
 
     Raises:
         ValueError: a number is negative or not finite, or the memory string is not one.

@@ -162,8 +162,9 @@ class Result:
     def value(self) -> Any:
         """Value of the last expression or of the handler: itself if JSON can say it, else its text.
 
-        As JSON it has at most 1 MiB (16 MiB of a handler) and 200,000 values; beyond that it is its text. A text of more
-        than 1 MiB was cut and is no value: this is None then, `is_truncated` says so, `value_text` has what is left.
+        As JSON it has at most 1 MiB (16 MiB of a handler) and 200,000 values; beyond that it is its
+        text. A text of more than 1 MiB was cut and is no value: this is None then, `is_truncated`
+        says so, `value_text` has what is left.
         """
         found = self.data.get("return_value")
         if found is not None:
@@ -233,8 +234,8 @@ class Result:
 
     @property
     def status(self) -> str:
-        """`completed`, `failed`, `timeout`, `memory_exceeded`, `cancelled`, `crashed`, `lost`; before the end `pending`
-        or `running`."""
+        """`completed`, `failed`, `timeout`, `memory_exceeded`, `cancelled`, `crashed`, `lost`;
+        before the end `pending` or `running`."""
         return str(self.data.get("status", ""))
 
     @property

@@ -4,7 +4,8 @@
     with Sandbox() as s:
         print(s.run("1 + 1").text)
 
-AsyncSandbox in aio.py has the same methods; both are made from the descriptions in held.py and held_files.py.
+AsyncSandbox in aio.py has the same methods; both are made from the descriptions in held.py and
+held_files.py.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ class Files(_Blocking):
 class Stream:
     """A run whose events are read as they come. It begins with the first event that is asked for.
 
-    for event in sandbox.stream(code): ... gives every event, `.text()` only what it prints, `.result` its result.
+    for event in sandbox.stream(code): ... gives every event, `.text()` only what it prints,
+    `.result` its result.
     """
 
     def __init__(self, sandbox: Sandbox, body: dict[str, Any], key: str | None) -> None:
@@ -191,7 +193,9 @@ class SandboxBase:
 
 
 def leaving(client: Client | AsyncClient, error: object) -> contextlib.AbstractContextManager[None]:
-    """Around close() at the end of a block: what was raised in the block says more than what close() raises."""
+    """Around close() at the end of a block: what was raised in the block says more than what
+    close() raises.
+    """
     if isinstance(error, ServerNotFoundError):
         client.has_worked = False  # it has been waited for already
     return contextlib.suppress(HuskError) if error is not None else contextlib.nullcontext()
@@ -213,7 +217,8 @@ def wanted_of(session_id: str | None, **arguments: Any) -> dict[str, Any] | None
 class Sandbox(SandboxBase, _Blocking):
     """A sandbox: one interpreter, its files, and everything that can be done with them.
 
-    It is made at once, and ended by the `with` block or `close()`. What it made it ends; what it attached to it leaves.
+    It is made at once, and ended by the `with` block or `close()`. What it made it ends; what it
+    attached to it leaves.
 
     Args:
         template: what it is made from; `python` by default. `husk template list` shows all.
@@ -228,11 +233,13 @@ class Sandbox(SandboxBase, _Blocking):
         mode: `persistent` (default), or `ephemeral`: ends after one run.
         id: an id of your own for the new session.
         session_id: attach to this session instead of making one.
-        url: the server; without it one is looked for, and started when there is none: see husk.locate.
+        url: the server; without it one is looked for, and started when there is none: see
+            husk.locate.
         socket: path of its unix socket, instead of url.
         client: use the connections of this client, instead of url and socket.
-        durable: runs are recorded before they start, so that they survive a restart of the server. False is faster by a
-            write to disk, and a server that dies takes the answer of a run with it.
+        durable: runs are recorded before they start, so that they survive a restart of the server.
+            False is faster by a write to disk, and a server that dies takes the answer of a run
+            with it.
     """
 
     def __init__(
@@ -322,7 +329,9 @@ class Sandbox(SandboxBase, _Blocking):
         return Stream(self, body, key)
 
     def close(self) -> None:
-        """End the session if this object made it, and close the connections. Doing it twice is fine."""
+        """End the session if this object made it, and close the connections. Doing it twice is
+        fine.
+        """
         try:
             if self._held.is_mine and not self._client.is_closed:
                 self._do(ops.terminate(self._held))

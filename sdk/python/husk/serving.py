@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serving an agent: `husk.serve(agent, name="helper")`, `husk.serve_mcp(server, name="files")`.
 
-One call, three situations. When `husk agents up` looks at the file, or a worker of huskd runs it, the call only registers
-the agent. In a script that was started by hand it serves: by Ray Serve when Ray is asked for, else by `husk agents up` as a
-child, and it returns when that ends. Anywhere else (the file was imported) it registers and nothing more.
+One call, three situations. When `husk agents up` looks at the file, or a worker of huskd runs it,
+the call only registers the agent. In a script that was started by hand it serves: by Ray Serve when
+Ray is asked for, else by `husk agents up` as a child, and it returns when that ends. Anywhere else
+(the file was imported) it registers and nothing more.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class Deployment:
 
 
 class Registered(BaseException):
-    """Ends a script that is only looked at: where it would serve, nothing after the call must run."""
+    """Ends a script that is only looked at: where it would serve, nothing after the call must
+    run.
+    """
 
 
 registered: list[Deployment] = []
@@ -80,9 +83,11 @@ def serve(
     """Serves an agent at `POST /agents/{name}/`.
 
     Args:
-        agent: an agent of Pydantic AI, LangChain, LangGraph or Agno, a `husk.Agent`, an object with `run(data)`, a plain
-            or async function of the query, or a function without arguments or a class that makes one of these.
-        name: letters, digits, `_` and `-`; without it, the name of the folder that the calling file is in.
+        agent: an agent of Pydantic AI, LangChain, LangGraph or Agno, a `husk.Agent`, an object with
+            `run(data)`, a plain or async function of the query, or a function without arguments or
+            a class that makes one of these.
+        name: letters, digits, `_` and `-`; without it, the name of the folder that the calling file
+            is in.
         host: where to listen, when a script serves by itself.
         port: the port, when a script serves by itself.
         num_cpus: CPUs of one worker process.
@@ -95,7 +100,8 @@ def serve(
         request_timeout: seconds until a request is given up (504).
 
     Raises:
-        AgentTypeError: a TypeError; the agent is of a kind that husk does not know; the message names it.
+        AgentTypeError: a TypeError; the agent is of a kind that husk does not know; the message
+            names it.
         ValueError: another argument is wrong.
     """
     kinds.detect(agent)
@@ -123,10 +129,12 @@ def serve_mcp(
     host: str = "0.0.0.0",
     port: int = 8000,
 ) -> None:
-    """Serves an MCP server at `/{name}/mcp`, stateless: every request stands for itself, so replicas are equal.
+    """Serves an MCP server at `/{name}/mcp`, stateless: every request stands for itself, so
+    replicas are equal.
 
     Args:
-        mcp_server: `MCPServer` or `FastMCP` of the mcp package, `FastMCP` of fastmcp, or an ASGI application.
+        mcp_server: `MCPServer` or `FastMCP` of the mcp package, `FastMCP` of fastmcp, or an ASGI
+            application.
         name: as for `serve`.
         num_cpus: CPUs of one worker process.
         num_gpus: GPUs of one worker process.
@@ -263,7 +271,9 @@ def ray_wanted() -> bool:
 
 
 def _serve_script(file: str, host: str, port: int) -> None:
-    """Runs `husk agents up` for the script and waits; signals go on to it, its exit code becomes ours."""
+    """Runs `husk agents up` for the script and waits; signals go on to it, its exit code becomes
+    ours.
+    """
     if not file or not os.path.isfile(file):
         raise _wrong("serve() without Ray needs a script in a file: workers run that file again")
     _whole("port", port, 1, 65_535)

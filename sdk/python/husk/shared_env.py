@@ -95,12 +95,14 @@ def _named(
 
 
 class SharedEnvSandbox:
-    """A session of `/workspace/se`, on one of several servers. It comes into being when it is first used.
+    """A session of `/workspace/se`, on one of several servers. It comes into being when it is first
+    used.
 
     Args:
         session_id: its id; required.
-        server_selector_type: `static` or `mod`: the session's id decides which of the healthy servers has it; `random`
-            or `round_robin`: any healthy one, which is then kept. `k8s` is not offered.
+        server_selector_type: `static` or `mod`: the session's id decides which of the healthy
+            servers has it; `random` or `round_robin`: any healthy one, which is then kept. `k8s` is
+            not offered.
         server_selector_params: servers and check_interval in a dict, as an older way to give them.
         servers: URLs of the servers; without them one is looked for as Sandbox does.
         check_interval: seconds after which a server's health is looked at again.
@@ -242,8 +244,8 @@ class SharedEnvSandbox:
     ) -> dict[str, Any]:
         """Run code in the session.
 
-        Python in which line breaks were escaped (a backslash and an n) is un-escaped, but only if it is no valid Python
-        as it is: valid code is sent untouched.
+        Python in which line breaks were escaped (a backslash and an n) is un-escaped, but only if
+        it is no valid Python as it is: valid code is sent untouched.
 
         Args:
             code: source.
@@ -345,8 +347,8 @@ class SharedEnvSandbox:
     ) -> list[dict[str, Any]]:
         """List a directory.
 
-        The original client sends the opposite of `recursive`, which is a fault and not repeated: True lists everything
-        below, as the argument's name says.
+        The original client sends the opposite of `recursive`, which is a fault and not repeated:
+        True lists everything below, as the argument's name says.
 
         Args:
             directory: the directory; the workspace itself by default.
@@ -372,7 +374,8 @@ class SharedEnvSandbox:
             buffer_size: bytes to read.
 
         Returns:
-            content, is_binary (content is base64 then), offset of the next part, size of the file, is_eof.
+            content, is_binary (content is base64 then), offset of the next part, size of the file,
+            is_eof.
         """
         part: dict[str, Any] = await self._ask(
             "GET", "readfile", None, file=filename, offset=offset, buffer_size=buffer_size
@@ -388,7 +391,8 @@ class SharedEnvSandbox:
         token: str | None = "",
         timeout: int | None = 300,
     ) -> Any:
-        """Fetch files from the vendor's document store; the server answers that it has none (SandboxError, 501).
+        """Fetch files from the vendor's document store; the server answers that it has none
+        (SandboxError, 501).
 
         Args:
             file_params: docid, rev and savename of each file.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One call of a tool on one worker: what is sent, what may come back, and how it is waited for.
 
-The conversation is the same with and without an event loop; `run` and `run_sync` differ only in how they wait. Choosing
-the worker and ending it is the engine's work.
+The conversation is the same with and without an event loop; `run` and `run_sync` differ only in how
+they wait. Choosing the worker and ending it is the engine's work.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from husk.tool_errors import (
 from husk.tool_function import FunctionForm, form_of, pack, pack_split
 from husk.tool_process import OUTPUT_LIMIT, Ending, WorkerProcess
 
-# Starting an interpreter and importing what a tool needs; the tool's own timeout counts from then on.
+# Starting an interpreter and importing what a tool needs; the tool's own timeout counts from then
+# on.
 START_SECONDS = 120.0
 
 
@@ -281,7 +282,8 @@ def died(spec: ToolSpec, worker: WorkerProcess, ending: Ending, timed_out: bool)
             f"Tool '{name}' wrote more than {OUTPUT_LIMIT} bytes of output and was ended.",
             solution="HUSK_TOOL_OUTPUT_LIMIT sets the limit in bytes.",
         )
-    # Where only a child of the tool was killed for memory, the worker has ended in a way of its own.
+    # Where only a child of the tool was killed for memory, the worker has ended in a way of its
+    # own.
     if ending.oom and ending.signal == signal.SIGKILL:
         return ToolOutOfMemory(
             f"Tool '{name}' used more than its memory of {spec.memory_bytes} bytes and was killed.",

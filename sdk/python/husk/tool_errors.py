@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can go wrong with a tool, apart from what the tool itself raises.
 
-What a tool raises reaches its caller as the same exception type; the errors here say that the call could not be made or
-that the worker did not survive it. They are for both engines.
+What a tool raises reaches its caller as the same exception type; the errors here say that the call
+could not be made or that the worker did not survive it. They are for both engines.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ class ToolError(HuskError):
 
 
 class ToolTimeout(ToolError, TimeoutError):
-    """The tool ran longer than its timeout and was ended. On Ray, the time until it is placed counts as well."""
+    """The tool ran longer than its timeout and was ended. On Ray, the time until it is placed
+    counts as well.
+    """
 
 
 class ToolCrashed(ToolError):
@@ -86,8 +88,8 @@ class ToolResourceError(ToolError):
 class ToolRaised(ToolError):
     """The tool raised something that cannot be raised again here.
 
-    That is an exception whose class cannot be rebuilt in this process, or one that means something else to the caller than
-    to the tool, such as KeyboardInterrupt.
+    That is an exception whose class cannot be rebuilt in this process, or one that means something
+    else to the caller than to the tool, such as KeyboardInterrupt.
 
     Attributes:
         type_name: the name of its class.

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a function and its arguments get to a worker: by name where the worker can import it, else as a pickled value.
+"""How a function and its arguments get to a worker: by name where the worker can import it, else as
+a pickled value.
 
-By name keeps the module's own state and classes the same on both sides; by value works for scripts, notebooks and
-closures. What can be sent neither way is refused with its name.
+By name keeps the module's own state and classes the same on both sides; by value works for scripts,
+notebooks and closures. What can be sent neither way is refused with its name.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ _by_value_lock = threading.Lock()
 
 
 class FunctionForm:
-    """The form in which one function is sent now: by name, as a value, or as a value with all of its module.
+    """The form in which one function is sent now: by name, as a value, or as a value with all of
+    its module.
 
     Attributes:
         current: its id on workers, and what makes the definition that goes with it.
         reason: why it is not sent by name; empty while it is.
-        module: name of the module that workers cannot import and that goes along as a value, else None.
+        module: name of the module that workers cannot import and that goes along as a value, else
+            None.
         markers: what in a pickle shows that it refers to something that workers cannot import.
     """
 
@@ -106,7 +109,9 @@ def by_value(value: Any, module_name: Optional[str]) -> bytes:
 
 
 def pack(form: FunctionForm, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-    """Pickles the arguments of a call. Raises ToolArgumentError with the name of the one that cannot be pickled."""
+    """Pickles the arguments of a call. Raises ToolArgumentError with the name of the one that
+    cannot be pickled.
+    """
     try:
         plain = pickle.dumps((args, kwargs), pickle.HIGHEST_PROTOCOL)
         for marker in form.markers:

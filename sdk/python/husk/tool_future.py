@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that are started now and waited for later: what `tool._remote_func.remote(...)` gives on the local engine.
+"""Calls that are started now and waited for later: what `tool._remote_func.remote(...)` gives on
+the local engine.
 
-The calls run on an event loop in a thread of their own, so that code with and without an event loop can start them.
+The calls run on an event loop in a thread of their own, so that code with and without an event loop
+can start them.
 """
 
 from __future__ import annotations
@@ -58,7 +60,9 @@ class Background:
         return future
 
     def stop(self) -> None:
-        """Ends the thread; calls that still run have failed by then, because their workers are gone."""
+        """Ends the thread; calls that still run have failed by then, because their workers are
+        gone.
+        """
 
         async def finish() -> None:
             others = asyncio.all_tasks() - {asyncio.current_task()}

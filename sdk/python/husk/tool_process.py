@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worker processes of the local tool engine: starting, watching, ending them, and passing on what they write.
+"""Worker processes of the local tool engine: starting, watching, ending them, and passing on what
+they write.
 
-One thread, the keeper, does all of this for all workers. It also is the parent that `husk limited` dies with: the kernel
-sends that signal when the starting *thread* ends, so a caller's short-lived thread must not start workers. The keeper
-never waits for a tool and never touches the sockets on which calls go.
+One thread, the keeper, does all of this for all workers. It also is the parent that `husk limited`
+dies with: the kernel sends that signal when the starting *thread* ends, so a caller's short-lived
+thread must not start workers. The keeper never waits for a tool and never touches the sockets on
+which calls go.
 """
 
 from __future__ import annotations
@@ -96,7 +98,8 @@ class _Stream:
 
 
 def _write(target: Any, text: str) -> None:
-    # Nobody may read our own output any more, or it is no file at all; the tool's work is not worth less for that.
+    # Nobody may read our own output any more, or it is no file at all; the tool's work is not worth
+    # less for that.
     with contextlib.suppress(Exception):
         try:
             target.write(text)
@@ -309,8 +312,9 @@ class Keeper:
         worker.kill_wanted = True
         if worker.ended.done() or worker.process is None:
             return
-        # `husk limited` sees its program end, ends what the program left behind and reports. Before it has said which
-        # process that is, the way out is its own forwarding of SIGTERM; _read_report comes back here after that.
+        # `husk limited` sees its program end, ends what the program left behind and reports. Before
+        # it has said which process that is, the way out is its own forwarding of SIGTERM;
+        # _read_report comes back here after that.
         if worker.pid is not None:
             _signal(worker.pid, signal.SIGKILL)
         else:
@@ -318,7 +322,9 @@ class Keeper:
 
 
 def _guarded(job: Callable[[], None]) -> None:
-    """Does a job; what goes wrong with one worker (or a warning that is made an error) must not end the thread."""
+    """Does a job; what goes wrong with one worker (or a warning that is made an error) must not end
+    the thread.
+    """
     try:
         job()
     except Exception:

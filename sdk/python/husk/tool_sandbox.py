@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tool(sandbox=True)`: runs a function as code that nobody trusts, in a box of its own for each call.
+"""`tool(sandbox=True)`: runs a function as code that nobody trusts, in a box of its own for each
+call.
 
-The function's source and its arguments as JSON go into the box, its result comes back as JSON. The function must stand on
-its own: it may import what it needs, but not use names of its module or of an enclosing function; what it does use is found
-when the tool is made, and named. CPUs, memory and timeout are limits of the box. What it writes is not printed here.
+The function's source and its arguments as JSON go into the box, its result comes back as JSON. The
+function must stand on its own: it may import what it needs, but not use names of its module or of
+an enclosing function; what it does use is found when the tool is made, and named. CPUs, memory and
+timeout are limits of the box. What it writes is not printed here.
 
     @tool(sandbox=True, memory="256MB", timeout=10)
     def solve(expression: str) -> float:
@@ -78,7 +80,9 @@ class SandboxRun:
 
 
 def json_fault(value: Any, where: str = "") -> str:
-    """Says what in a value JSON cannot say, or returns an empty string. This function also runs in the box."""
+    """Says what in a value JSON cannot say, or returns an empty string. This function also runs in
+    the box.
+    """
     if value is None or isinstance(value, (bool, int, float, str)):
         return ""
     if isinstance(value, (list, tuple)):
@@ -123,7 +127,8 @@ def check(spec: ToolSpec) -> None:
     """Refuses, when the tool is made, what could not run in a box, and remembers its source.
 
     Raises:
-        ToolFunctionError: the source is not to be had, or uses names from outside; the error names them.
+        ToolFunctionError: the source is not to be had, or uses names from outside; the error names
+            them.
         ToolResourceError: it asks for a GPU.
         ValueError: its timeout is longer than a box lives.
     """
@@ -153,7 +158,8 @@ def check(spec: ToolSpec) -> None:
 
 def _definition(spec: ToolSpec, source: str) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, str]:
     """Finds the function in its source and returns it without decorators, as text."""
-    # An indented function stays as it is inside a block: taking indentation away could change strings in it.
+    # An indented function stays as it is inside a block: taking indentation away could change
+    # strings in it.
     indented = source[:1].isspace()
     block = f"if True:\n{source}" if indented else source
     try:
@@ -303,7 +309,9 @@ def _simple(kind: type[Exception]) -> bool:
 
 
 def _key_of(message: str) -> Any:
-    """The text of a KeyError is the repr of its key; made again from that it would be quoted twice."""
+    """The text of a KeyError is the repr of its key; made again from that it would be quoted
+    twice.
+    """
     try:
         return ast.literal_eval(message)
     except (ValueError, SyntaxError, MemoryError, RecursionError):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames between the caller of a tool and its worker process: a kind, a length, that many bytes.
 
-One call is in flight at a time, so frames need no id. Both sides belong to the same user and run the same program: the
-payloads are pickles. The caller's socket does not block, the worker's does.
+One call is in flight at a time, so frames need no id. Both sides belong to the same user and run
+the same program: the payloads are pickles. The caller's socket does not block, the worker's does.
 """
 
 from __future__ import annotations
@@ -20,31 +20,37 @@ FUNCTION_ID = struct.Struct("<I")
 # To the worker: function id, then a pickle.
 DEFINE = b"D"  # dict: where the function can be imported from, or the function itself
 CALL = b"C"  # (args, kwargs)
-CALL_SPLIT = b"S"  # ([(label, pickle)...], [(name, pickle)...]): slower, but can name an argument that does not load
+# ([(label, pickle)...], [(name, pickle)...]): slower, but can name an argument that does not load
+CALL_SPLIT = b"S"
 
 # From the worker.
 LOADED = b"L"  # the function is there; the call begins
-NOT_IMPORTABLE = b"N"  # its module cannot be imported: text with the reason; the call that follows is passed over
+# its module cannot be imported: text with the reason; the call that follows is passed over
+NOT_IMPORTABLE = b"N"
 ANOTHER = b"O"  # its module has another function, or none, under this name: the same
 LOAD_FAILED = b"F"  # the pickled function does not load: the same
 BAD_ARGUMENTS = b"A"  # pickle of (label or None, text); the call was not begun
 RESULT = b"R"  # pickle
 RESULT_AFTER_OUTPUT = b"r"  # the same, and the tool wrote something
-RAISED = b"E"  # pickle of (type name, message, traceback text, pickled exception or None: not to be raised again)
+# pickle of (type name, message, traceback text, pickled exception or None: not to be raised again)
+RAISED = b"E"
 BAD_RESULT = b"U"  # text
 
 CHUNK = 65536
 
 
 def dumps(value: Any) -> bytes:
-    """Pickles by reference where that is enough, else by value (classes and functions of a script or a notebook)."""
+    """Pickles by reference where that is enough, else by value (classes and functions of a script
+    or a notebook).
+    """
     try:
         plain = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
         # In another process __main__ is another module.
         if b"__main__" not in plain:
             return plain
     except Exception:
-        # pickle raises PicklingError, AttributeError, TypeError ... for what cloudpickle may still be able to do.
+        # pickle raises PicklingError, AttributeError, TypeError ... for what cloudpickle may still
+        # be able to do.
         pass
     data: bytes = cloudpickle().dumps(value)
     return data
@@ -83,7 +89,9 @@ class Channel:
         return bool(self._out)
 
     def flush(self) -> bool:
-        """Sends what is queued; False when the socket takes no more for now. Raises OSError when the worker is gone."""
+        """Sends what is queued; False when the socket takes no more for now. Raises OSError when
+        the worker is gone.
+        """
         while self._out:
             part = self._out[0]
             try:
@@ -97,7 +105,9 @@ class Channel:
         return True
 
     def receive(self) -> Optional[tuple[bytes, bytes]]:
-        """Reads what is there; returns a frame when one is complete. Raises EOFError when the worker is gone."""
+        """Reads what is there; returns a frame when one is complete. Raises EOFError when the
+        worker is gone.
+        """
         frame = self.buffered()
         if frame is not None:
             return frame
@@ -155,7 +165,9 @@ class BlockingChannel:
         self._in = b""
 
     def receive(self) -> tuple[bytes, int, memoryview]:
-        """Returns kind, function id and payload of the next frame. Raises EOFError when the caller is gone."""
+        """Returns kind, function id and payload of the next frame. Raises EOFError when the caller
+        is gone.
+        """
         data = self._in or self._read()
         while len(data) < HEAD.size + FUNCTION_ID.size:
             data += self._read()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process that runs tools: reads calls from a socket, runs them one after another, answers.
 
-It is started by the local engine inside `husk limited`, which sets its limits and ends it. It imports no framework and
-no client by itself, so that it starts quickly; what the tools need comes with them.
+It is started by the local engine inside `husk limited`, which sets its limits and ends it. It
+imports no framework and no client by itself, so that it starts quickly; what the tools need comes
+with them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ RESULT_LIMIT = int(os.environ.get("HUSK_TOOL_RESULT_LIMIT", 1 << 30))
 
 
 class _Output(io.FileIO):
-    """File descriptor 1 or 2; remembers that something was written, so that the caller can show it before the result."""
+    """File descriptor 1 or 2; remembers that something was written, so that the caller can show it
+    before the result.
+    """
 
     written = False
 
@@ -45,7 +48,9 @@ def _open_output(fd: int) -> io.TextIOWrapper:
 
 
 def code_mark(func: Any) -> Optional[str]:
-    """Returns what tells an edited function from the one that a worker has imported; None for what has no code."""
+    """Returns what tells an edited function from the one that a worker has imported; None for what
+    has no code.
+    """
     code = getattr(func, "__code__", None)
     if code is None:
         return None
@@ -54,7 +59,9 @@ def code_mark(func: Any) -> Optional[str]:
 
 
 def _content(value: Any, depth: int = 0) -> Any:
-    """What is the same in every process for the same source: no addresses, and no order of sets, which is random."""
+    """What is the same in every process for the same source: no addresses, and no order of sets,
+    which is random.
+    """
     if isinstance(value, types.CodeType):
         return value.co_code, value.co_names, value.co_varnames, _content(value.co_consts)
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
@@ -83,7 +90,8 @@ def _import(where: dict[str, Any]) -> Callable[..., Any]:
     found: Any = module
     for part in where["name"].split("."):
         found = getattr(found, part, None)
-    # In the module the name means the tool; what the tool runs is behind it, perhaps below other decorators.
+    # In the module the name means the tool; what the tool runs is behind it, perhaps below other
+    # decorators.
     while not getattr(found, "_rayai_tool", False) and hasattr(found, "__wrapped__"):
         found = found.__wrapped__
     found = getattr(found, "_original_func", found)
@@ -94,7 +102,9 @@ def _import(where: dict[str, Any]) -> Callable[..., Any]:
 
 
 class Worker:
-    """Holds the functions that this process knows, and one event loop for those that are coroutines."""
+    """Holds the functions that this process knows, and one event loop for those that are
+    coroutines.
+    """
 
     def __init__(self, channel: wire.BlockingChannel) -> None:
         self.channel = channel
@@ -177,7 +187,8 @@ class Worker:
         own = error.__traceback__
         shown = own.tb_next if own is not None else None
         text = "".join(traceback.format_exception(type(error), error, shown))
-        # Some would mean something else in the caller's coroutine: a cancellation, the end of an iteration.
+        # Some would mean something else in the caller's coroutine: a cancellation, the end of an
+        # iteration.
         again = isinstance(error, Exception) and not isinstance(
             error, (StopIteration, StopAsyncIteration)
         )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tool`: makes a function, or a tool of a framework, run in a process with limits of its own, or in a sandbox.
+"""`tool`: makes a function, or a tool of a framework, run in a process with limits of its own, or
+in a sandbox.
 
     @tool(num_cpus=1, memory="512MB")
     def search(query: str) -> list[str]:
@@ -29,17 +30,21 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Tool(Protocol[P, R_co]):
-    """What `tool` returns: an async function with the name, docstring and parameters of the original.
+    """What `tool` returns: an async function with the name, docstring and parameters of the
+    original.
 
     Attributes:
         _rayai_tool: always True; marks a tool.
         _original_func: the function as it was.
         _tool_metadata: `description`, `num_cpus`, `num_gpus`, `memory`.
-        _remote_func: `.remote(...)` starts a call and returns at once, on the engine in force at that moment.
-        _get_remote_func: returns what the engine in force has for that: under Ray the real remote function.
+        _remote_func: `.remote(...)` starts a call and returns at once, on the engine in force at
+            that moment.
+        _get_remote_func: returns what the engine in force has for that: under Ray the real remote
+            function.
         call_sync: the call for code without an event loop.
         spec: what engines get to know about the tool.
-        run: with `sandbox=True`, the call that returns the whole `SandboxRun` (value, output, receipt, cost); else None.
+        run: with `sandbox=True`, the call that returns the whole `SandboxRun` (value, output,
+            receipt, cost); else None.
         last_run: with `sandbox=True`, the `SandboxRun` of the latest finished call; else None.
     """
 
@@ -74,13 +79,17 @@ class _Decorator(Protocol):
 
 
 class _Remote:
-    """`_remote_func`: looks up the engine at each use, because it may be another one than when the tool was made."""
+    """`_remote_func`: looks up the engine at each use, because it may be another one than when the
+    tool was made.
+    """
 
     def __init__(self, spec: ToolSpec) -> None:
         self._spec = spec
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Starts a call and returns at once: an ObjectRef under Ray, else a ToolFuture. Both can be awaited."""
+        """Starts a call and returns at once: an ObjectRef under Ray, else a ToolFuture. Both can be
+        awaited.
+        """
         return _remote_function(self._spec).remote(*args, **kwargs)
 
     def options(self, **options: Any) -> Any:
@@ -153,17 +162,19 @@ def tool(
     timeout: Optional[float] = None,
     sandbox: bool = False,
 ) -> Any:
-    """Makes a tool: as `@tool`, as `@tool(num_cpus=2)`, or as `tool(x)` for a tool object of a framework.
+    """Makes a tool: as `@tool`, as `@tool(num_cpus=2)`, or as `tool(x)` for a tool object of a
+    framework.
 
-    What an argument leaves open is taken from a `ray:` block in the docstring, then from the defaults.
+    What an argument leaves open is taken from a `ray:` block in the docstring, then from the
+    defaults.
 
     Args:
         func: a function, sync or async, or a tool object of LangChain, Pydantic AI or Agno.
         num_cpus: CPUs that a call may use, by default 1; 0 means no limit. Fractions are fine.
         num_gpus: GPUs that a call gets, by default 0; a fraction is a share of one.
         memory: memory that a call may use, such as `"2GB"`; by default there is no limit.
-        timeout: seconds after which a call is ended with ToolTimeout; by default never, in a sandbox 300. On Ray,
-            the time until the call is placed on a worker is part of it.
+        timeout: seconds after which a call is ended with ToolTimeout; by default never, in a
+            sandbox 300. On Ray, the time until the call is placed on a worker is part of it.
         sandbox: run it in a box, as code that nobody trusts: see `husk.tool_sandbox`.
 
     Returns:

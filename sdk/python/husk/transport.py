@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connections to one server: kept open, reused, and never shared by two requests at once.
 
-exchange() sends a request and brings the whole answer. stream() sends one of any size and brings the answer piece by
-piece. Both raise Broken when there is no answer; repeating a request is the business of the caller.
+exchange() sends a request and brings the whole answer. stream() sends one of any size and brings
+the answer piece by piece. Both raise Broken when there is no answer; repeating a request is the
+business of the caller.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Volumes of the sandbox functions: a path of this host that appears below `/workspace` of a box.
 
-Nothing is mounted. Before a run what changed on the host is copied in; after a run of a volume with mode `rw` what
-changed in the box is copied back, deletions included. What comes back was made by code that nobody trusts, so it is
-checked as a whole before anything is written, and written without ever following a link.
+Nothing is mounted. Before a run what changed on the host is copied in; after a run of a volume with
+mode `rw` what changed in the box is copied back, deletions included. What comes back was made by
+code that nobody trusts, so it is checked as a whole before anything is written, and written without
+ever following a link.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class Workspace(Protocol):
 
 
 def parse(volumes: Mapping[str, Any]) -> list[Volume]:
-    """Returns the volumes of a `{host path: {"bind": ..., "mode": ...}}` map, or raises `VolumeError`."""
+    """Returns the volumes of a `{host path: {"bind": ..., "mode": ...}}` map, or raises
+    `VolumeError`.
+    """
     parsed: list[Volume] = []
     for host, spec in volumes.items():
         if not isinstance(spec, Mapping) or not isinstance(spec.get("bind"), str):
@@ -193,7 +196,9 @@ class Volume:
                 _write(at, last, data, mode)
 
     def _remove_missing(self, names: set[str]) -> None:
-        """Removes what was copied in and is no longer in the box, unless the host changed it meanwhile."""
+        """Removes what was copied in and is no longer in the box, unless the host changed it
+        meanwhile.
+        """
         for name in sorted(self._seen.keys() - names, reverse=True):  # children before parents
             *parents, last = name.split("/")
             path = self.host / name
@@ -233,8 +238,8 @@ def _checked(entry: tarfile.TarInfo) -> str:
         raise VolumeError(
             f"the sandbox left something that is no file, directory or link: {name!r}"
         )
-    # Steps up come first and stay inside; names behind them are looked up inside. A step up behind a name could
-    # leave through another link.
+    # Steps up come first and stay inside; names behind them are looked up inside. A step up behind
+    # a name could leave through another link.
     target = entry.linkname.split("/")
     steps = next((i for i, part in enumerate(target) if part != ".."), len(target))
     if entry.linkname.startswith("/") or ".." in target[steps:] or steps >= len(parts):
@@ -246,7 +251,9 @@ def _checked(entry: tarfile.TarInfo) -> str:
 
 @contextmanager
 def _folder(root: Path, parts: Any, make: bool = True) -> Iterator[int]:
-    """Opens a directory below root step by step, without following links; what is in its way is replaced."""
+    """Opens a directory below root step by step, without following links; what is in its way is
+    replaced.
+    """
     at = os.open(root, _DIRECTORY & ~os.O_NOFOLLOW)
     try:
         for part in parts:

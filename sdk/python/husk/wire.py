@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests and answers of the server on a plain connection, as bytes. Does no input or output itself.
+"""Requests and answers of the server on a plain connection, as bytes. Does no input or output
+itself.
 
-Small requests, which are nearly all, go this way because a general HTTP client costs several times the processor time
-of the run that it asks for. Streams, uploads and https go through httpx: see transport.py.
+Small requests, which are nearly all, go this way because a general HTTP client costs several times
+the processor time of the run that it asks for. Streams, uploads and https go through httpx: see
+transport.py.
 """
 
 from __future__ import annotations

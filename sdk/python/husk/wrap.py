@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the function inside a tool object of LangChain, Pydantic AI or Agno.
 
-No framework is imported here: an object of a framework can only exist where the framework is imported already. A tool that
-its framework would let run only after a check (an approval, a hook) is refused, because the check would be lost.
+No framework is imported here: an object of a framework can only exist where the framework is
+imported already. A tool that its framework would let run only after a check (an approval, a hook)
+is refused, because the check would be lost.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ _AGNO_CHECKS = (
     "tool_hooks",
     "approval_type",
 )
-# What Agno puts around a function: one layer that logs and one that checks types, which cannot be pickled. Whoever gets
-# the tool from here checks arguments itself, and without them workers need no Agno.
+# What Agno puts around a function: one layer that logs and one that checks types, which cannot be
+# pickled. Whoever gets the tool from here checks arguments itself, and without them workers need no
+# Agno.
 _AGNO_LAYERS = ("agno.tools.decorator", "pydantic._internal._validate_call")
 _PYDANTIC_CHECKS = ("requires_approval", "args_validator", "prepare")
 
@@ -38,7 +40,8 @@ def unwrap(target: Any) -> Optional[Unwrapped]:
     """Returns what is inside a tool object of a framework; None when it is none.
 
     Raises:
-        ToolFunctionError: it is one, but cannot be run elsewhere without losing something that matters.
+        ToolFunctionError: it is one, but cannot be run elsewhere without losing something that
+            matters.
     """
     for module, name, take in (
         ("langchain_core.tools", "BaseTool", _langchain),
@@ -143,7 +146,8 @@ def _resolve(func: types.FunctionType) -> types.FunctionType:
     try:
         hints = typing.get_type_hints(func, include_extras=True)
     except Exception:
-        # A name that is only there for type checkers; what LangChain needs may still be among the others.
+        # A name that is only there for type checkers; what LangChain needs may still be among the
+        # others.
         return func
     copy = types.FunctionType(
         func.__code__, func.__globals__, func.__name__, func.__defaults__, func.__closure__

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rayai: the names of the rayai API, on husk. Every name here is the one of `husk` that does the work.
+"""rayai: the names of the rayai API, on husk. Every name here is the one of `husk` that does the
+work.
 
     import rayai
 
@@ -8,8 +9,8 @@
 
     rayai.serve(agent, name="myagent", num_cpus=1, memory="2GB")
 
-`rayai.Sandbox` is the sandbox for agents of `rayai.sandbox`, not `husk.Sandbox`. Importing this package imports nothing
-else: every name comes from its module when it is first used.
+`rayai.Sandbox` is the sandbox for agents of `rayai.sandbox`, not `husk.Sandbox`. Importing this
+package imports nothing else: every name comes from its module when it is first used.
 """
 
 from __future__ import annotations

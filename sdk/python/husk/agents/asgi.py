@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs an ASGI application, such as an MCP server, over the HTTP frames of a worker.
 
-Makes the application of an MCP server in stateless mode, runs its lifespan, and carries one request at a time between
-frames and the application. It reads and writes no socket.
+Makes the application of an MCP server in stateless mode, runs its lifespan, and carries one request
+at a time between frames and the application. It reads and writes no socket.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def _is_asgi(value: Any) -> bool:
 def application(server: Any) -> App:
     """Returns the ASGI application of an MCP server, answering at /mcp without sessions of its own.
 
-    The host check of the mcp package is left to huskd, which does it for all of its routes and, other than the worker,
-    knows the names it serves under.
+    The host check of the mcp package is left to huskd, which does it for all of its routes and,
+    other than the worker, knows the names it serves under.
     """
     check(server)
     if hasattr(server, "streamable_http_app"):
@@ -65,7 +65,9 @@ def application(server: Any) -> App:
 
 
 def _at_mcp(app: App) -> App:
-    """Takes /mcp/ as /mcp: the application would redirect, and it does not know the prefix that it is served under."""
+    """Takes /mcp/ as /mcp: the application would redirect, and it does not know the prefix that it
+    is served under.
+    """
 
     async def serve(
         scope: dict[str, Any], receive: Callable[[], Awaitable[dict[str, Any]]], send: Send
@@ -128,7 +130,9 @@ class Lifespan:
 
 
 class Exchange:
-    """One HTTP request: `feed` and `end` bring its body, `run` calls the application and sends what it answers."""
+    """One HTTP request: `feed` and `end` bring its body, `run` calls the application and sends what
+    it answers.
+    """
 
     def __init__(self, prefix: str, head: dict[str, Any]) -> None:
         path = head["path"]  # huskd has decoded it
@@ -167,7 +171,9 @@ class Exchange:
         self._body.put_nowait({"type": "http.disconnect"})
 
     async def run(self, app: App, state: dict[str, Any], send: Send) -> None:
-        """Raises what the application raises, and RuntimeError when it ends without a whole answer."""
+        """Raises what the application raises, and RuntimeError when it ends without a whole
+        answer.
+        """
         self._scope["state"] = dict(state)
 
         async def checked(message: dict[str, Any]) -> None:

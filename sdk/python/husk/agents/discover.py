@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the agents and MCP servers of a project: `python -m husk.agents.discover --folder DIR --out-fd N`.
+"""Finds the agents and MCP servers of a project:
+`python -m husk.agents.discover --folder DIR --out-fd N`.
 
-Every `agents/*/agent.py` and `mcp_servers/*/server.py` is run in a process of its own with a limit of time, where serve()
-only registers. The result is one JSON object on descriptor N; a file that fails is named in it with its traceback and the
-others are not affected. Nothing is served here.
+Every `agents/*/agent.py` and `mcp_servers/*/server.py` is run in a process of its own with a limit
+of time, where serve() only registers. The result is one JSON object on descriptor N; a file that
+fails is named in it with its traceback and the others are not affected. Nothing is served here.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ def discover(
 
     Args:
         folder: the project.
-        agents: only these, by the name of their folder or by the name that they are served under; empty: all.
+        agents: only these, by the name of their folder or by the name that they are served under;
+            empty: all.
         servers: the same for MCP servers.
         seconds: limit for running one file.
         only: "agents" or "servers"; the others are not run at all.

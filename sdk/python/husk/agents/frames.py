@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames between huskd and a worker: a head of 12 bytes (length of the payload, type, id of the request), then the payload.
+"""Frames between huskd and a worker: a head of 12 bytes (length of the payload, type, id of the
+request), then the payload.
 
-Pure functions and a parser. huskd checks what it is sent and ends a worker that breaks the rules, so `json_frame` makes
-every value fit: depth, numbers, text that is no UTF-8.
+Pure functions and a parser. huskd checks what it is sent and ends a worker that breaks the rules,
+so `json_frame` makes every value fit: depth, numbers, text that is no UTF-8.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=
 
 
 class FrameError(ValueError):
-    """A frame that cannot be: one of huskd that breaks the protocol, or an answer that does not fit into one."""
+    """A frame that cannot be: one of huskd that breaks the protocol, or an answer that does not fit
+    into one.
+    """
 
 
 def frame(kind: int, request: int, payload: bytes = b"") -> bytes:
@@ -37,7 +40,9 @@ def frame(kind: int, request: int, payload: bytes = b"") -> bytes:
 
 
 def json_frame(kind: int, request: int, value: dict[str, Any]) -> bytes:
-    """A frame whose payload holds texts and numbers of our own; see `plain` for values of the agent."""
+    """A frame whose payload holds texts and numbers of our own; see `plain` for values of the
+    agent.
+    """
     return frame(kind, request, _encode(value).encode("utf-8", "replace"))
 
 
@@ -65,7 +70,9 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 class Parser:
-    """Cuts a stream of bytes into frames; `on_frame(type, id, payload)` is called for each whole one."""
+    """Cuts a stream of bytes into frames; `on_frame(type, id, payload)` is called for each whole
+    one.
+    """
 
     def __init__(self, on_frame: Callable[[int, int, bytes], None]) -> None:
         self._on_frame = on_frame

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agents and teams of Agno. Their own database keeps the sessions, when they have one; we pass the session's name on."""
+"""Agents and teams of Agno. Their own database keeps the sessions, when they have one; we pass the
+session's name on.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ def adapt(agent: Any) -> Adapter:
 
     async def stream_events(query: str, session_id: str) -> AsyncGenerator[dict[str, Any], None]:
         stream = agent.arun(query, session_id=session_id, stream=True, stream_events=True)
-        # a team's own events have a prefix; those of its members come along and must not be mixed in as text
+        # a team's own events have a prefix; those of its members come along and must not be mixed
+        # in as text
         prefix = "Team" if hasattr(agent, "members") else ""
         said = False
         async with contextlib.aclosing(stream) as events:

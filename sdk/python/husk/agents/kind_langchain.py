@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runnables of LangChain, agents of `create_agent` and graphs of LangGraph among them.
 
-The session is passed on as `thread_id` (what LangGraph's checkpointers go by) and as `session_id` (what
-RunnableWithMessageHistory goes by). What a runnable takes is read from its input schema: a list of messages, an object with
-a place for the question, or the text itself.
+The session is passed on as `thread_id` (what LangGraph's checkpointers go by) and as `session_id`
+(what RunnableWithMessageHistory goes by). What a runnable takes is read from its input schema: a
+list of messages, an object with a place for the question, or the text itself.
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ async def _graph_text(agent: Any, value: Any, config: dict[str, Any]) -> AsyncGe
 
 
 async def _chunk_text(agent: Any, value: Any, config: dict[str, Any]) -> AsyncGenerator[str, None]:
-    """The pieces of a chain's answer; where none of them is text by itself, the text of all of them together."""
+    """The pieces of a chain's answer; where none of them is text by itself, the text of all of them
+    together.
+    """
     said = False
     whole: Any = None
     async for chunk in agent.astream(value, config):
@@ -119,7 +121,9 @@ def _joined(whole: Any, chunk: Any) -> Any:
 
 
 class _EventReader:
-    """Turns LangChain's events into ours. A graph's text is what its models say; a chain's text is its own output."""
+    """Turns LangChain's events into ours. A graph's text is what its models say; a chain's text is
+    its own output.
+    """
 
     def __init__(self, graph: bool) -> None:
         self._graph = graph
@@ -171,14 +175,18 @@ def _tool_output(output: Any) -> Any:
 
 
 def _chunk(chunk: Any) -> str:
-    """A piece of a chain's output. Of an object only the answer counts: an AgentExecutor also gives its steps."""
+    """A piece of a chain's output. Of an object only the answer counts: an AgentExecutor also gives
+    its steps.
+    """
     if isinstance(chunk, dict):
         return next((_text(chunk[key]) for key in _ANSWER_KEYS if key in chunk), "")
     return _text(chunk)
 
 
 def _text(value: Any) -> str:
-    """The answer in what a runnable returned: text, a message, a graph's state, an object with an answer."""
+    """The answer in what a runnable returned: text, a message, a graph's state, an object with an
+    answer.
+    """
     if hasattr(value, "content") and hasattr(value, "type"):
         return _message_text(value)
     if isinstance(value, dict):
@@ -194,7 +202,9 @@ def _text(value: Any) -> str:
 
 
 def _message_text(message: Any) -> str:
-    """A message's text; content that comes in blocks has some of other kinds, which are left out."""
+    """A message's text; content that comes in blocks has some of other kinds, which are left
+    out.
+    """
     content = getattr(message, "content", message)
     if not isinstance(content, list):
         return as_text(content)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Agents without a framework: functions, `husk.Agent` and `AgentProtocol`.
 
-What is async runs on the event loop; what is not runs on a thread, so that it holds up nobody. Generator functions are
-agents that stream: they yield texts, or event objects of which those of type "text" count as text.
+What is async runs on the event loop; what is not runs on a thread, so that it holds up nobody.
+Generator functions are agents that stream: they yield texts, or event objects of which those of
+type "text" count as text.
 """
 
 from __future__ import annotations

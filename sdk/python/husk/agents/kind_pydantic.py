@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Agents of Pydantic AI.
 
-The messages of each session are kept in this process and given to the next run, so that a session is a conversation. What
-is kept is bounded in sessions and in messages. The session "default", which requests without a session have in common,
-is not kept: strangers would read each other's words.
+The messages of each session are kept in this process and given to the next run, so that a session
+is a conversation. What is kept is bounded in sessions and in messages. The session "default", which
+requests without a session have in common, is not kept: strangers would read each other's words.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class History:
 
 
 def trim(messages: list[Any], most: int) -> list[Any]:
-    """Drops the oldest turns, whole ones: a tool's result without its call would be refused by models.
+    """Drops the oldest turns, whole ones: a tool's result without its call would be refused by
+    models.
 
     System prompts stand in the first message and are taken along.
     """

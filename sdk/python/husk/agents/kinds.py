@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What kind of agent an object is, and one way to run them all.
 
-`detect` names the kind of an object without running anything of it; `resolve` calls factories and gives the object an
-adapter. Frameworks are recognised by the names of an object's classes, so none is imported here. Each framework's adapter
-is in a file of its own.
+`detect` names the kind of an object without running anything of it; `resolve` calls factories and
+gives the object an adapter. Frameworks are recognised by the names of an object's classes, so none
+is imported here. Each framework's adapter is in a file of its own.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class Adapter:
 
 
 def detect(agent: Any) -> str:
-    """Returns the kind: "pydantic_ai", "langchain", "agno", "husk", "protocol", "callable" or "factory".
+    """Returns the kind: "pydantic_ai", "langchain", "agno", "husk", "protocol", "callable" or
+    "factory".
 
     Raises:
         AgentTypeError: it is none of these; the message names the object's type.
@@ -112,7 +113,9 @@ async def resolve(agent: Any) -> Adapter:
 
 
 def make(factory: Callable[[], Any]) -> Any:
-    """Calls a factory; one that needs arguments is refused by name, and so is one that gives nothing."""
+    """Calls a factory; one that needs arguments is refused by name, and so is one that gives
+    nothing.
+    """
     name = getattr(factory, "__qualname__", type_name(factory))
     try:
         inspect.signature(factory).bind()
@@ -146,9 +149,11 @@ def _adapter(kind: str, agent: Any) -> Adapter:
 
 
 def _takes_query(function: Any) -> bool:
-    """Tells a function that answers from a factory: it needs an argument, or its first one is called `query`.
+    """Tells a function that answers from a factory: it needs an argument, or its first one is
+    called `query`.
 
-    A class is always a factory. `*args` counts as an argument: it is what an undocumented wrapper has.
+    A class is always a factory. `*args` counts as an argument: it is what an undocumented wrapper
+    has.
     """
     if isinstance(function, type):
         return False
@@ -201,7 +206,9 @@ def as_text(value: Any) -> str:
 
 
 def jsonable(value: Any) -> Any:
-    """The `default` of json.dumps(): models and dataclasses as objects, sets as lists, the rest as text."""
+    """The `default` of json.dumps(): models and dataclasses as objects, sets as lists, the rest as
+    text.
+    """
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

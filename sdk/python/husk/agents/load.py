@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs an agent's file and returns what it registered; tells a failure in one line and with its traceback.
+"""Runs an agent's file and returns what it registered; tells a failure in one line and with its
+traceback.
 
 The file sees the same as a script would: its own folder first on the path, then the project's.
 """
@@ -40,7 +41,8 @@ def load(file: str, main: bool) -> list[serving.Deployment]:
         raise
     except BaseException as e:  # SystemExit too: a file that exits cannot be served
         raise describe(e, file) from e
-    # an agent's file may import another's, which registers too; a helper of the project may call serve() for it
+    # an agent's file may import another's, which registers too; a helper of the project may call
+    # serve() for it
     found = [d for d in serving.registered if d.file == file] or list(serving.registered)
     if not found:
         call = "serve_mcp()" if os.path.basename(file) == "server.py" else "serve()"
@@ -70,16 +72,21 @@ def _module(file: str, main: bool) -> types.ModuleType:
 
 
 def _pickle_by_value(module: types.ModuleType) -> None:
-    """Other processes cannot import the module under the name that we gave it, so its functions travel whole."""
+    """Other processes cannot import the module under the name that we gave it, so its functions
+    travel whole.
+    """
     try:
         import cloudpickle  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
-        return  # an agent without tools runs on a bare Python; without cloudpickle no function travels
+        # an agent without tools runs on a bare Python; without cloudpickle no function travels
+        return
     cloudpickle.register_pickle_by_value(module)
 
 
 def describe(e: BaseException, file: str = "") -> AgentLoadError:
-    """Makes a AgentLoadError of any exception: one line, and the traceback from the agent's file on."""
+    """Makes a AgentLoadError of any exception: one line, and the traceback from the agent's file
+    on.
+    """
     trace = e.__traceback__
     while trace is not None and file and trace.tb_frame.f_code.co_filename != file:
         trace = trace.tb_next

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs plain (not async) functions for an event loop, each call on a thread.
 
-Different from the executor of asyncio: a call that was cancelled does not keep its place. Its thread is told to stop by an
-exception and is left alone from then on; a new thread takes the next call. When too many such threads will not stop, the
-process has to be replaced: `on_stuck` says so. Threads are daemons, so a call that never ends cannot hold up the exit.
+Different from the executor of asyncio: a call that was cancelled does not keep its place. Its
+thread is told to stop by an exception and is left alone from then on; a new thread takes the next
+call. When too many such threads will not stop, the process has to be replaced: `on_stuck` says so.
+Threads are daemons, so a call that never ends cannot hold up the exit.
 """
 
 from __future__ import annotations

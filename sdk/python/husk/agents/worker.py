@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process that runs one agent for huskd: `python -m husk.agents.worker --file FILE --name NAME [--main]`.
+"""The process that runs one agent for huskd:
+`python -m husk.agents.worker --file FILE --name NAME [--main]`.
 
-Descriptor 3 is a socket to huskd; frames go both ways (frames.py). Requests are handled at the same time: async agents as
-tasks on the event loop, plain ones on threads. Every request ends with exactly one DONE, ERROR or HTTP_END, cancelled ones
-too, so that huskd knows what still runs. The end of the socket ends the process.
+Descriptor 3 is a socket to huskd; frames go both ways (frames.py). Requests are handled at the same
+time: async agents as tasks on the event loop, plain ones on threads. Every request ends with
+exactly one DONE, ERROR or HTTP_END, cancelled ones too, so that huskd knows what still runs. The
+end of the socket ends the process.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ class RequestError(Exception):
 
 
 class Link(asyncio.Protocol):
-    """The socket: cuts what comes into frames, gathers what goes until the loop has finished a turn."""
+    """The socket: cuts what comes into frames, gathers what goes until the loop has finished a
+    turn.
+    """
 
     def __init__(self, worker: "Worker") -> None:
         self._worker = worker
@@ -91,7 +95,9 @@ class Link(asyncio.Protocol):
             self._transport.write(data[0] if len(data) == 1 else b"".join(data))
 
     async def breathe(self) -> None:
-        """For those who send a lot: lets the loop do other things, and waits while huskd does not read."""
+        """For those who send a lot: lets the loop do other things, and waits while huskd does not
+        read.
+        """
         await asyncio.sleep(0)
         if not self._room.is_set():
             await self._room.wait()
@@ -167,7 +173,8 @@ class Worker:
         elif kind == frames.CANCEL:
             self._cancel(request)
         elif kind == frames.HTTP:
-            # made here and not in the task: parts of the body may follow in the same turn of the loop
+            # made here and not in the task: parts of the body may follow in the same turn of the
+            # loop
             exchange = asgi.Exchange(self._deployment.route_prefix, json.loads(payload))
             self._start(request, self._http(request, exchange))
             self._exchanges[request] = exchange
@@ -350,7 +357,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--main", action="store_true")
     parser.add_argument("--fd", type=int, default=SOCKET_FD)
     options = parser.parse_args(arguments)
-    # a Ctrl-C is for the server, which then tells us; a handler, because what is ignored is so in children too
+    # a Ctrl-C is for the server, which then tells us; a handler, because what is ignored is so in
+    # children too
     signal.signal(signal.SIGINT, lambda *_: None)
     os.environ.setdefault("HUSK_AGENT_WORKER", options.name)
     sock = socket.socket(fileno=options.fd)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of the sandboxes, as they are when this module is imported.
 
-`RUNTIME` and `STRICT_GVISOR` say what was asked for by variables. Whether it can be had is decided at every call: gVisor,
-Docker and Kubernetes are refused with a typed error, because boxes are husk's own (`native`).
+`RUNTIME` and `STRICT_GVISOR` say what was asked for by variables. Whether it can be had is decided
+at every call: gVisor, Docker and Kubernetes are refused with a typed error, because boxes are
+husk's own (`native`).
 """
 
 from __future__ import annotations

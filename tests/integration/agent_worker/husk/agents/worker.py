@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker for tests of huskd's side of served agents: speaks its frames, and breaks every rule when it is asked to.
+"""A worker for tests of huskd's side of served agents: speaks its frames, and breaks every rule
+when it is asked to.
 
-The supervisor starts it as `python -m husk.agents.worker --file FILE --name NAME` because the plan's `sdk` is the folder above.
-FILE is not imported: its first word says how to start (ready, fail, die, mute, late) and the first word of a query what to do.
+The supervisor starts it as `python -m husk.agents.worker --file FILE --name NAME` because the
+plan's `sdk` is the folder above. FILE is not imported: its first word says how to start (ready,
+fail, die, mute, late) and the first word of a query what to do.
 """
 from __future__ import annotations
 
