@@ -262,15 +262,7 @@ json_t *api_text_json(const char *s, size_t n)
         return whole;
     }
     AUTO_BUF struct buf b = BUF_INIT(n * 3 + 1);
-    for (size_t i = 0; i < n;) {
-        size_t len = str_utf8_len(s + i, n - i);
-        int r = len > 0 ? buf_add(&b, s + i, len) : buf_add(&b, "\xef\xbf\xbd", 3);
-        if (r < 0) {
-            return NULL;
-        }
-        i += len > 0 ? len : 1;
-    }
-    return json_stringn(b.data != NULL ? b.data : "", b.len);
+    return buf_add_utf8(&b, s, n) < 0 ? NULL : json_stringn(b.data != NULL ? b.data : "", b.len);
 }
 
 json_t *api_error_json(enum api_dialect dialect, const struct api_error *error,

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
+
 void buf_release(struct buf *b)
 {
     free(b->data);
@@ -59,6 +61,19 @@ int buf_add(struct buf *b, const void *p, size_t n)
 int buf_add_str(struct buf *b, const char *s)
 {
     return buf_add(b, s, strlen(s));
+}
+
+int buf_add_utf8(struct buf *b, const char *s, size_t n)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < n && r == 0;) {
+        size_t len = str_utf8_len(s + i, n - i);
+
+        r = len > 0 ? buf_add(b, s + i, len) : buf_add_str(b, "\xef\xbf\xbd");
+        i += MAX(len, (size_t)1);
+    }
+    return r;
 }
 
 int buf_printf(struct buf *b, const char *fmt, ...)

@@ -26,5 +26,6 @@ void buf_release(struct buf *b);                     /* frees; keeps the maximum
 int buf_reserve(struct buf *b, size_t more);         /* room for that many more bytes */
 int buf_add(struct buf *b, const void *p, size_t n); /* all of it or nothing */
 int buf_add_str(struct buf *b, const char *s);
+int buf_add_utf8(struct buf *b, const char *s, size_t n); /* U+FFFD for a byte that is no UTF-8 */
 int buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void buf_consume(struct buf *b, size_t n); /* drops n bytes at the front */

@@ -110,3 +110,27 @@ TEST(release_empties_and_keeps_the_maximum)
     buf_release(&b);
     buf_release(&b);
 }
+
+TEST(bytes_that_are_no_text_are_replaced_one_by_one)
+{
+    static const struct {
+        const char *bytes;
+        size_t n;
+        const char *want;
+    } rows[] = {
+        {"", 0, ""},
+        {"a\xc3\xa4", 3, "a\xc3\xa4"},
+        {"\xff\xc3", 2, "\xef\xbf\xbd\xef\xbf\xbd"},
+        {"\xc3\xa4", 1, "\xef\xbf\xbd"},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        AUTO_BUF struct buf b = BUF_INIT(6);
+
+        CASE("row %zu", i);
+        CHECK_INT(buf_add_utf8(&b, rows[i].bytes, rows[i].n), 0);
+        CHECK_STR(b.data != NULL ? b.data : "", rows[i].want);
+    }
+    AUTO_BUF struct buf small = BUF_INIT(5);
+    CHECK_INT(buf_add_utf8(&small, "\xff\xff", 2), -EMSGSIZE);
+}
