@@ -129,3 +129,14 @@ int fixture_list(struct box_files *f, const char *path, bool recursive, struct b
     CHECK(!list.more);
     return r;
 }
+
+int fixture_count_entry(void *user, const struct files_entry *entry, const char *name,
+                        const char *target)
+{
+    size_t *n = user;
+
+    (void)target;
+    CHECK(entry->name_len <= FILES_PATH_MAX && name[0] != '/');
+    ++*n;
+    return 0;
+}

@@ -51,3 +51,7 @@ int fixture_unpack(struct box_files *f, const char *path, const struct buf *arch
 /* A listing as sorted lines "kind mode size name". NULL: it failed. */
 int fixture_list(struct box_files *f, const char *path, bool recursive, struct buf *ret,
                  struct err *e);
+
+/* For a struct box_files_list whose user is a size_t: how many there are. */
+int fixture_count_entry(void *user, const struct files_entry *entry, const char *name,
+                        const char *target);

@@ -318,17 +318,6 @@ TEST_TIMEOUT(a_tree_that_grows_while_it_is_deleted, 120)
 
 /* ---- trees ---- */
 
-static int count_entry(void *user, const struct files_entry *entry, const char *name,
-                       const char *target)
-{
-    size_t *n = user;
-
-    (void)target;
-    CHECK(entry->name_len <= FILES_PATH_MAX && name[0] != '/');
-    ++*n;
-    return 0;
-}
-
 TEST_TIMEOUT(trees_of_any_depth_are_bounded_in_lists_and_can_be_deleted, 120)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
@@ -337,7 +326,7 @@ TEST_TIMEOUT(trees_of_any_depth_are_bounded_in_lists_and_can_be_deleted, 120)
     AUTO_BUF struct buf archive = BUF_INIT(0);
     struct box_files_sink sink = fixture_into(&archive);
     size_t n = 0;
-    struct box_files_list list = {.recursive = true, .on_entry = count_entry, .user = &n};
+    struct box_files_list list = {.recursive = true, .on_entry = fixture_count_entry, .user = &n};
     struct err e = {0};
 
     CHECK_CELL(s, 0,
@@ -361,7 +350,7 @@ TEST(a_listing_stops_where_it_was_told_to)
     AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
     AUTO_FILES struct box_files *f = fixture_files(s);
     size_t n = 0;
-    struct box_files_list list = {.limit = 4999, .on_entry = count_entry, .user = &n};
+    struct box_files_list list = {.limit = 4999, .on_entry = fixture_count_entry, .user = &n};
     struct err e = {0};
 
     CHECK_CELL(s, 0, "for i in range(5000): open('n' * 200 + str(i), 'w').close()", NULL);

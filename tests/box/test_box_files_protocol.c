@@ -221,17 +221,6 @@ TEST(a_hostile_worker_is_given_up_whatever_it_says)
     }
 }
 
-static int count_entry(void *user, const struct files_entry *entry, const char *name,
-                       const char *target)
-{
-    size_t *n = user;
-
-    (void)target;
-    CHECK(entry->name_len <= FILES_PATH_MAX && name[0] != '/');
-    ++*n;
-    return 0;
-}
-
 static void entries_for_ever(int sock)
 {
     AUTO_BUF struct buf b = BUF_INIT(FILES_BODY_MAX + 64);
@@ -248,7 +237,7 @@ TEST(no_listing_is_longer_than_a_million_entries)
 {
     struct channel control;
     size_t n = 0;
-    struct box_files_list list = {.on_entry = count_entry, .user = &n};
+    struct box_files_list list = {.on_entry = fixture_count_entry, .user = &n};
     struct err e = {0};
     int pair[2];
 
