@@ -119,6 +119,16 @@ class Terminal:
     shown: bytes
 
 
+def ctrl_c_after(word: bytes) -> Callable[[bytes], bytes]:
+    """For in_terminal(): pressed once, when the word is to be seen."""
+    keys = [b"\x03"]
+
+    def react(shown: bytes) -> bytes:
+        return keys.pop() if word in shown and keys else b""
+
+    return react
+
+
 def _attend(pid: int, master: int, react: Callable[[bytes], bytes] | None) -> Terminal:
     shown = b""
     deadline = time.monotonic() + PATIENCE

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Program, Tripwire, option_names
+from conftest import ROOT, Program, Tripwire, ctrl_c_after, option_names
 from waiting import wait_until
 
 # ---- wrong command lines ----
@@ -387,19 +387,9 @@ def test_doctor_has_colours_only_on_terminals(husk: Program) -> None:
 
 
 def test_ctrl_c_in_a_terminal(husk: Program) -> None:
-    pressed = False
-
-    def press(shown: bytes) -> bytes:
-        nonlocal pressed
-        if b"up" in shown and not pressed:
-            pressed = True
-            return b"\x03"
-        return b""
-
     seen = husk.in_terminal(
-        "run", "print('up', flush=True)\nimport time\ntime.sleep(60)", react=press
+        "run", "print('up', flush=True)\nimport time\ntime.sleep(60)", react=ctrl_c_after(b"up")
     )
-    assert pressed
     assert seen.code == 130
     assert b"husk: interrupted" in seen.shown
 

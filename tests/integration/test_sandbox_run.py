@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import ECHO, ROOT, Program, Tripwire, option_names
-from conftest import run_handler, write_config, write_handler
+from conftest import ctrl_c_after, run_handler, write_config, write_handler
 from waiting import PATIENCE, wait_until
 
 
@@ -421,16 +421,7 @@ def test_ctrl_c_in_a_terminal(sandbox_run: Program) -> None:
     write_handler(
         sandbox_run, "import time\ndef handler(event):\n    print('up')\n    time.sleep(60)\n"
     )
-    pressed = False
-
-    def press(shown: bytes) -> bytes:
-        nonlocal pressed
-        if b"up" in shown and not pressed:
-            pressed = True
-            return b"\x03"
-        return b""
-
-    assert sandbox_run.in_terminal("h.py", react=press).code == 130
+    assert sandbox_run.in_terminal("h.py", react=ctrl_c_after(b"up")).code == 130
 
 
 def test_terminal_does_not_get_typed_into(sandbox_run: Program) -> None:
