@@ -11,12 +11,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from audit import Tree, wait_next_huskd, wait_tree
 from husk_server import Server
 from v1_client import Api
 from waiting import wait_until
 
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="traces the daemon of another account")
 BYTES = {"Content-Type": "application/octet-stream"}
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """One for each test: a daemon that is killed again and again is started again more slowly."""
+    with Server.run() as running:
+        yield running
 
 
 # ---- a file system of its own ----
