@@ -301,6 +301,38 @@ def test_cancelling_while_the_session_is_made_leaves_none(
     run(main())
 
 
+def test_cancelling_while_the_session_is_ended_ends_it(
+    server: SdkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange = AsyncTransport.exchange
+
+    async def main() -> None:
+        ending, left = asyncio.Event(), asyncio.Event()
+
+        async def slow(self: AsyncTransport, request: Request) -> Answer:
+            if request.target.endswith("/terminate"):
+                ending.set()
+                await left.wait()
+            return await exchange(self, request)
+
+        async def use() -> None:
+            async with AsyncSandbox():
+                pass
+
+        monkeypatch.setattr(AsyncTransport, "exchange", slow)
+        async with AsyncClient() as client:
+            task = asyncio.create_task(use())
+            await ending.wait()
+            task.cancel()
+            await asyncio.sleep(0)
+            left.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert [*await client.list_sessions(status="running")] == []
+
+    run(main())
+
+
 def nothing() -> None:
     """A tool."""
 

@@ -42,6 +42,16 @@ def awaiting(
     return named_as(build, method, skip=1)
 
 
+async def _to_its_end(step: Coroutine[Any, Any, object]) -> None:
+    """Await a step as a whole: a caller who is cancelled meanwhile is told so after it."""
+    task = asyncio.ensure_future(step)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
 class _Awaiting:
     _held: Held
     _client: AsyncClient
@@ -187,13 +197,8 @@ class AsyncSandbox(SandboxBase, _Awaiting):
 
     async def _begin(self) -> None:
         async with self._starting:  # several tasks may be the first at once
-            starting = asyncio.ensure_future(self._do(ops.start(self._held)))
-            try:
-                await asyncio.shield(starting)
-            except asyncio.CancelledError:
-                # Only when its id is known can close() end what was asked for.
-                await asyncio.wait([starting])
-                raise
+            # Only when its id is known can close() end what was asked for.
+            await _to_its_end(self._do(ops.start(self._held)))
 
     async def start(self) -> AsyncSandbox:
         """Make the session now, instead of at the first use."""
@@ -224,7 +229,8 @@ class AsyncSandbox(SandboxBase, _Awaiting):
         """
         try:
             if self._held.is_mine and not self._client.is_closed:
-                await self._do(ops.terminate(self._held))
+                # Nobody comes back to end a session that was left half ended.
+                await _to_its_end(self._do(ops.terminate(self._held)))
         finally:
             if self._has_own_client:
                 await self._client.close()
