@@ -227,8 +227,7 @@ class Transport(_Common):
 
     def exchange(self, request: Request) -> Answer:
         """Send a request whose body is in memory, and bring the answer."""
-        if self.is_forked():
-            self._idle, self._httpx = [], None
+        self._leave_what_is_not_ours()
         if not self.is_plain:
             with self.stream(request) as (status, headers, pieces):
                 return Answer(status, headers, b"".join(pieces))
@@ -244,6 +243,16 @@ class Transport(_Common):
         else:
             self._idle.append(connection)
         return answer
+
+    def _leave_what_is_not_ours(self) -> None:
+        """The process that forked this one goes on using its connections: close our copies of them."""
+        if self.is_forked():
+            self._close_idle()
+            self._httpx = None  # not closed: a thread of that process may have held its locks
+
+    def _close_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
 
     def drop_stale(self) -> None:
         """Count connections that the server has closed while they were idle."""
@@ -267,8 +276,7 @@ class Transport(_Common):
         """Send a request of any size; gives status, headers and the pieces of the answer."""
         import httpx
 
-        if self.is_forked():
-            self._idle, self._httpx = [], None
+        self._leave_what_is_not_ours()
         if self._httpx is None:
             limits = httpx.Limits(max_keepalive_connections=IDLE_MAX)
             way = httpx.HTTPTransport(uds=self.address.socket, limits=limits)
@@ -287,8 +295,7 @@ class Transport(_Common):
 
     def close(self) -> None:
         """Close all connections."""
-        while self._idle:
-            self._idle.pop().close()
+        self._close_idle()
         if self._httpx is not None:
             self._httpx.close()
             self._httpx = None
