@@ -133,6 +133,7 @@ def test_errors_carry_what_it_was_about(server: SdkServer) -> None:
             assert error.context["session_id"] == "se-6" and error.context["method"] == "read_file"
             assert error.to_dict()["message"] == error.message
             assert isinstance(error, errors.HuskError)
+            assert error.detail and str(error).count(error.detail) == 1
 
     run(main())
 

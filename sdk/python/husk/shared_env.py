@@ -89,7 +89,8 @@ def _named(
                 "args": [str(a)[:200] for a in args],
                 "server": self.current_server,
             }
-            raise SandboxError(f"{method.__name__} failed: {e}", e, context) from e
+            said = e.message if isinstance(e, HuskError) else e  # the rest of it is copied
+            raise SandboxError(f"{method.__name__} failed: {said}", e, context) from e
 
     return wrapped
 
