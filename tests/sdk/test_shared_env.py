@@ -138,6 +138,18 @@ def test_errors_carry_what_it_was_about(server: SdkServer) -> None:
     run(main())
 
 
+def test_the_end_of_a_block(server: SdkServer) -> None:
+    async def main() -> None:
+        async with SharedEnvSandbox("se-7", servers=[server.url]) as sandbox:
+            await sandbox.execute("true")
+            await sandbox.close()  # the block does it again
+        with pytest.raises(KeyError, match="mine"):  # and hides nothing
+            async with SharedEnvSandbox("se-7", servers=["http://127.0.0.1:1"]):
+                raise KeyError("mine")
+
+    run(main())
+
+
 # ---- which server ----
 
 

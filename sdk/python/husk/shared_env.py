@@ -27,6 +27,7 @@ from husk.calls import Call, nothing
 from husk.client import AsyncClient
 from husk.errors import HuskError, InvalidParameterError, NotOfferedError
 from husk.held_files import FileSink, file_pieces
+from husk.sandbox import leaving
 from husk.transport import Request
 from husk.wire import Answer
 
@@ -208,7 +209,9 @@ class SharedEnvSandbox:
         return status
 
     async def close(self) -> None:
-        """Remove the session with its files, and close the connections."""
+        """Remove the session with its files, and close the connections. Doing it twice is fine."""
+        if self.clients[0].is_closed:
+            return
         try:
             await self.delete_session()
         finally:
@@ -218,8 +221,11 @@ class SharedEnvSandbox:
     async def __aenter__(self) -> SharedEnvSandbox:
         return self
 
-    async def __aexit__(self, *exc: object) -> None:
-        await self.close()
+    async def __aexit__(
+        self, kind: object = None, error: object = None, trace: object = None
+    ) -> None:
+        with leaving(self.clients[0], error):
+            await self.close()
 
     # ---- execution ----
 
