@@ -38,7 +38,7 @@ static const char *status_word(struct api_call *call, const char **ret_reason)
         *ret_reason = NULL;
         return "healthy";
     }
-    *ret_reason = call->api->was_ready ? "the launcher, a zygote or the store does not work"
+    *ret_reason = call->api->was_ready ? "the launcher or a zygote does not work"
                                        : "sandboxes are being prepared";
     return call->api->was_ready ? "unhealthy" : "starting";
 }
