@@ -72,6 +72,21 @@ def test_missing_and_bad_paths(box: Sandbox) -> None:
         box.files.read("")
 
 
+def test_no_path_leads_to_another_session(box: Sandbox, tmp_path: Path) -> None:
+    mine, got = tmp_path / "mine", tmp_path / "got"
+    mine.write_text("mine")
+    with Sandbox() as other:
+        other.files.write("file", "theirs")
+        for path in (f"../../{other.id}/files/file", f"./../../{other.id}/files/file", "a/..", "."):
+            with pytest.raises(errors.InvalidParameterError):
+                box.files.upload(mine, path)
+            with pytest.raises(errors.InvalidParameterError):
+                box.files.download(path, got)
+        assert other.files.read_text("file") == "theirs" and not got.exists()
+    box.files.write("..a/.b/c..", "dots are fine")
+    assert box.files.read_text("..a/.b/c..") == "dots are fine"
+
+
 def test_a_long_list_comes_whole(box: Sandbox) -> None:
     box.shell("mkdir many && cd many && seq -f 'f%05g' 1 12000 | xargs touch", timeout=60)
     found = box.files.list("many")

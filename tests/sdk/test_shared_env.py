@@ -100,6 +100,22 @@ def test_files(server: SdkServer, tmp_path: Path) -> None:
     assert (tmp_path / "new" / "out.bin").read_bytes() == data
 
 
+def test_no_path_leads_to_another_session(server: SdkServer, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            SharedEnvSandbox("se-4a", servers=[server.url]) as mine,
+            SharedEnvSandbox("se-4b", servers=[server.url]) as other,
+        ):
+            await mine.execute("true")
+            await other.create_file("theirs", "file")
+            with pytest.raises(SandboxError):
+                await mine.download_file("../se-4b/file", tmp_path / "got")
+            assert not (tmp_path / "got").exists()
+            assert [f["filename"] for f in await other.list_files("/")] == ["file"]
+
+    run(main())
+
+
 def test_recursive_means_recursive(server: SdkServer) -> None:
     async def main() -> None:
         async with SharedEnvSandbox("se-4", servers=[server.url]) as sandbox:
@@ -127,7 +143,7 @@ def test_errors_carry_what_it_was_about(server: SdkServer) -> None:
     async def main() -> None:
         async with SharedEnvSandbox("se-6", servers=[server.url]) as sandbox:
             with pytest.raises(SandboxError) as caught:
-                await sandbox.read_file("../etc/passwd")
+                await sandbox.read_file("no/such")
             error = caught.value
             assert isinstance(error.original_error, errors.HuskError)
             assert error.context["session_id"] == "se-6" and error.context["method"] == "read_file"

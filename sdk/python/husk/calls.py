@@ -29,6 +29,7 @@ R = TypeVar("R", bound=Record)
 
 BASE = "/api/v1"
 _KEY = re.compile("[!-~]*")
+_NO_PATH = re.compile(r"(^|/)\.{1,2}(/|$)|[\x00-\x1f\x7f]")
 JSON = {"Content-Type": "application/json"}
 
 
@@ -127,6 +128,19 @@ def target_of(*parts: str | int, **query: Any) -> str:
     path = "/".join([BASE, *(quote(str(part), safe="") for part in parts)])
     asked = {k: str(v).lower() if isinstance(v, bool) else v for k, v in given(**query).items()}
     return f"{path}?{urlencode(asked)}" if asked else path
+
+
+def path_in_target(path: str) -> str:
+    """A path of the workspace in an address; its slashes stand as they are.
+
+    httpx and proxies resolve dots on the way: what is left might name a file of another session.
+    """
+    if not path or _NO_PATH.search(path):
+        raise InvalidParameterError(
+            f"{path!r} does not name a file of the workspace.",
+            solution="Leave out . and .. and control characters.",
+        )
+    return quote(path, safe="/")
 
 
 def get(target: str, read: Callable[[Answer], T]) -> Call[T]:

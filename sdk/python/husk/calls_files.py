@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
-from husk.calls import Call, get, nothing, record, send, target_of
+from husk.calls import Call, get, nothing, path_in_target, record, send, target_of
 from husk.models import FileEntry, FileWritten, Page
 from husk.transport import Request
 from husk.wire import Answer
@@ -17,7 +17,7 @@ BYTES = {"Content-Type": "application/octet-stream"}
 
 def file_target(session_id: str, path: str, kind: str = "files", **query: Any) -> str:
     """The address of a file; slashes of its path stand as they are."""
-    target = target_of("sessions", session_id, kind) + "/" + quote(path, safe="/")
+    target = target_of("sessions", session_id, kind) + "/" + path_in_target(path)
     asked = {k: str(v).lower() for k, v in query.items()}
     return f"{target}?{urlencode(asked)}" if asked else target
 

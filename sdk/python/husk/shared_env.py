@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote, urlencode
 
-from husk.calls import Call, nothing
+from husk.calls import Call, nothing, path_in_target
 from husk.client import AsyncClient
 from husk.errors import HuskError, InvalidParameterError, NotOfferedError
 from husk.held_files import FileSink, file_pieces
@@ -185,7 +185,8 @@ class SharedEnvSandbox:
     def _target(self, path: str, file: str | None = None, **query: Any) -> str:
         target = f"{PREFIX}/{path}/{quote(self.session_id, safe='')}"
         if file is not None:
-            target += "/" + quote(file.lstrip("/"), safe="/")
+            name = file.lstrip("/")
+            target += "/" + (path_in_target(name) if name else "")
         return f"{target}?{urlencode(query)}" if query else target
 
     # ---- session ----
