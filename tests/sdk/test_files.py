@@ -113,6 +113,15 @@ def test_upload_and_download_with_progress(box: Sandbox, tmp_path: Path) -> None
     assert box.files.upload(source, "elsewhere/x").file_path == "elsewhere/x"
 
 
+def test_the_longest_name_there_is(box: Sandbox, tmp_path: Path) -> None:
+    name = "n" * 255
+    (tmp_path / name).write_text("long")
+    box.files.upload(tmp_path / name)
+    (tmp_path / name).unlink()
+    assert box.files.download(name, tmp_path) == tmp_path / name
+    assert (tmp_path / name).read_text() == "long"
+
+
 def test_a_failed_download_leaves_nothing(box: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("old")
     with pytest.raises(FileNotFoundError):

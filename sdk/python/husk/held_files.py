@@ -32,7 +32,7 @@ class FileSink:
     def __init__(self, to: Path, progress: Progress | None) -> None:
         self.to = to
         self.progress = progress
-        self.part = to.with_name(f".{to.name}.{secrets.token_hex(4)}.part")
+        self.part = to.with_name(f".{secrets.token_hex(8)}.part")  # its name may be the longest there is
         self.file: IO[bytes] | None = None
 
     def begin(self, size: int | None) -> None:
