@@ -96,6 +96,13 @@ def test_the_dialects() -> None:
     assert from_answer(500, {"error": "Internal server error"}).detail == "Internal server error"
 
 
+def test_what_is_said_twice_is_shown_once() -> None:
+    body = {"description": "There is nothing here.", "error_detail": "there is nothing here"}
+    assert str(from_answer(404, body)) == "There is nothing here"
+    assert str(from_answer(404, {**body, "solution": "Go."})) == "There is nothing here. Go."
+    assert str(from_answer(404, {**body, "error_detail": "x."})) == "There is nothing here: x"
+
+
 def test_answers_of_others() -> None:
     assert type(from_answer(502, "<html>proxy</html>")) is errors.InternalError
     assert "proxy" in str(from_answer(502, "<html>proxy</html>"))

@@ -45,10 +45,10 @@ class HuskError(Exception):
         self.status = status
 
     def __str__(self) -> str:
-        said = [self.message or type(self).__name__]
-        if self.detail and self.detail != self.message:
-            said.append(self.detail)
-        text = ": ".join(s.rstrip(".") for s in said)
+        text = (self.message or type(self).__name__).rstrip(".")
+        detail = self.detail.rstrip(".")
+        if detail and detail.lower() != text.lower():
+            text += f": {detail}"
         return f"{text}. {self.solution}" if self.solution else text
 
     def __reduce__(self) -> tuple[Any, ...]:
