@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,26 @@ def test_upload_and_download_with_progress(box: Sandbox, tmp_path: Path) -> None
     (tmp_path / "dir").mkdir()
     assert box.files.download("big.bin", tmp_path / "dir") == tmp_path / "dir" / "big.bin"
     assert box.files.upload(source, "elsewhere/x").file_path == "elsewhere/x"
+
+
+def test_a_source_that_does_not_say_its_size(box: Sandbox, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor() as writer:
+        written = writer.submit((tmp_path / "pipe").write_bytes, b"through a pipe")
+        calls: list[int] = []
+        box.files.upload(tmp_path / "pipe", progress=lambda done, _: calls.append(done))
+        assert written.result() == calls[-1] == 14
+    assert box.files.read("pipe") == b"through a pipe"
+    box.files.upload("/proc/self/stat")
+    assert box.files.read("stat").startswith(str(os.getpid()).encode())
+
+
+def test_a_source_that_becomes_shorter(box: Sandbox, tmp_path: Path) -> None:
+    source = tmp_path / "shrinks"
+    source.write_bytes(bytes(5 << 20))
+    with pytest.raises(OSError, match="shorter"):
+        box.files.upload(source, progress=lambda *_: os.truncate(source, 1000))
+    assert not box.files.exists("shrinks")
 
 
 def test_the_longest_name_there_is(box: Sandbox, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ blocking or awaited.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import secrets
 from collections.abc import Callable, Iterator
@@ -58,30 +59,39 @@ class FileSink:
             self.part.unlink(missing_ok=True)
 
 
-def file_pieces(path: Path, size: int, progress: Progress | None) -> Callable[[], Iterator[bytes]]:
-    """Makes iterators over the content of a file; never more than size, also when it grows
-    meanwhile.
+def content_of(path: Path, progress: Progress | None) -> tuple[int, Callable[[], Iterator[bytes]]]:
+    """Size of a file, and what makes iterators over its content: of that size, also when it
+    grows meanwhile.
     """
+    size = path.stat().st_size
+    # A pipe, or a file of /proc, does not say how much there is, and may be read once only.
+    data = b"" if size else path.read_bytes()
+    size = size or len(data)
+
+    def pieces(file: IO[bytes]) -> Iterator[bytes]:
+        done = 0
+        while done < size and (piece := file.read(min(PIECE, size - done))):
+            yield piece
+            done += len(piece)
+            if progress is not None:
+                progress(done, size)
+        if done < size:
+            raise OSError(errno.EIO, "the file became shorter while it was read", str(path))
 
     def read() -> Iterator[bytes]:
-        done = 0
-        with path.open("rb") as file:
-            while done < size and (piece := file.read(min(PIECE, size - done))):
-                yield piece
-                done += len(piece)
-                if progress is not None:
-                    progress(done, size)
+        with io.BytesIO(data) if data else path.open("rb") as file:
+            yield from pieces(file)
 
-    return read
+    return size, read
 
 
 def _transfer_in(source: Path, target: str, kind: str, progress: Progress | None) -> Request:
-    size = source.stat().st_size
+    size, pieces = content_of(source, progress)
     return Request(
         "PUT",
         target,
         {"Content-Type": kind},
-        pieces=file_pieces(source, size, progress),
+        pieces=pieces,
         size=size,
         timeout=TRANSFER_SECONDS,
     )

@@ -26,7 +26,7 @@ from urllib.parse import quote, urlencode
 from husk.calls import Call, nothing, path_in_target
 from husk.client import AsyncClient
 from husk.errors import HuskError, InvalidParameterError, NotOfferedError
-from husk.held_files import FileSink, file_pieces
+from husk.held_files import FileSink, content_of
 from husk.sandbox import leaving
 from husk.transport import Request
 from husk.wire import Answer
@@ -297,11 +297,11 @@ class SharedEnvSandbox:
             "Content-Type: application/octet-stream\r\n\r\n"
         ).encode()
         tail = f"\r\n--{border}--\r\n".encode()
-        size = source.stat().st_size
+        size, content = content_of(source, None)
 
         def pieces() -> Iterator[bytes]:
             yield head
-            yield from file_pieces(source, size, None)()
+            yield from content()
             yield tail
 
         def read(answer: Answer) -> dict[str, Any]:
