@@ -63,6 +63,17 @@ static void reply(struct api_call *call, enum files_status status, const char *d
     call_reply_error(call, http, code, v->description, detail, v->solution);
 }
 
+/* There are no files to work on: the session's fault, not theirs. */
+static void refuse_session(struct file_work *w, const struct err *e)
+{
+    file_work_end(w);
+    if (call_op(w->call)->dialect == API_WORKSPACE_SE) {
+        reply(w->call, FILES_LOST, e->msg);
+    } else {
+        call_reply_err(w->call, e);
+    }
+}
+
 int file_work_begin(struct file_work *w, struct api_call *call, struct session *session)
 {
     *w = (struct file_work){.call = call, .session = session};
@@ -78,12 +89,7 @@ int file_work_again(struct file_work *w)
     }
     w->files = session_files_take(w->session, &e);
     if (w->files == NULL) {
-        file_work_end(w);
-        if (call_op(w->call)->dialect == API_WORKSPACE_SE) {
-            reply(w->call, FILES_LOST, e.msg);
-        } else {
-            call_reply_err(w->call, &e);
-        }
+        refuse_session(w, &e);
         return -1;
     }
     return 0;
@@ -109,7 +115,15 @@ void file_work_refuse(struct file_work *w, enum files_status status, const char 
 
 void file_work_fail(struct file_work *w, const struct err *e)
 {
-    file_work_refuse(w, box_files_status(w->files), e->msg);
+    enum files_status status = box_files_status(w->files);
+    struct err ended;
+
+    if (status == FILES_LOST && session_is_ending(w->session)) {
+        err_set(&ended, ERR_CONFLICT, "session %s has ended", session_record(w->session)->id);
+        refuse_session(w, &ended);
+        return;
+    }
+    file_work_refuse(w, status, e->msg);
 }
 
 void file_work_fail_write(struct file_work *w, const struct err *e)

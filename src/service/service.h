@@ -130,6 +130,7 @@ struct service *session_service(const struct session *s);
 /* What it runs; NULL: its template is gone. A kept interpreter goes on without one. */
 const char *session_language(const struct session *s);
 bool session_is_working(const struct session *s); /* an execution runs in it, or waits to */
+bool session_is_ending(const struct session *s);  /* or has ended */
 
 /*
  * Ends it: every process is dead, running executions are cancelled, workspace kept. Idempotent.

@@ -25,6 +25,11 @@ bool session_is_working(const struct session *s)
     return s->working > 0;
 }
 
+bool session_is_ending(const struct session *s)
+{
+    return s->ending;
+}
+
 struct service *session_service(const struct session *s)
 {
     return s->svc;
