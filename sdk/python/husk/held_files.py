@@ -33,7 +33,8 @@ class FileSink:
     def __init__(self, to: Path, progress: Progress | None) -> None:
         self.to = to
         self.progress = progress
-        self.part = to.with_name(f".{secrets.token_hex(8)}.part")  # its name may be the longest there is
+        # Not made of its name, which may be the longest that there can be.
+        self.part = to.with_name(f".{secrets.token_hex(8)}.part")
         self.file: IO[bytes] | None = None
 
     def begin(self, size: int | None) -> None:
