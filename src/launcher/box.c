@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/str.h"
 #include "box/idmap.h"
 #include "box/seccomp.h"
@@ -325,6 +326,9 @@ void box_zygote_event(struct launcher *l, uint32_t template_id, const struct zyg
     if (box->state == BOX_FREE || box->state == BOX_DEAD || box->id != rep->box_id ||
         box->template_id != template_id) {
         return; /* a zygote may speak of its own boxes only */
+    }
+    if (rep->event != ZYGOTE_SPAWNED || box->state == BOX_SPAWNING) {
+        l->templates[template_id].worked = clock_ns();
     }
     switch (rep->event) {
     case ZYGOTE_SPAWNED:

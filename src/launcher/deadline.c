@@ -79,6 +79,15 @@ void box_doom(struct launcher *l, uint32_t template_id)
     }
 }
 
+/* One that works is not stuck: on a busy machine it may be slow, with other births before this. */
+static bool is_stuck(const struct launcher *l, struct box_entry *box, uint64_t now)
+{
+    uint64_t worked = l->templates[box->template_id].worked;
+
+    box->zygote_by = worked + (uint64_t)ZYGOTE_PATIENCE_MS * NS_PER_MS;
+    return box->zygote_by <= now;
+}
+
 /*
  * A box that its zygote owes a birth or a burial. A stuck zygote holds up nobody's deadline; one
  * that owes a birth is replaced. How long a burial takes is in the hands of the box, which can
@@ -94,11 +103,13 @@ static uint64_t expire_owed(struct launcher *l, struct box_entry *box, uint64_t 
     if (box->zygote_by == 0 || box->zygote_by > now) {
         return earlier(box->deadline, box->zygote_by);
     }
-    if (box->state == BOX_SPAWNING) {
-        template_died(l, box->template_id);
-    } else {
+    if (box->state != BOX_SPAWNING) {
         announce_end(l, box);
         linger(l, box);
+    } else if (is_stuck(l, box, now)) {
+        template_died(l, box->template_id);
+    } else {
+        return earlier(box->deadline, box->zygote_by);
     }
     return 0;
 }

@@ -81,6 +81,7 @@ struct template
     struct cgroup *cgroup;
     uint32_t start_seq;      /* request to answer when it is ready */
     uint64_t start_deadline; /* ns */
+    uint64_t worked;         /* ns: when it last bore or buried a box */
 };
 
 /*

@@ -139,6 +139,32 @@ TEST(a_zygote_that_breaks_later_takes_only_its_own_with_it)
     launcher_box_release(&bystander);
 }
 
+/* Each takes less than the launcher's patience, all of them more. */
+TEST_TIMEOUT(a_zygote_that_is_slow_is_not_stuck, 60)
+{
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+    struct launcher_box boxes[16];
+    struct launcher_rep rep;
+
+    launcher_greet(&c);
+    uint32_t id = lying_template(&c, "say(1)\n"
+                                     "while True:\n"
+                                     "    m = s.recv(999)\n"
+                                     "    time.sleep(0.4)\n"
+                                     "    say(4, struct.unpack('I', m[:4])[0])");
+    start(&c, id, LAUNCHER_EV_OK);
+    for (size_t i = 0; i < ARRAY_LEN(boxes); i++) {
+        boxes[i] = launcher_box(&c, id, 0);
+    }
+    for (size_t ended = 0; ended < ARRAY_LEN(boxes); ended += rep.event == LAUNCHER_EV_EXIT) {
+        CHECK(launcher_next(&c, &rep));
+        CHECK(rep.event != LAUNCHER_EV_GONE);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(boxes); i++) {
+        launcher_box_release(&boxes[i]);
+    }
+}
+
 /*
  * SPAWNED, REFUSED and EXITED about a box of another template, one that is not there, and its own.
  */
