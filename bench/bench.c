@@ -31,6 +31,7 @@ static const struct benchmark {
     {"P9", "tail beside bad neighbours", bench_tail},
     {"P10", "session exec", bench_session_exec},
     {"P11", "API tax", bench_api_tax},
+    {"P12", "branch of a live session", bench_branch},
     {"P13", "isolation tax", bench_tax},
     {"P14", "steady state", bench_steady},
     {"P15", "no debt", bench_debt},

@@ -38,6 +38,7 @@ int bench_density(struct world *w, struct err *e);             /* P8 */
 int bench_tail(struct world *w, struct err *e);                /* P9: tail.c */
 int bench_session_exec(struct world *w, struct err *e);        /* P10: session_exec.c */
 int bench_api_tax(struct world *w, struct err *e);             /* P11: http_latency.c */
+int bench_branch(struct world *w, struct err *e);              /* P12: branch.c */
 int bench_tax(struct world *w, struct err *e);                 /* P13: tax.c */
 int bench_steady(struct world *w, struct err *e);              /* P14: steady.c */
 int bench_debt(struct world *w, struct err *e);                /* P15: debt.c */

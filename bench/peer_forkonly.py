@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peer of the isolation-tax benchmark: a zygote with frozen memory like husk's, but every
-request is a bare fork.
+"""Peer of the benchmarks of isolation and of branches: a zygote with frozen memory like husk's, but
+every request is a bare fork.
 
-    peer_forkonly.py RUNTIME_DIR
+    peer_forkonly.py RUNTIME_DIR [MEGABYTES]
+
+It has so much memory beside what is frozen, as a program that has been running has.
 
 Each packet on descriptor 3 is code. A fork runs it with stdout as it is here, answers "ok" and exits.
 """
@@ -14,6 +16,7 @@ import sys
 from typing import Any
 
 runtime_dir = sys.argv[1]
+megabytes = int(sys.argv[2]) if len(sys.argv) > 2 else 0
 sys.path.insert(0, runtime_dir + "/runtimes/python")
 sys.path.insert(0, runtime_dir)
 husk: Any = importlib.import_module("_husk")
@@ -48,11 +51,13 @@ def main() -> None:
     gc.freeze()
     gc.enable()
     husk.freeze()
+    state = bytearray(b"x") * (megabytes << 20)
     control.send(b"ready")
     while code := control.recv(65536):
         if husk.fork() == 0:
             child(control, code)
         reap()
+    del state
 
 
 main()

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* P13: what isolation adds to a fork of the same kind of zygote. */
-#include <errno.h>
-#include <unistd.h>
-
-#include "base/clock.h"
 #include "base/str.h"
 #include "child.h"
 #include "match.h"
@@ -11,20 +7,9 @@
 
 #define CHUNK 20
 
-/* The child writes its output before its answer, so it is all there. */
 static int fork_once(void *user, double *ret, struct err *e)
 {
-    const struct child *c = user;
-    char out[64];
-
-    uint64_t begun = clock_ns();
-    if (child_ask(c, CODE, e) < 0) {
-        return -1;
-    }
-    ssize_t n = read(c->out, out, sizeof(out) - 1);
-    *ret = (double)(clock_ns() - begun) / 1e6;
-    out[n > 0 ? n : 0] = '\0';
-    return str_eq(out, CODE_OUTPUT) ? 0 : err_set(e, ERR_PROTOCOL, "it printed \"%s\"", out);
+    return child_run(user, CODE, CODE_OUTPUT, ret, e);
 }
 
 int bench_tax(struct world *w, struct err *e)
