@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/attr.h"
+
 /*
  * Half of the count: in the upper half, extensions that were built for older versions may count on
  * without any harm.
@@ -62,7 +64,7 @@ static int visit_code(PyObject *code, struct found *found)
     static const char *const parts[] = {"co_consts", "co_name", "co_qualname", "co_filename"};
     int r = 0;
 
-    for (size_t i = 0; i < Py_ARRAY_LENGTH(parts) && r == 0; i++) {
+    for (size_t i = 0; i < ARRAY_LEN(parts) && r == 0; i++) {
         PyObject *part = PyObject_GetAttrString(code, parts[i]);
         r = part != NULL ? visit(part, found) : -1;
         Py_XDECREF(part);
