@@ -17,7 +17,7 @@
 #include "launcher/launcher.h"
 
 /* A message's, and the client's socket. */
-#define FILES_RESERVED (2 * FD_MESSAGE_MAX)
+#define FILES_RESERVED ((rlim_t)2 * FD_MESSAGE_MAX)
 
 int files_open(struct launcher *l, struct err *e)
 {

@@ -24,9 +24,9 @@
 static bool fork_copy(void)
 {
     PyOS_BeforeFork();
-    pid_t between = vfork();
+    pid_t between = vfork(); /* NOLINT: it does nothing but fork, and that on purpose */
     if (between == 0) {
-        if (fork() == 0) {
+        if (fork() == 0) { /* NOLINT: as above */
             PyOS_AfterFork_Child();
             return true;
         }

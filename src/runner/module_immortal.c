@@ -47,7 +47,7 @@ static int visit(PyObject *o, void *user)
     }
     if (found->n == found->room) {
         size_t room = found->room == 0 ? 4096 : 2 * found->room;
-        PyObject **list = reallocarray(found->list, room, sizeof(*list));
+        PyObject **list = reallocarray(found->list, room, sizeof(void *));
         if (list == NULL) {
             return -1;
         }
