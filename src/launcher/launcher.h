@@ -7,6 +7,7 @@
  *   permit.c     which request is allowed when, and who handles it
  *   template.c   templates under construction, and what their zygotes say
  *   zygote.c     the birth of a zygote
+ *   last_words.c what it says before it is ready
  *   box.c        boxes: birth and end
  *   deadline.c   what is due: runs that take too long, zygotes that owe a birth or a burial
  *   usage.c      what a box has used
