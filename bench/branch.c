@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* P12: a copy of a live session, all its variables included, beside a bare fork of as much. */
-#include <string.h>
-
+#include "bare_fork.h"
 #include "base/clock.h"
-#include "base/str.h"
-#include "child.h"
 #include "match.h"
 #include "subject.h"
 
@@ -12,43 +9,19 @@
 #define STATE_MB "100"
 #define STATE_CODE "state = bytearray(b'x') * (" STATE_MB " << 20)"
 
-static int from_husk(const struct husk_error *h, struct err *e)
-{
-    return err_set(e, ERR_SYSTEM, "%s: %s", h->type, h->message);
-}
-
-static int run_cell(struct husk_session *session, uint32_t context, const char *code,
-                    const char *output, struct err *e)
-{
-    const struct husk_spec spec = {.code = code, .code_len = strlen(code)};
-    struct husk_result *result;
-    struct husk_error h;
-
-    if (husk_session_run(session, context, &spec, &result, &h) < 0) {
-        return from_husk(&h, e);
-    }
-    bool right = result->status == HUSK_COMPLETED && str_eq(result->out, output) &&
-                 str_eq(result->receipt.isolation, "full");
-    if (!right) {
-        err_set(e, ERR_PROTOCOL, "the cell %s, it printed \"%.60s\"",
-                husk_status_name(result->status), result->out);
-    }
-    husk_result_free(result);
-    return right ? 0 : -1;
-}
-
 static int branch_and_run(struct husk_session *session, double *ret_pause, double *ret_all,
                           struct err *e)
 {
     struct husk_error h;
     uint32_t context;
+    double ignored;
 
     uint64_t begun = clock_ns();
     if (husk_session_branch(session, 0, &context, &h) < 0) {
-        return from_husk(&h, e);
+        return subject_error(&h, e);
     }
     *ret_pause = (double)(clock_ns() - begun) / 1e6;
-    if (run_cell(session, context, CODE, CODE_OUTPUT, e) < 0) {
+    if (subject_cell(session, context, CODE, CODE_OUTPUT, &ignored, e) < 0) {
         return -1;
     }
     *ret_all = (double)(clock_ns() - begun) / 1e6;
@@ -75,13 +48,14 @@ static int begin(struct live *live, struct err *e)
 {
     const struct husk_spec spec = {.template_name = live->subject->template_name};
     struct husk_error h;
+    double ignored;
 
     end(live);
     if (husk_session_open(live->subject->engine, &spec, &live->session, &h) < 0) {
         live->session = NULL;
-        return from_husk(&h, e);
+        return subject_error(&h, e);
     }
-    return run_cell(live->session, 0, STATE_CODE, "", e);
+    return subject_cell(live->session, 0, STATE_CODE, "", &ignored, e);
 }
 
 static int once(struct live *live, double *ret_pause, double *ret_all, struct err *e)
@@ -107,11 +81,6 @@ static int pause_once(void *user, double *ret, struct err *e)
     return once(user, ret, &ignored, e);
 }
 
-static int fork_once(void *user, double *ret, struct err *e)
-{
-    return child_run(user, CODE, CODE_OUTPUT, ret, e);
-}
-
 /* Two rows: the first line in the branch, and how long the session itself was held up. */
 static int race(struct world *w, struct live *live, struct child *child, struct err *e)
 {
@@ -127,7 +96,7 @@ static int race(struct world *w, struct live *live, struct child *child, struct 
         .opponents = {{.contender = {.name = "fork of as much",
                                      .unit = "ms",
                                      .chunk = CHUNK,
-                                     .once = fork_once,
+                                     .once = bare_fork_once,
                                      .user = child},
                        .bar = AT_MOST(1.5, 0)}},
         .n = 1,
@@ -147,12 +116,8 @@ int bench_branch(struct world *w, struct err *e)
     struct subject s = {.world = w, .template_name = "python", .code = CODE, .expect = CODE_OUTPUT};
     struct child child = {.socket = -1, .out = -1};
     struct live live = {.subject = &s};
-    char script[PATH_MAX + 32];
-    char lib[PATH_MAX + 16];
 
-    (void)str_format(script, sizeof(script), "%s/peer_forkonly.py", w->source);
-    (void)str_format(lib, sizeof(lib), "%s/lib/husk", w->build);
-    int r = child_open(&child, (const char *const[]){script, lib, STATE_MB, NULL}, e);
+    int r = bare_fork_open(&child, w, STATE_MB, e);
     if (r == 0) {
         r = subject_open(&s, 0, e);
     }

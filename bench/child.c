@@ -11,7 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 
@@ -129,22 +128,6 @@ static int say(const struct child *c, const char *word, struct err *e)
 int child_ask(const struct child *c, const char *word, struct err *e)
 {
     return say(c, word, e) < 0 ? -1 : hear(c, "ok", e);
-}
-
-/* It writes its output before its answer, so it is all there. */
-int child_run(const struct child *c, const char *code, const char *output, double *ret,
-              struct err *e)
-{
-    char out[64];
-
-    uint64_t begun = clock_ns();
-    if (child_ask(c, code, e) < 0) {
-        return -1;
-    }
-    ssize_t n = read(c->out, out, sizeof(out) - 1);
-    *ret = (double)(clock_ns() - begun) / 1e6;
-    out[n > 0 ? n : 0] = '\0';
-    return str_eq(out, output) ? 0 : err_set(e, ERR_PROTOCOL, "it printed \"%s\"", out);
 }
 
 int child_measure(const struct child *c, const char *word, double *ret, struct err *e)

@@ -23,9 +23,5 @@ void child_close(struct child *c); /* ends it; fine if it was never opened */
 /* Says a word and waits for the answer "ok". */
 int child_ask(const struct child *c, const char *word, struct err *e);
 
-/* Says some code, waits for the answer and checks what it printed; the time that it took, in ms. */
-int child_run(const struct child *c, const char *code, const char *output, double *ret,
-              struct err *e);
-
 /* Says a word and waits for the answer "ok" and a number: something that it has measured itself. */
 int child_measure(const struct child *c, const char *word, double *ret, struct err *e);

@@ -3,40 +3,15 @@
  * P10: one more cell in a session that lives, by the library, beside the round trip that it cannot
  * do without.
  */
-#include <string.h>
-
-#include "base/clock.h"
-#include "base/str.h"
 #include "echo.h"
 #include "match.h"
 #include "subject.h"
 
 #define CHUNK 25
 
-static int from_husk(const struct husk_error *h, struct err *e)
-{
-    return err_set(e, ERR_SYSTEM, "%s: %s", h->type, h->message);
-}
-
 static int cell_once(void *user, double *ret, struct err *e)
 {
-    const struct husk_spec spec = {.kind = HUSK_CELL, .code = CODE, .code_len = sizeof(CODE) - 1};
-    struct husk_result *result;
-    struct husk_error h;
-
-    uint64_t begun = clock_ns();
-    if (husk_session_run(user, 0, &spec, &result, &h) < 0) {
-        return from_husk(&h, e);
-    }
-    *ret = (double)(clock_ns() - begun) / 1e6;
-    bool right = result->status == HUSK_COMPLETED && str_eq(result->out, CODE_OUTPUT) &&
-                 str_eq(result->receipt.isolation, "full");
-    if (!right) {
-        err_set(e, ERR_PROTOCOL, "the cell %s, it printed \"%.60s\"",
-                husk_status_name(result->status), result->out);
-    }
-    husk_result_free(result);
-    return right ? 0 : -1;
+    return subject_cell(user, 0, CODE, CODE_OUTPUT, ret, e);
 }
 
 /* Nothing is left to clear away after a cell, so nobody pauses. */
@@ -49,7 +24,7 @@ static int run(struct world *w, struct subject *s, struct echo *echo, struct err
     double ignored;
 
     if (husk_session_open(s->engine, &spec, &session, &h) < 0) {
-        return from_husk(&h, e);
+        return subject_error(&h, e);
     }
     peer_true(&exec_true);
     struct match m = {

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 
-static int from_husk(const struct husk_error *h, struct err *e)
+int subject_error(const struct husk_error *h, struct err *e)
 {
     return err_set(e, ERR_SYSTEM, "%s: %s", h->type, h->message);
 }
@@ -16,7 +16,7 @@ int subject_pool(struct subject *s, uint32_t min, uint32_t max, struct err *e)
 {
     struct husk_error h;
 
-    return husk_pool_set(s->engine, s->template_name, NULL, min, max, &h) < 0 ? from_husk(&h, e)
+    return husk_pool_set(s->engine, s->template_name, NULL, min, max, &h) < 0 ? subject_error(&h, e)
                                                                               : 0;
 }
 
@@ -24,7 +24,7 @@ int subject_wait(struct subject *s, uint32_t parked, struct err *e)
 {
     struct husk_error h;
 
-    return husk_pool_wait(s->engine, s->template_name, parked, &h) < 0 ? from_husk(&h, e) : 0;
+    return husk_pool_wait(s->engine, s->template_name, parked, &h) < 0 ? subject_error(&h, e) : 0;
 }
 
 int subject_open(struct subject *s, uint32_t pool_max, struct err *e)
@@ -39,7 +39,7 @@ int subject_open(struct subject *s, uint32_t pool_max, struct err *e)
         return err_set(e, ERR_INVALID, "the build folder's path is too long");
     }
     if (husk_open(&options, &s->engine, &h) < 0) {
-        return from_husk(&h, e);
+        return subject_error(&h, e);
     }
     /* Sizes the template for the pool to come and starts its zygote, but parks nothing. */
     if (subject_pool(s, 0, pool_max, e) < 0) {
@@ -72,7 +72,7 @@ int subject_run(struct subject *s, const struct husk_spec *spec, struct husk_res
     struct husk_error h;
 
     if (husk_run(s->engine, spec, ret, &h) < 0) {
-        return from_husk(&h, e);
+        return subject_error(&h, e);
     }
     const struct husk_result *r = *ret;
     int bad = 0;
@@ -117,8 +117,30 @@ int subject_once_pooled(void *user, double *ret, struct err *e)
     struct husk_error h;
 
     if (husk_pool_stats(s->engine, s->template_name, &stats, &h) < 0) {
-        return from_husk(&h, e);
+        return subject_error(&h, e);
     }
     s->warm = stats.parked > 0;
     return subject_once(s, ret, e);
+}
+
+int subject_cell(struct husk_session *session, uint32_t context, const char *code,
+                 const char *output, double *ret, struct err *e)
+{
+    const struct husk_spec spec = {.kind = HUSK_CELL, .code = code, .code_len = strlen(code)};
+    struct husk_result *result;
+    struct husk_error h;
+
+    uint64_t begun = clock_ns();
+    if (husk_session_run(session, context, &spec, &result, &h) < 0) {
+        return subject_error(&h, e);
+    }
+    *ret = (double)(clock_ns() - begun) / 1e6;
+    bool right = result->status == HUSK_COMPLETED && str_eq(result->out, output) &&
+                 str_eq(result->receipt.isolation, "full");
+    if (!right) {
+        err_set(e, ERR_PROTOCOL, "the cell %s, it printed \"%.60s\"",
+                husk_status_name(result->status), result->out);
+    }
+    husk_result_free(result);
+    return right ? 0 : -1;
 }

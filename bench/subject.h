@@ -43,3 +43,10 @@ int subject_wait(struct subject *s, uint32_t parked, struct err *e);
 /* Runs a spec and checks that it completed in full isolation. The result is the caller's. */
 int subject_run(struct subject *s, const struct husk_spec *spec, struct husk_result **ret,
                 struct err *e);
+
+/* One cell in a live session, checked; ms until husk_session_run() returned. */
+int subject_cell(struct husk_session *session, uint32_t context, const char *code,
+                 const char *output, double *ret, struct err *e);
+
+/* What the library says, as an error of ours; -1. */
+int subject_error(const struct husk_error *h, struct err *e);

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* P13: what isolation adds to a fork of the same kind of zygote. */
-#include "base/str.h"
-#include "child.h"
+#include "bare_fork.h"
 #include "match.h"
 #include "subject.h"
 
 #define CHUNK 20
-
-static int fork_once(void *user, double *ret, struct err *e)
-{
-    return child_run(user, CODE, CODE_OUTPUT, ret, e);
-}
 
 int bench_tax(struct world *w, struct err *e)
 {
@@ -25,17 +19,13 @@ int bench_tax(struct world *w, struct err *e)
         .opponents = {{.contender = {.name = "fork of the same zygote",
                                      .unit = "ms",
                                      .chunk = CHUNK,
-                                     .once = fork_once,
+                                     .once = bare_fork_once,
                                      .user = &child},
                        .bar = AT_MOST(1.8, 1.3)}},
         .n = 1,
     };
-    char script[PATH_MAX + 32];
-    char lib[PATH_MAX + 16];
 
-    (void)str_format(script, sizeof(script), "%s/peer_forkonly.py", w->source);
-    (void)str_format(lib, sizeof(lib), "%s/lib/husk", w->build);
-    int r = child_open(&child, (const char *const[]){script, lib, NULL}, e);
+    int r = bare_fork_open(&child, w, NULL, e);
     if (r == 0) {
         r = subject_open(&s, 0, e);
     }
