@@ -86,6 +86,20 @@ void launcher_succeed(struct launcher_client *c, uid_t uid)
     c->sock = pair[0];
 }
 
+bool launcher_finds_kept(struct launcher_client *c, uint32_t box_id)
+{
+    struct launcher_req req = {.op = LAUNCHER_ADOPT};
+    struct launcher_rep rep;
+    bool found = false;
+
+    launcher_send(c, &req, NULL, 0);
+    do {
+        CHECK(launcher_next(c, &rep));
+        found = found || (rep.event == LAUNCHER_EV_KEPT && rep.box_id == box_id);
+    } while (rep.event != LAUNCHER_EV_OK || rep.seq != c->seq);
+    return found;
+}
+
 void launcher_close(struct launcher_client *c)
 {
     const struct proc_list self = {.pids = {c->pid}, .n = 1};

@@ -32,6 +32,8 @@ struct launcher_client launcher_open_impatient(void);
 struct launcher_client launcher_open_for(uid_t uid);
 /* The supervisor brings another client, which takes the place of this one; that hangs up. */
 void launcher_succeed(struct launcher_client *c, uid_t uid);
+/* Asks for all that was kept. True: that box is among it. */
+bool launcher_finds_kept(struct launcher_client *c, uint32_t box_id);
 /* Hangs up; the test fails if the launcher or a cgroup of it stays. */
 void launcher_close(struct launcher_client *c);
 

@@ -169,9 +169,6 @@ TEST(a_successor_is_let_in_where_nothing_else_is)
 {
     AUTO_LAUNCHER struct launcher_client c = open_small();
     struct launcher_box box = launcher_box(&c, launcher_shell_template(&c, 1), 0);
-    struct launcher_req adopt = {.op = LAUNCHER_ADOPT};
-    struct launcher_rep rep;
-    bool found = false;
 
     fill_up(&c, box.id);
     for (int i = 0; i < 3; i++) {
@@ -179,12 +176,7 @@ TEST(a_successor_is_let_in_where_nothing_else_is)
         launcher_greet(&c);
         check_reserve(&c, 1);
     }
-    launcher_send(&c, &adopt, NULL, 0);
-    do {
-        CHECK(launcher_next(&c, &rep));
-        found = found || (rep.event == LAUNCHER_EV_KEPT && rep.box_id == box.id);
-    } while (rep.event != LAUNCHER_EV_OK || rep.seq != c.seq);
-    CHECK(found);
+    CHECK(launcher_finds_kept(&c, box.id));
     launcher_box_release(&box);
 }
 

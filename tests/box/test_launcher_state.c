@@ -358,9 +358,6 @@ TEST(a_kept_box_that_is_released_while_it_dies_is_forgotten)
 TEST(what_was_asked_to_be_kept_is_kept_although_nobody_had_read_it)
 {
     AUTO_LAUNCHER struct launcher_client c = launcher_open_for(geteuid());
-    struct launcher_req adopt = {.op = LAUNCHER_ADOPT};
-    struct launcher_rep rep;
-    bool found = false;
 
     launcher_greet(&c);
     struct launcher_box box = launcher_box(&c, launcher_shell_template(&c, 1), 0);
@@ -374,12 +371,7 @@ TEST(what_was_asked_to_be_kept_is_kept_although_nobody_had_read_it)
     launcher_succeed(&c, geteuid());
     CHECK_INT(kill(c.pid, SIGCONT), 0);
     launcher_greet(&c);
-    launcher_send(&c, &adopt, NULL, 0);
-    do {
-        CHECK(launcher_next(&c, &rep));
-        found = found || (rep.event == LAUNCHER_EV_KEPT && rep.box_id == box.id);
-    } while (rep.event != LAUNCHER_EV_OK || rep.seq != c.seq);
-    CHECK(found);
+    CHECK(launcher_finds_kept(&c, box.id));
     launcher_box_release(&box);
 }
 
