@@ -137,3 +137,13 @@ void control_send_failed(int fd, const char *message)
     f.head.len = (uint32_t)(8 + n);
     (void)fd_send(fd, &f, sizeof(f.head) + 8 + n, NULL, 0, MSG_DONTWAIT);
 }
+
+void control_send_refused(int fd, int error)
+{
+    AUTO_BUF struct buf b = BUF_INIT(256);
+
+    if (frame_begin(&b, FRAME_EXITED, NULL) == 0 &&
+        frame_add_u32(&b, KEY_EXIT, (uint32_t)error) == 0 && frame_end(&b) == 0) {
+        (void)fd_send(fd, b.data, b.len, NULL, 0, MSG_DONTWAIT);
+    }
+}

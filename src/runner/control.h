@@ -28,3 +28,9 @@ int control_send_ready(int fd);
 
 /* FAILED with a text: only before READY. */
 void control_send_failed(int fd, const char *message);
+
+/*
+ * To who waits for a context that could not be forked. Without a word it learns of that by the
+ * closed socket, but not why.
+ */
+void control_send_refused(int fd, int error);

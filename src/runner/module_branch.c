@@ -15,27 +15,36 @@
 #include <unistd.h>
 
 #include "box/setup.h"
+#include "runner/control.h"
 #include "runner/interrupt.h"
 
 /*
- * True in the copy. By libc's fork() and with CPython's hooks around it: unlike a zygote, a context
- * may have threads.
+ * 1 in the copy, 0 or -errno here. By libc's fork() and with CPython's hooks around it: unlike a
+ * zygote, a context may have threads.
  */
-static bool fork_copy(void)
+static int fork_copy(void)
 {
+    static volatile int error; /* whoever is between writes it into our memory */
+
+    error = 0;
     PyOS_BeforeFork();
     pid_t between = vfork(); /* NOLINT: it does nothing but fork, and that on purpose */
     if (between == 0) {
-        if (fork() == 0) { /* NOLINT: as above */
+        pid_t copy = fork(); /* NOLINT: as above */
+        if (copy == 0) {
             PyOS_AfterFork_Child();
-            return true;
+            return 1;
         }
-        _exit(0); /* without a copy as well: whoever asked for it sees its socket close */
+        error = copy < 0 ? errno : 0;
+        _exit(0);
+    }
+    if (between < 0) {
+        error = errno;
     }
     PyOS_AfterFork_Parent();
     while (between > 0 && waitpid(between, NULL, 0) < 0 && errno == EINTR) {
     }
-    return false;
+    return -error;
 }
 
 /* From now on this process listens on another control socket. */
@@ -58,8 +67,11 @@ PyObject *husk_branch(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "i", &fd)) {
         return NULL;
     }
-    bool is_copy = fork_copy();
-    int r = is_copy ? adopt(fd) : 0;
+    int copied = fork_copy();
+    if (copied < 0) {
+        control_send_refused(fd, -copied);
+    }
+    int r = copied > 0 ? adopt(fd) : 0;
     close(fd);
-    return r < 0 ? module_errno(r) : PyBool_FromLong(is_copy);
+    return r < 0 ? module_errno(r) : PyBool_FromLong(copied > 0);
 }

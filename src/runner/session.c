@@ -159,27 +159,13 @@ static void serve_sweep(const struct buf *body)
     }
 }
 
-/*
- * To who waits for the context. Without a word it learns of the failure by the closed socket, but
- * not why.
- */
-static void refuse_context(int control, int error)
-{
-    AUTO_BUF struct buf b = BUF_INIT(256);
-
-    if (frame_begin(&b, FRAME_EXITED, NULL) == 0 &&
-        frame_add_u32(&b, KEY_EXIT, (uint32_t)error) == 0 && frame_end(&b) == 0) {
-        (void)fd_send(control, b.data, b.len, NULL, 0, MSG_DONTWAIT);
-    }
-}
-
 /* True in the new context. */
 static bool fork_context(int control, int signals, const sigset_t *old_mask)
 {
     pid_t pid = rawfork_plain();
 
     if (pid < 0) {
-        refuse_context(control, -pid);
+        control_send_refused(control, -pid);
         return false;
     }
     if (pid > 0) {

@@ -132,6 +132,7 @@ TEST(a_session_that_is_full_of_processes_cannot_be_branched_and_loses_nothing)
         CHECK_CELL(s, 0, free == 0 ? "" : "os.kill(sleepers[0], 9), os.wait()[1]",
                    free == 0 ? NULL : "(None, 9)");
         CHECK_INT(husk_session_branch(s, 0, &b, &e), -1);
+        CHECK_HAS(e.message, "process limit");
         CHECK_CELL(s, 0, "x", "42");
         CHECK_CELL(s, 0,
                    "for p in sleepers:\n"
