@@ -96,7 +96,9 @@ class Policy:
         self.constants: dict[str, int] = {}
         self.default: int | None = None
         self.calls: dict[str, Decision] = {}
-        self.setup: set[str] = set()  # calls that the set-up of a box makes, and a box may not
+        # Calls that the set-up of a box makes, and a box may not: with any arguments (no rules),
+        # or with those of the rules.
+        self.setup: dict[str, list[Rule]] = {}
         self.files: list[str] = []
         self.file, self.where = name, name
         self.read(name)
@@ -188,10 +190,31 @@ class Policy:
             self.constants[name] = value
 
     def read_setup(self, words: list[str]) -> None:
+        if words[:1] == ["rule"]:
+            call, rule = self.parse_rule(" ".join(words[1:]))
+            if rule.action != ALLOW or not rule.conditions:
+                raise self.fail("a rule of the set-up allows a call under a condition")
+            if self.setup.get(call) == []:
+                raise self.fail(f"'{call}' is allowed with any arguments before")
+            self.setup.setdefault(call, []).append(rule)
+            return
         for call in words:
-            if call not in self.numbers or call in self.setup:
-                raise self.fail(f"'{call}' is no call, or named before")
-            self.setup.add(call)
+            if call in self.setup:
+                raise self.fail(f"'{call}' is named before")
+            self.setup[self.known(call)] = []
+
+    def known(self, call: str) -> str:
+        if call not in self.numbers:
+            raise self.fail(f"unknown call '{call}' on {self.target.arch}")
+        return call
+
+    def setup_decision(self, call: str) -> Decision:
+        """What the early half decides: the set-up's arguments pass, others are the policy's."""
+        if not self.setup[call]:
+            return Decision(self.name, ALLOW)
+        own = self.calls.get(call, Decision(self.name, self.default_action()))
+        rest = own.rules if own.action is None else [Rule([], own.action, self.where)]
+        return Decision(self.name, None, self.setup[call] + rest)
 
     def value(self, text: str) -> int:
         """A number or a constant. 32 bits: the kernel reads no more of the arguments we compare."""
@@ -212,9 +235,7 @@ class Policy:
 
     def claim(self, call: str, override: bool) -> Decision | None:
         """Checks that this line may decide the call. Returns what this file decided before."""
-        if call not in self.numbers:
-            raise self.fail(f"unknown call '{call}' on {self.target.arch}")
-        before = self.calls.get(call)
+        before = self.calls.get(self.known(call))
         inherited = before is not None and before.file != self.file
         if override != inherited:
             raise self.fail(
@@ -232,15 +253,17 @@ class Policy:
                 raise self.fail(f"duplicate call '{call}'")
             self.calls[call] = Decision(self.file, action)
 
-    def read_rule(self, text: str, override: bool) -> None:
+    def parse_rule(self, text: str) -> tuple[str, Rule]:
         match = re.fullmatch(r"(\w+): (.+) -> (\w+)", text)
         if match is None:
             raise self.fail("expected 'rule CALL: CONDITION [and CONDITION]... -> ACTION'")
         conditions = []
         if match[2] != "else":
             conditions = [self.condition(part) for part in match[2].split(" and ")]
-        rule = Rule(conditions, self.action(match[3]), self.where)
-        call = match[1]
+        return self.known(match[1]), Rule(conditions, self.action(match[3]), self.where)
+
+    def read_rule(self, text: str, override: bool) -> None:
+        call, rule = self.parse_rule(text)
         decision = self.claim(call, override) or Decision(self.file)
         if decision.action is not None:
             raise self.fail(f"duplicate call '{call}'")

@@ -134,14 +134,13 @@ class Part:
 
 
 def part_of(policy: Policy, which: str) -> Part:
-    """Early: calls of the set-up are allowed. Late: all others are. Both together are the whole."""
+    """Early: the set-up's calls are allowed. Late: all others are. Both together are the whole."""
     calls = policy.by_number()
     if which == "whole":
         return Part(calls, policy.default_action())
-    setup = {policy.numbers[call] for call in policy.setup}
-    allowed = Decision(policy.name, ALLOW)
+    setup = {policy.numbers[call]: policy.setup_decision(call) for call in policy.setup}
     if which == "early":
-        return Part(calls | {nr: allowed for nr in setup}, policy.default_action())
+        return Part(calls | setup, policy.default_action())
     default = Decision(policy.name, policy.default_action())
     return Part({nr: calls.get(nr, default) for nr in setup}, ALLOW)
 

@@ -39,15 +39,25 @@ static int write_maps(pid_t pid, const char *uid_map, const char *gid_map, struc
     return write_proc(pid, "gid_map", gid_map, e);
 }
 
-int idmap_write_zygote(pid_t pid, uint64_t first, uint64_t count, struct err *e)
+static int write_range(pid_t pid, uint64_t first, uint64_t count, struct err *e)
 {
     char map[96];
 
+    (void)str_format(map, sizeof(map), "0 %" PRIu64 " %" PRIu64 "\n", first, count);
+    return write_maps(pid, map, map, e);
+}
+
+int idmap_write_zygote(pid_t pid, uint64_t first, uint64_t count, struct err *e)
+{
     if (first == 0 && count > 1) {
         return err_set(e, ERR_ISOLATION, "refusing to map a box's ids onto host id 0");
     }
-    (void)str_format(map, sizeof(map), "0 %" PRIu64 " %" PRIu64 "\n", first, count);
-    return write_maps(pid, map, map, e);
+    return write_range(pid, first, count, e);
+}
+
+int idmap_write_same(pid_t pid, uint64_t count, struct err *e)
+{
+    return write_range(pid, 0, count, e);
 }
 
 int idmap_write_box(pid_t pid, uint32_t block, uint32_t box_uid, struct err *e)

@@ -28,6 +28,9 @@ uint64_t idmap_ward(uint32_t index);
  */
 int idmap_write_zygote(pid_t pid, uint64_t first, uint64_t count, struct err *e);
 
+/* Maps a namespace below a zygote's first one: the same ids, from 0 on. */
+int idmap_write_same(pid_t pid, uint64_t count, struct err *e);
+
 /*
  * Maps a box's namespace onto a block of the zygote's. Called by the zygote: the kernel takes a
  * map only from the namespace itself or its parent. block 0: only the box's user, onto the

@@ -302,12 +302,12 @@ int root_enter(const struct root_entry *entry, struct err *e)
     if (make_skeleton(e) < 0 || (own_etc && root_etc_write(e) < 0) || pivot(e) < 0) {
         return -1;
     }
+    if (zygote_confine(&entry->confinement, e) < 0 || place_descriptors(entry, e) < 0) {
+        return -1;
+    }
     /* Set after the last change of credentials, which would clear it. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) {
         return err_sys(e, errno, "tie to the launcher's life");
-    }
-    if (place_descriptors(entry, e) < 0) {
-        return -1;
     }
     execve(plan->args[0], plan->args, plan->env);
     return err_sys(e, errno, "start %s", plan->args[0]);

@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "box/cgroup.h"
+#include "box/zygote_confine.h"
 
 #define ROOT_PLACES_MAX 96
 #define ROOT_PATH_MAX 256
@@ -73,9 +74,11 @@ struct root_entry {
     int procs[CGROUP_PROCS_MAX]; /* joined first */
     size_t n_procs;
     bool single_id;
+    struct zygote_confinement confinement;
 };
 
 /*
- * Child side: id maps are written. Builds the root, pivots into it, execs. Returns only on failure.
+ * Child side: id maps are written. Builds the root, pivots into it, confines itself,
+ * execs. Returns only on failure.
  */
 int root_enter(const struct root_entry *entry, struct err *e);

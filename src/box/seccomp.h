@@ -15,9 +15,9 @@ struct seccomp_code {
 };
 
 /*
- * A policy, as one program and as two that are the same together. A zygote loads the early one,
- * which allows what the set-up of a box needs; its boxes inherit that, and loading the late one,
- * which takes those calls away again, takes half the time.
+ * A policy, as one program and as two that are the same together. A zygote starts with the early
+ * one, which allows what the set-up of a box needs; its boxes inherit that, and loading the late
+ * one, which takes those calls away again, takes half the time.
  */
 struct seccomp_program {
     const char *name;   /* "default", "strict", "debug" */

@@ -18,18 +18,32 @@
 #include "box/idmap.h"
 #include "launcher/launcher.h"
 
+/* How many ids its namespace maps: all that were leased for it. */
+static uint64_t zygote_ids(const struct template *t)
+{
+    return (uint64_t)t->lease.wards * IDMAP_WARD_BLOCKS * IDMAP_BLOCK;
+}
+
 /* Child side of the clone. */
 static void become_zygote(const struct launcher *l, const struct template *t, int go, int socket)
 {
-    struct root_entry entry = {.plan = &t->plan, .socket = socket, .single_id = l->single_id};
+    struct root_entry entry = {
+        .plan = &t->plan,
+        .socket = socket,
+        .devices = t->devices,
+        .errors = t->last_words,
+        .single_id = l->single_id,
+        .confinement = {.ids = zygote_ids(t),
+                        .boxes_max = t->boxes_max,
+                        .seccomp = t->seccomp,
+                        .single_id = l->single_id},
+    };
     struct zygote_rep broken = {.event = ZYGOTE_BROKEN};
     char byte;
 
     if (read(go, &byte, 1) != 1) {
         _exit(1);
     }
-    entry.devices = t->devices;
-    entry.errors = t->last_words;
     entry.n_procs = cgroup_procs_fds(t->cgroup, entry.procs);
     root_enter(&entry, &broken.err);
     /* place_descriptors() may have moved the socket already: then it sits at its final place. */
@@ -44,8 +58,7 @@ static int map_zygote(const struct launcher *l, const struct template *t, pid_t 
     if (l->single_id) {
         return idmap_write_zygote(pid, 0, 1, e);
     }
-    return idmap_write_zygote(pid, idmap_ward(t->lease.first),
-                              (uint64_t)t->lease.wards * IDMAP_WARD_BLOCKS * IDMAP_BLOCK, e);
+    return idmap_write_zygote(pid, idmap_ward(t->lease.first), zygote_ids(t), e);
 }
 
 /* Boxes die first when the host runs out of memory: they inherit this from their zygote. */

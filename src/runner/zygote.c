@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -58,7 +59,7 @@ static struct {
     const char *writable[BOX_WRITABLE_MAX];
     size_t n_writable;
     char writable_text[1024];
-    uint32_t confined; /* number of the filter that we have loaded, plus 1 */
+    uint32_t profile;  /* number of the filter that all boxes have, plus 1; 0: no box yet */
     bool shares_table; /* a new child has our table of descriptors until it leaves it */
 } z;
 
@@ -123,6 +124,11 @@ static void start(void)
     struct zygote_rep ready = {.event = ZYGOTE_READY};
     sigset_t mask;
 
+    /* Boxes inherit half of their walls from us: without those none may be made. */
+    if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != SECCOMP_MODE_FILTER ||
+        prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) {
+        zygote_broken("the zygote was not confined by the launcher");
+    }
     read_writable();
     z.shares_table = sys_leave_above(~0U) == 0; /* not before Linux 5.9 */
     sigemptyset(&mask);
@@ -318,26 +324,22 @@ static void reap(void)
 }
 
 /*
- * Boxes inherit the first half of their filter from us: loading it takes longer than the other
- * half. All boxes of a template have the same one, so a request for another is no request of our
- * launcher's.
+ * The launcher has loaded the first half of one filter into us. A box with the second half of
+ * another would have neither.
  */
-static int confine(uint32_t profile, struct err *e)
+static bool fits_filter(const struct zygote_req *req)
 {
-    if (z.confined == profile + 1) {
-        return 0;
+    struct err e;
+
+    if (z.profile == 0) {
+        z.profile = req->seccomp + 1;
     }
-    if (z.confined != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
-        return err_set(e, ERR_ISOLATION, "the zygote cannot be confined");
+    if (z.profile == req->seccomp + 1) {
+        return true;
     }
-    int r = seccomp_load(&seccomp_programs[profile].early);
-    if (r < 0) {
-        (void)err_sys(e, -r, "load the first half of filter %s", seccomp_programs[profile].name);
-        e->code = ERR_ISOLATION;
-        return err_wrap(e, "isolation step \"seccomp\"");
-    }
-    z.confined = profile + 1;
-    return 0;
+    err_set(&e, ERR_ISOLATION, "the zygote has the first half of another filter");
+    refuse(req->box_id, &e);
+    return false;
 }
 
 /* True in the child, which then knows what to be. */
@@ -356,10 +358,7 @@ static bool serve_request(struct zygote_child *ret)
     if (!zygote_req_check(&req, (size_t)n, fds.n) || req.seccomp >= seccomp_programs_n) {
         _exit(1);
     }
-    struct err e = {0};
-    if (confine(req.seccomp, &e) < 0) {
-        refuse(req.box_id, &e);
-    } else if (spawn(&req, &fds)) {
+    if (fits_filter(&req) && spawn(&req, &fds)) {
         *ret = (struct zygote_child){.mode = req.mode, .warmth = req.warmth};
         return true; /* the descriptors were closed or placed by the set-up */
     }

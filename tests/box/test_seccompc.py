@@ -88,6 +88,7 @@ def compile_text(tmp_path: Path, text: str, target: Target) -> Policy:
 def interesting_args(policy: Policy) -> list[list[int]]:
     """Every value a rule compares with, its neighbours, and each with rubbish in its upper half."""
     rules = [r for d in policy.calls.values() for r in d.rules]
+    rules += [r for setup in policy.setup.values() for r in setup]
     values = {v for r in rules for c in r.conditions for v in c.values} | {0}
     near = sorted({(v + d) & 0xFFFFFFFF for v, d in itertools.product(values, (-1, 0, 1))})
     single = [[v | high] * 6 for v in near for high in (0, 0xABCD << 32)]
@@ -135,16 +136,51 @@ def test_the_two_halves_are_the_whole(name: str, target: Target) -> None:
     policy = Policy(ROOT / "profiles", name, target)
     whole = seccompc.compile_policy(policy)
     halves = [seccompc.compile_policy(policy, which) for which in ("early", "late")]
-    calls = policy.by_number()
+    calls = {nr: d for nr, d in policy.by_number().items() if d.action is None}
+    rules = {policy.numbers[call]: rules for call, rules in policy.setup.items() if rules}
     arch = AUDIT_ARCH[target.arch]
     numbers = [*range(600), 0x3FFFFFFF, 0x80000000, seccompc.X32_BIT | 1, 0xFFFFFFFF]
     for nr, machine in itertools.product(numbers, (arch, 0x40000003)):
-        ruled = nr in calls and calls[nr].action is None and machine == arch
+        ruled = nr in calls | rules and machine == arch
         for args in interesting_args(policy) if ruled else [[0] * 6]:
             answers = [run(code, nr, machine, args) for code in halves]
             assert min(answers, key=signed) == run(whole, nr, machine, args), (nr, args)
-    setup = {policy.numbers[call] for call in policy.setup}
-    assert setup and all(run(halves[0], nr, arch, [0] * 6) == ALLOW for nr in setup)
+    plain = {policy.numbers[call] for call in policy.setup} - set(rules)
+    assert plain and all(run(halves[0], nr, arch, [0] * 6) == ALLOW for nr in plain)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_the_early_half_adds_the_arguments_of_the_set_up_and_no_others(
+    name: str, target: Target
+) -> None:
+    policy = Policy(ROOT / "profiles", name, target)
+    whole, early = (seccompc.compile_policy(policy, which) for which in ("whole", "early"))
+    arch = AUDIT_ARCH[target.arch]
+    added = 0
+    for call, rules in policy.setup.items():
+        for args in interesting_args(policy) if rules else []:
+            fits = any(all(c.holds(args) for c in rule.conditions) for rule in rules)
+            want = ALLOW if fits else run(whole, policy.numbers[call], arch, args)
+            assert run(early, policy.numbers[call], arch, args) == want, (call, args)
+            added += want != run(whole, policy.numbers[call], arch, args)
+    assert added > 0
+
+
+WRONG_SETUP = [
+    ("setup rule mount: else -> allow # x", "under a condition"),
+    ("setup rule mount: arg0 == 1 -> EPERM # x", "under a condition"),
+    ("setup mount # x\nsetup rule mount: arg0 == 1 -> allow # x", "any arguments"),
+    ("setup mount mount # x", "named before"),
+    ("setup rule nosuch: arg0 == 1 -> allow # x", "unknown call"),
+]
+
+
+@pytest.mark.parametrize("text,word", WRONG_SETUP)
+def test_wrong_lines_about_the_set_up(
+    text: str, word: str, tmp_path: Path, target: Target
+) -> None:
+    with pytest.raises(PolicyError, match=word):
+        compile_text(tmp_path, "default ENOSYS # the rest\n" + text, target)
 
 
 def test_a_program_too_wide_for_short_jumps_still_decides_right(tmp_path: Path) -> None:

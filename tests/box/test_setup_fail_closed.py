@@ -51,7 +51,6 @@ BOX_STEPS = [
     ("capset", 1, "capabilities"),
     ("landlock_add_rule", 1, "landlock"),
     ("landlock_restrict_self", 1, "landlock"),
-    ("seccomp", 1, "seccomp"),  # the half that the zygote loads; the other one: see the C test
 ]
 
 
@@ -60,6 +59,17 @@ BOX_STEPS = [
 @pytest.mark.parametrize(("call", "when", "step"), BOX_STEPS)
 def test_a_step_that_fails_is_named(call: str, when: int, step: str) -> None:
     assert_refused(run_with_failure(call, "EPERM", when), f'isolation step "{step}"')
+
+
+@needs_root
+@needs_strace
+@pytest.mark.parametrize(
+    ("call", "when", "step"),
+    [("seccomp", 1, "seccomp"), ("unshare", 2, "mount lock")],  # the other half: see the C test
+)
+def test_a_zygote_that_cannot_be_confined_is_refused(call: str, when: int, step: str) -> None:
+    run = run_with_failure(call, "EPERM", when)
+    assert_refused(run, f'confine the zygote, step "{step}"')
 
 
 # ---- what launcher and zygote do before: the root of the template and its namespaces

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A zygote and what it is asked: here the test is its launcher. */
-#include <spawn.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,16 +17,14 @@
 #include "wire/zygote_msg.h"
 
 /*
- * A zygote that we are the launcher of; ready. Outside of any root, so that its boxes end in their
+ * A zygote that we are the launcher of, and its first word. Outside of any root, so that its boxes end in their
  * set-up.
  */
-static int own_zygote(pid_t *ret_pid)
+static int start_zygote(bool confined, pid_t *ret_pid, struct zygote_rep *ret)
 {
     char path[4096];
     char *argv[] = {path, "start", "/bin/true", NULL};
     char *env[] = {NULL};
-    posix_spawn_file_actions_t actions;
-    struct zygote_rep rep;
     int pair[2];
 
     if (geteuid() != 0) {
@@ -34,14 +33,40 @@ static int own_zygote(pid_t *ret_pid)
     fixture_paths();
     CHECK_INT(str_format(path, sizeof(path), "%s/husk-init", getenv("HUSK_LIB_DIR")), 0);
     CHECK_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-    CHECK_INT(posix_spawn_file_actions_init(&actions), 0);
-    CHECK_INT(posix_spawn_file_actions_adddup2(&actions, pair[1], ZYGOTE_FD), 0);
-    CHECK_INT(posix_spawn(ret_pid, path, &actions, NULL, argv, env), 0);
-    posix_spawn_file_actions_destroy(&actions);
+    *ret_pid = fork();
+    if (*ret_pid == 0) {
+        bool ready = dup2(pair[1], ZYGOTE_FD) == ZYGOTE_FD &&
+                     (!confined || (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+                                    seccomp_load(&seccomp_programs[0].early) == 0));
+        if (ready) {
+            execve(path, argv, env);
+        }
+        _exit(126);
+    }
     close(pair[1]);
-    CHECK_INT(fd_recv(pair[0], &rep, sizeof(rep), NULL, 0), sizeof(rep));
-    CHECK_INT(rep.event, ZYGOTE_READY);
+    CHECK_INT(fd_recv(pair[0], ret, sizeof(*ret), NULL, 0), sizeof(*ret));
     return pair[0];
+}
+
+static int own_zygote(pid_t *ret_pid)
+{
+    struct zygote_rep rep;
+    int zygote = start_zygote(true, ret_pid, &rep);
+
+    CHECK_INT(rep.event, ZYGOTE_READY);
+    return zygote;
+}
+
+/* Its boxes would have the second half of a filter only. */
+TEST(a_zygote_that_was_not_confined_makes_no_boxes)
+{
+    struct zygote_rep rep;
+    pid_t pid;
+    AUTO_CLOSE int zygote = start_zygote(false, &pid, &rep);
+
+    CHECK_INT(rep.event, ZYGOTE_BROKEN);
+    CHECK(strstr(rep.err.msg, "not confined") != NULL);
+    CHECK_INT(waitpid(pid, NULL, 0), pid);
 }
 
 static void ask(int zygote, const struct zygote_req *req, size_t size)
