@@ -32,12 +32,7 @@ static void templates_release(struct templates *t)
 
 static int templates_get(struct service *svc, struct templates *ret, struct err *e)
 {
-    struct husk_error error;
-
-    if (husk_template_list(service_engine(svc)->template_dir, &ret->rows, &ret->n, &error) < 0) {
-        return err_set(e, ERR_SYSTEM, "%s", error.message);
-    }
-    return 0;
+    return template_list(&service_engine(svc)->dirs, &ret->rows, &ret->n, e);
 }
 
 static const struct husk_template_info *templates_find(const struct templates *t, const char *name)
@@ -220,7 +215,7 @@ void api_v1_template_list(struct api_call *call)
 
 /* ---- change ---- */
 
-/* A template file has room for so much, and the variables of the base are in it. */
+/* A template file has room for so much, and what its base has of a client is in it. */
 static int check_room(const struct template_def *base, const json_t *definition, struct err *e)
 {
     json_t *env = json_object_get(definition, "default_env_vars");
@@ -229,11 +224,11 @@ static int check_room(const struct template_def *base, const json_t *definition,
     json_t *value;
     size_t i;
 
-    if (base->n_env + json_object_size(env) > TEMPLATE_LIST_MAX) {
+    if (base->n_run_env + json_object_size(env) > TEMPLATE_LIST_MAX) {
         return err_set(e, ERR_INVALID,
                        "default_env_vars can be at most %zu: a template has %d variables, and its "
                        "base has %zu of them",
-                       TEMPLATE_LIST_MAX - base->n_env, TEMPLATE_LIST_MAX, base->n_env);
+                       TEMPLATE_LIST_MAX - base->n_run_env, TEMPLATE_LIST_MAX, base->n_run_env);
     }
     json_object_foreach(env, name, value)
     {
@@ -275,7 +270,7 @@ static bool has_room(struct api_call *call, const json_t *definition)
         call_reply_err(call, &e);
         return false;
     }
-    if (template_find(service_engine(call_service(call))->template_dir, base_name, base, &e) < 0) {
+    if (template_find(&service_engine(call_service(call))->dirs, base_name, base, &e) < 0) {
         v1_reply_err(call, &e, V1_TEMPLATE);
         return false;
     }

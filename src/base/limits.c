@@ -49,6 +49,29 @@ void limits_fill(struct limits *l)
     l->open_files = l->open_files != 0 ? l->open_files : d.open_files;
 }
 
+int limits_within(const struct limits *l, const struct limits *most, struct err *e)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+        uint64_t most;
+    } rows[] = {
+        {"memory", l->memory_bytes, most->memory_bytes},
+        {"disk", l->disk_bytes, most->disk_bytes},
+        {"cpus (thousandths)", l->cpu_milli, most->cpu_milli},
+        {"pids", l->pids, most->pids},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        if (rows[i].most != 0 && rows[i].value > rows[i].most) {
+            return err_set(e, ERR_INVALID,
+                           "%s is %" PRIu64 ", the template allows a box at most %" PRIu64,
+                           rows[i].name, rows[i].value, rows[i].most);
+        }
+    }
+    return 0;
+}
+
 int limits_check(const struct limits *l, struct err *e)
 {
     const struct {

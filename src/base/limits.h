@@ -32,6 +32,12 @@ void limits_fill(struct limits *l);
 /* ERR_INVALID naming the field and its range when a value is outside it. */
 int limits_check(const struct limits *l, struct err *e);
 
+/*
+ * ERR_INVALID naming the field when one is larger than in `most`; a field that is 0 there bounds
+ * nothing.
+ */
+int limits_within(const struct limits *l, const struct limits *most, struct err *e);
+
 /* Files that fit beside the disk: each takes about 1 KiB of the box's memory. */
 uint32_t limits_inodes_max(uint64_t memory_bytes);
 

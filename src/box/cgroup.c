@@ -334,6 +334,11 @@ bool cgroup_is_empty(const struct cgroup *cg)
     return true;
 }
 
+uint64_t cgroup_processes(const struct cgroup *cg)
+{
+    return cg_read_u64(cg->parts[CG_PIDS].fd[0]); /* pids.current */
+}
+
 /*
  * Without cgroup.kill (v1, and v2 before 5.14): while nothing in it can fork, the cgroup only
  * shrinks, and signalling all its members again and again empties it.

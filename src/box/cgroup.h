@@ -129,6 +129,7 @@ bool cgroup_oom_needs_watch(const struct cgroup_host *host);
 
 int cgroup_kill(struct cgroup *cg);            /* every process in it; 0 or -errno */
 bool cgroup_is_empty(const struct cgroup *cg); /* no process left */
+uint64_t cgroup_processes(const struct cgroup *cg); /* and threads; 0: they are not counted here */
 
 /*
  * Makes an empty cgroup ready for the next box: counters start again. 0, or -EBUSY while it is

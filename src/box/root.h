@@ -20,6 +20,7 @@
 #define ROOT_PATH_MAX 256
 #define ROOT_ARGS_MAX 160
 #define ROOT_ENV_MAX 64
+#define ROOT_WRITABLE_SIZE 1024 /* of the list of writable places */
 #define ROOT_COPY_MAX ((size_t)1 << 20)
 #define ZYGOTE_FD 3 /* the zygote's socket to the launcher */
 
@@ -64,7 +65,10 @@ int root_plan_mount(struct root_plan *plan, int fd, const char *path, bool writa
 int root_plan_copy(struct root_plan *plan, int fd, const char *path, struct err *e);
 int root_plan_link(struct root_plan *plan, const char *path, const char *text, struct err *e);
 int root_plan_arg(struct root_plan *plan, const char *text, struct err *e);
+/* Names that begin with HUSK_ are ours. */
 int root_plan_env(struct root_plan *plan, const char *text, struct err *e);
+/* When all places are known: tells the zygote which of them its boxes may write. */
+int root_plan_writable(struct root_plan *plan, struct err *e);
 
 struct root_entry {
     const struct root_plan *plan;

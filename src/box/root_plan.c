@@ -220,7 +220,30 @@ int root_plan_arg(struct root_plan *plan, const char *text, struct err *e)
     return add_string(plan->args, &plan->n_args, ROOT_ARGS_MAX, text, e);
 }
 
+int root_plan_writable(struct root_plan *plan, struct err *e)
+{
+    char text[ROOT_WRITABLE_SIZE] = "HUSK_WRITABLE=";
+    size_t used = strlen(text);
+    size_t empty = used;
+
+    for (size_t i = 0; i < plan->n_places; i++) {
+        const struct root_place *place = &plan->places[i];
+        if (!place->writable) {
+            continue;
+        }
+        if (str_format(text + used, sizeof(text) - used, "%s:", place->path) < 0) {
+            return err_set(e, ERR_LIMIT, "too many writable mounts");
+        }
+        used += strlen(text + used);
+    }
+    return used == empty ? 0 : add_string(plan->env, &plan->n_env, ROOT_ENV_MAX, text, e);
+}
+
 int root_plan_env(struct root_plan *plan, const char *text, struct err *e)
 {
+    if (str_starts(text, "HUSK_")) {
+        return err_set(e, ERR_INVALID, "variables that begin with HUSK_ are husk's own: rename %.*s",
+                       (int)strcspn(text, "="), text);
+    }
     return add_string(plan->env, &plan->n_env, ROOT_ENV_MAX, text, e);
 }

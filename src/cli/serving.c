@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include "cli/term.h"
 #include "core/engine.h"
 #include "core/paths.h"
+#include "core/template_fill.h"
 
 struct starting {
     const struct serving *serving;
@@ -52,6 +54,24 @@ static int load_again(void *user, struct config *ret, struct config_report *repo
     return config_options_load(&settings, ret, report, e);
 }
 
+/* With our rights: the daemon has named one, and that is all it can do. */
+static int define(void *user, const struct launcher_want *want,
+                  int (*put)(void *to, struct launcher_req *req, const int *fd, struct err *e),
+                  void *to, struct err *e)
+{
+    const struct starting *s = user;
+    const struct template_dirs dirs = {.operators = s->config->templates};
+    const struct template_choice choice = {.preload = want->preload != 0, .modules = want->modules};
+    const struct template_sink sink = {.put = put, .user = to};
+    AUTO_FREE struct template_def *def = malloc(sizeof(*def));
+
+    if (def == NULL) {
+        return err_sys(e, ENOMEM, "template %s", want->base);
+    }
+    return template_find(&dirs, want->base, def, e) < 0 ? -1
+                                                        : template_fill(def, &choice, &sink, e);
+}
+
 static int supervise(struct starting *s)
 {
     char launcher[PATH_MAX];
@@ -59,6 +79,7 @@ static int supervise(struct starting *s)
     char lib[PATH_MAX];
     struct supervisor_options options = {.config = s->config,
                                          .load = load_again,
+                                         .define = define,
                                          .launcher = launcher,
                                          .daemon = daemon,
                                          .lib = lib,

@@ -67,6 +67,20 @@ static void default_socket(struct config_loader *l)
     }
 }
 
+static void default_templates(struct config_loader *l)
+{
+    const char *dir = directory(l, "HUSK_TEMPLATE_DIR");
+    const char *home = directory(l, "HOME");
+
+    if (dir != NULL) {
+        set(l, CONFIG_templates, dir);
+    } else if (l->in->is_root || home == NULL) {
+        set(l, CONFIG_templates, "/etc/husk/templates");
+    } else {
+        set_joined(l, CONFIG_templates, home, ".config/husk/templates");
+    }
+}
+
 static void default_user(struct config_loader *l)
 {
     struct err e;
@@ -91,6 +105,9 @@ void config_default_rest(struct config_loader *l)
 {
     if (is_open(l, CONFIG_data)) {
         default_data(l);
+    }
+    if (is_open(l, CONFIG_templates)) {
+        default_templates(l);
     }
     if (is_open(l, CONFIG_socket) && !l->in->no_socket) {
         default_socket(l);

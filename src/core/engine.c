@@ -276,8 +276,28 @@ static int open_native(const struct husk_options *o, enum launcher_isolation lea
 }
 
 /* socket: of a launcher that runs already, taken; or -1. */
-static int open_engine(const struct husk_options *o, int socket, struct husk_engine *engine,
-                       struct err *e)
+static int find_dirs(const struct husk_options *o, const char *client_dir,
+                     struct husk_engine *engine, struct err *e)
+{
+    if (o->template_dir == NULL &&
+        template_default_dir(engine->operator_dir, sizeof(engine->operator_dir), e) < 0) {
+        return -1;
+    }
+    if ((o->template_dir != NULL &&
+         str_copy(engine->operator_dir, sizeof(engine->operator_dir), o->template_dir) < 0) ||
+        (client_dir != NULL &&
+         str_copy(engine->client_dir, sizeof(engine->client_dir), client_dir) < 0)) {
+        return err_set(e, ERR_INVALID, "template directory path is too long");
+    }
+    engine->dirs = (struct template_dirs){
+        .operators = engine->operator_dir,
+        .clients = client_dir != NULL ? engine->client_dir : NULL,
+    };
+    return 0;
+}
+
+static int open_engine(const struct husk_options *o, const char *client_dir, int socket,
+                       struct husk_engine *engine, struct err *e)
 {
     struct epoll_event in = {.events = EPOLLIN};
     enum launcher_isolation least =
@@ -288,12 +308,7 @@ static int open_engine(const struct husk_options *o, int socket, struct husk_eng
     if (r < 0) {
         return -1;
     }
-    if (o->template_dir == NULL) {
-        r = template_default_dir(engine->template_dir, sizeof(engine->template_dir), e);
-    } else if (str_copy(engine->template_dir, sizeof(engine->template_dir), o->template_dir) < 0) {
-        r = err_set(e, ERR_INVALID, "template directory path is too long");
-    }
-    if (r < 0) {
+    if (find_dirs(o, client_dir, engine, e) < 0) {
         return -1;
     }
     engine->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -306,8 +321,8 @@ static int open_engine(const struct husk_options *o, int socket, struct husk_eng
     return 0;
 }
 
-int engine_attach(int socket, const struct husk_options *options, struct husk_engine **ret,
-                  struct err *e)
+int engine_attach(int socket, const struct husk_options *options, const char *client_dir,
+                  struct husk_engine **ret, struct err *e)
 {
     struct husk_engine *engine = calloc(1, sizeof(*engine));
 
@@ -317,7 +332,7 @@ int engine_attach(int socket, const struct husk_options *options, struct husk_en
     }
     engine->epoll = -1;
     engine->attached = socket >= 0;
-    if (open_engine(options, socket, engine, e) < 0) {
+    if (open_engine(options, client_dir, socket, engine, e) < 0) {
         husk_close(engine);
         return -1;
     }
@@ -331,7 +346,7 @@ int husk_open(const struct husk_options *options, struct husk_engine **ret,
     static const struct husk_options defaults;
     struct err e = {0};
 
-    if (engine_attach(-1, options != NULL ? options : &defaults, ret, &e) < 0) {
+    if (engine_attach(-1, options != NULL ? options : &defaults, NULL, ret, &e) < 0) {
         engine_error_export(&e, error);
         return -1;
     }

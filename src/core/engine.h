@@ -116,7 +116,9 @@ struct guest {
 
 struct husk_engine {
     struct native *native;
-    char template_dir[512];
+    char operator_dir[512];    /* templates of the operator, */
+    char client_dir[512];      /* and of a server's clients; "": none */
+    struct template_dirs dirs; /* both */
     struct live_template *templates;
     struct guest *guests[ENGINE_BOXES_MAX];
     int epoll;          /* launcher socket and control sockets of starting boxes */
@@ -148,9 +150,12 @@ int engine_poll(struct husk_engine *engine, struct guest *g, struct pollfd *fds,
 /* cgroup_make_room() for who starts a launcher otherwise. An engine does it by itself. */
 void engine_make_room(void);
 
-/* An engine on a supervised launcher's socket, which is taken. */
-int engine_attach(int socket, const struct husk_options *options, struct husk_engine **ret,
-                  struct err *e);
+/*
+ * An engine on a supervised launcher's socket, which is taken (-1: one of its own is started).
+ * client_dir: the folder of templates that clients of a server made, or NULL.
+ */
+int engine_attach(int socket, const struct husk_options *options, const char *client_dir,
+                  struct husk_engine **ret, struct err *e);
 
 /*
  * What an earlier client of that launcher left. For each box fn is called with its guest (first
@@ -174,7 +179,7 @@ void engine_error_export(const struct err *e, struct husk_error *ret);
 int engine_limits(const struct husk_limits *asked, const struct husk_limits *preset,
                   struct limits *ret, struct err *e);
 
-/* live.c, live_fill.c: opens templates. */
+/* live.c: opens templates. */
 struct live_template *live_get(struct husk_engine *engine, const char *name, bool preload,
                                struct err *e);
 /* Which definition its zygote is made from, for a successor of this process. */
@@ -188,8 +193,6 @@ struct live_template *live_one_off(struct husk_engine *engine, const char *name,
 int live_start(struct husk_engine *engine, struct live_template *live,
                const struct husk_mount *mounts, size_t n,
                struct err *e); /* does nothing if it runs */
-int live_fill(struct husk_engine *engine, const struct live_template *live,
-              const struct husk_mount *mounts, size_t n, struct err *e);
 uint32_t live_boxes(const struct live_template *live); /* how many it should be able to have */
 int live_stop(struct husk_engine *engine, struct live_template *live,
               struct err *e); /* can be started again */

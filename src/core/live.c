@@ -6,8 +6,8 @@
 
 #include "base/fault.h"
 #include "base/str.h"
-#include "box/seccomp.h"
 #include "core/engine.h"
+#include "core/template_fill.h"
 
 #define BOXES_WITHOUT_POOL 63 /* one ward of host ids */
 
@@ -34,28 +34,59 @@ uint64_t live_definition(const struct live_template *live)
 
 static int begin(struct husk_engine *engine, struct live_template *live, struct err *e)
 {
+    const struct template_def *def = &live->def;
     struct launcher_req req = {.op = LAUNCHER_TEMPLATE};
     struct launcher_rep rep;
-    const struct seccomp_program *profile = seccomp_find(live->def.seccomp);
 
-    if (profile == NULL) {
-        return err_set(e, ERR_INVALID, "template %s: there is no seccomp profile \"%s\"",
-                       live->name, live->def.seccomp);
-    }
-    if (live->def.info.missing[0] != '\0') {
-        return err_set(e, ERR_TEMPLATE, "template %s cannot run here: %s", live->name,
-                       live->def.info.missing);
-    }
-    req.template.seccomp = (uint32_t)(profile - seccomp_programs);
     req.template.boxes = live_boxes(live);
     req.template.definition = live_definition(live);
+    req.template.modules = def->modules;
+    req.template.preload = live->preload;
     (void)str_copy(req.template.name, sizeof(req.template.name), live->name);
+    (void)str_copy(req.template.base, sizeof(req.template.base),
+                   def->base[0] != '\0' ? def->base : live->name);
     if (native_call(engine->native, &req, NULL, 0, &rep, e) < 0) {
         return -1;
     }
     live->id = rep.template_id;
     live->boxes_most = req.template.boxes;
     return 0;
+}
+
+struct own_launcher {
+    struct husk_engine *engine;
+    uint32_t id;
+};
+
+static int put(void *user, struct launcher_req *req, const int *fd, struct err *e)
+{
+    const struct own_launcher *l = user;
+    struct launcher_rep rep;
+
+    req->template_id = l->id;
+    return native_call(l->engine->native, req, fd, fd != NULL ? 1 : 0, &rep, e);
+}
+
+/* With a launcher of our own we are the operator; else the supervisor is asked. */
+static int complete(struct husk_engine *engine, struct live_template *live,
+                    const struct husk_mount *mounts, size_t n, struct err *e)
+{
+    struct own_launcher own = {.engine = engine, .id = live->id};
+    const struct template_sink to = {.put = put, .user = &own};
+    const struct template_choice choice = {.preload = live->preload,
+                                           .modules = live->def.modules,
+                                           .mounts = mounts,
+                                           .n_mounts = n};
+
+    if (!engine->attached) {
+        int r = template_fill(&live->def, &choice, &to, e);
+        return r < 0 && !str_starts(e->msg, "template ") ? err_wrap(e, "template %s", live->name)
+                                                         : r;
+    }
+    if (n > 0) {
+        return err_set(e, ERR_INVALID, "boxes of a server have the mounts of their template only");
+    }
+    return call(engine, LAUNCHER_ASK, live->id, e);
 }
 
 static int start_zygote(struct husk_engine *engine, struct live_template *live,
@@ -67,13 +98,12 @@ static int start_zygote(struct husk_engine *engine, struct live_template *live,
         return -1;
     }
     FAULT_POINT("zygote.begun");
-    if (live_fill(engine, live, mounts, n, e) < 0) {
-        (void)call(engine, LAUNCHER_STOP, live->id, &ignored);
-        return -1;
-    }
     FAULT_POINT("zygote.start.before");
-    int r = call(engine, LAUNCHER_START, live->id, e); /* if not, the launcher has taken it apart */
+    int r = complete(engine, live, mounts, n, e);
     FAULT_POINT("zygote.started");
+    if (r < 0) { /* the launcher has taken it apart, or does so now */
+        (void)call(engine, LAUNCHER_STOP, live->id, &ignored);
+    }
     return r;
 }
 
@@ -103,7 +133,7 @@ static struct live_template *add_live(struct husk_engine *engine, const char *na
         err_sys(e, ENOMEM, "template %s", name);
         return NULL;
     }
-    if (template_find(engine->template_dir, name, &live->def, e) < 0) {
+    if (template_find(&engine->dirs, name, &live->def, e) < 0) {
         free(live);
         return NULL;
     }
@@ -120,7 +150,7 @@ struct live_template *live_retired(struct husk_engine *engine, const char *name)
     struct err ignored;
 
     if (live != NULL) {
-        (void)template_find(engine->template_dir, name, &live->def, &ignored); /* the next best */
+        (void)template_find(&engine->dirs, name, &live->def, &ignored); /* the next best */
         (void)str_copy(live->name, sizeof(live->name), name);
         live->retired = true;
         live->next = engine->templates;
@@ -150,7 +180,7 @@ const char *live_language(const struct husk_engine *engine, const char *name)
         }
     }
     AUTO_FREE struct template_def *def = malloc(sizeof(*def)); /* too large for a fiber's stack */
-    return def != NULL && template_find(engine->template_dir, name, def, &ignored) == 0
+    return def != NULL && template_find(&engine->dirs, name, def, &ignored) == 0
                ? template_language_name(def->info.language)
                : NULL;
 }

@@ -67,46 +67,81 @@ static void find_missing(struct template_def *def)
     }
 }
 
-/* Reads dir/name.template. 1 found, 0 not there, -1 broken. */
-static int read_one(const char *dir, const char *name, const char *origin, struct template_def *ret,
-                    struct err *e)
+enum side { OPERATORS, CLIENTS };
+
+static int read_text(const char *dir, const char *name, char *path, size_t size, char **ret,
+                     struct err *e)
 {
     AUTO_FREE char *text = malloc(TEMPLATE_FILE_MAX);
-    char path[TEMPLATE_PATH_MAX + 80];
 
     if (text == NULL) {
         return err_sys(e, ENOMEM, "read template %s", name);
     }
-    if (str_format(path, sizeof(path), "%s/%s" SUFFIX, dir, name) < 0) {
+    if (str_format(path, size, "%s/%s" SUFFIX, dir, name) < 0) {
         return err_set(e, ERR_INVALID, "template path is too long");
     }
     ssize_t n = fd_read_file(AT_FDCWD, path, text, TEMPLATE_FILE_MAX);
-    if (n == -ENOENT || n == -ENOTDIR) {
-        return 0;
-    }
     if (n < 0) {
-        return err_sys(e, (int)-n, "read %s", path);
+        return n == -ENOENT || n == -ENOTDIR ? 0 : err_sys(e, (int)-n, "read %s", path);
     }
-    if (template_parse(name, origin != NULL ? origin : path, text, (size_t)n, ret, e) < 0) {
+    *ret = TAKE_PTR(text);
+    return (int)n + 1;
+}
+
+int template_rebase(const struct template_dirs *dirs, struct template_def *def, struct err *e)
+{
+    const struct template_dirs of_operator = {.operators = dirs->operators};
+    AUTO_FREE struct template_def *base = malloc(sizeof(*base)); /* large, for a fiber's stack */
+
+    if (base == NULL) {
+        return err_sys(e, ENOMEM, "template %s", def->info.name);
+    }
+    if (template_find(&of_operator, def->base, base, e) < 0) {
+        return err_wrap(e, "the base of template %s", def->info.name);
+    }
+    return template_derive(def, base, e);
+}
+
+/* Reads dir/name.template. 1 found, 0 not there, -1 broken. */
+static int read_one(const struct template_dirs *dirs, const char *dir, enum side side,
+                    const char *name, const char *origin, struct template_def *ret, struct err *e)
+{
+    char path[TEMPLATE_PATH_MAX + 80];
+    AUTO_FREE char *text = NULL;
+
+    int n = read_text(dir, name, path, sizeof(path), &text, e);
+    if (n <= 0) {
+        return n;
+    }
+    const char *from = origin != NULL ? origin : path;
+    int r = side == CLIENTS ? template_parse_client(name, from, text, (size_t)n - 1, ret, e)
+                            : template_parse(name, from, text, (size_t)n - 1, ret, e);
+    if (r < 0 || (side == CLIENTS && template_rebase(dirs, ret, e) < 0)) {
         return -1;
     }
     find_missing(ret);
     return 1;
 }
 
-int template_find(const char *dir, const char *name, struct template_def *ret, struct err *e)
+int template_find(const struct template_dirs *dirs, const char *name, struct template_def *ret,
+                  struct err *e)
 {
     char built_in[TEMPLATE_PATH_MAX];
 
     if (!str_is_name(name)) {
         return err_set(e, ERR_INVALID, "\"%.80s\" is not a template name", name);
     }
-    int r = dir != NULL ? read_one(dir, name, NULL, ret, e) : 0;
+    int r = dirs->operators != NULL
+                ? read_one(dirs, dirs->operators, OPERATORS, name, NULL, ret, e)
+                : 0;
     if (r == 0) {
         if (paths_lib("templates", built_in, sizeof(built_in), e) < 0) {
             return -1;
         }
-        r = read_one(built_in, name, "built in", ret, e);
+        r = read_one(dirs, built_in, OPERATORS, name, "built in", ret, e);
+    }
+    if (r == 0 && dirs->clients != NULL) {
+        r = read_one(dirs, dirs->clients, CLIENTS, name, NULL, ret, e);
     }
     if (r == 0 && paths_lib_dir(built_in, sizeof(built_in), e) < 0) {
         return -1;
@@ -118,14 +153,23 @@ int template_find(const char *dir, const char *name, struct template_def *ret, s
     return r < 0 ? -1 : 0;
 }
 
-static int each_in(const char *dir, const char *origin,
-                   int (*fn)(void *user, const struct template_def *def), void *user, struct err *e)
+struct visit {
+    const struct template_dirs *dirs;
+    int (*fn)(void *user, const struct template_def *def);
+    void *user;
+};
+
+static int each_in(const struct visit *v, const char *dir, enum side side, const char *origin,
+                   struct err *e)
 {
-    struct template_def def;
+    AUTO_FREE struct template_def *def = malloc(sizeof(*def)); /* large, for a fiber's stack */
     struct err broken;
     int result = 0;
 
-    DIR *d = opendir(dir);
+    DIR *d = def != NULL ? opendir(dir) : NULL;
+    if (def == NULL) {
+        return err_sys(e, ENOMEM, "list %s", dir);
+    }
     if (d == NULL) {
         return errno == ENOENT || errno == ENOTDIR ? 0 : err_sys(e, errno, "list %s", dir);
     }
@@ -136,26 +180,28 @@ static int each_in(const char *dir, const char *origin,
             str_format(name, sizeof(name), "%.*s", (int)(n - strlen(SUFFIX)), entry->d_name) < 0) {
             continue;
         }
-        if (read_one(dir, name, origin, &def, &broken) < 0) {
-            def = (struct template_def){0};
-            (void)str_copy(def.info.name, sizeof(def.info.name), name);
-            (void)str_copy(def.info.origin, sizeof(def.info.origin), dir);
-            (void)str_format(def.info.missing, sizeof(def.info.missing), "%.250s", broken.msg);
+        if (read_one(v->dirs, dir, side, name, origin, def, &broken) < 0) {
+            memset(def, 0, sizeof(*def));
+            (void)str_copy(def->info.name, sizeof(def->info.name), name);
+            (void)str_copy(def->info.origin, sizeof(def->info.origin), dir);
+            (void)str_format(def->info.missing, sizeof(def->info.missing), "%.250s", broken.msg);
         }
-        result = fn(user, &def);
+        result = v->fn(v->user, def);
     }
     closedir(d);
     return result;
 }
 
-int template_each(const char *dir, int (*fn)(void *user, const struct template_def *def),
-                  void *user, struct err *e)
+int template_each(const struct template_dirs *dirs,
+                  int (*fn)(void *user, const struct template_def *def), void *user, struct err *e)
 {
+    const struct visit v = {.dirs = dirs, .fn = fn, .user = user};
     char built_in[TEMPLATE_PATH_MAX];
 
     if (paths_lib("templates", built_in, sizeof(built_in), e) < 0 ||
-        each_in(built_in, "built in", fn, user, e) < 0) {
+        (dirs->clients != NULL && each_in(&v, dirs->clients, CLIENTS, NULL, e) < 0) ||
+        each_in(&v, built_in, OPERATORS, "built in", e) < 0) {
         return -1;
     }
-    return dir != NULL ? each_in(dir, NULL, fn, user, e) : 0;
+    return dirs->operators != NULL ? each_in(&v, dirs->operators, OPERATORS, NULL, e) : 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * husk_template_add() and husk_template_list().
+ * husk_template_add().
  *
  * A virtual environment refers to its own path and to the Python it was made from, so both appear
  * in the box where they are on the host. The interpreter itself says where they are.
@@ -299,67 +299,5 @@ int husk_template_add(const char *name, const char *python, const char *const *p
         engine_error_export(&e, error);
         return -1;
     }
-    return 0;
-}
-
-struct listing {
-    struct husk_template_info *rows;
-    size_t n;
-};
-
-/* A user's template of the same name stands in for the built-in one. */
-static int add_row(void *user, const struct template_def *def)
-{
-    struct listing *l = user;
-
-    for (size_t i = 0; i < l->n; i++) {
-        if (str_eq(l->rows[i].name, def->info.name)) {
-            l->rows[i] = def->info;
-            return 0;
-        }
-    }
-    struct husk_template_info *rows = reallocarray(l->rows, l->n + 1, sizeof(*rows));
-    if (rows == NULL) {
-        return -1;
-    }
-    l->rows = rows;
-    l->rows[l->n++] = def->info;
-    return 0;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct husk_template_info *)a)->name,
-                  ((const struct husk_template_info *)b)->name);
-}
-
-int husk_template_list(const char *dir, struct husk_template_info **ret, size_t *n,
-                       struct husk_error *error)
-{
-    struct listing l = {0};
-    struct err e = {0};
-    char fallback[TEMPLATE_PATH_MAX];
-    int r = 0;
-
-    if (dir == NULL) {
-        r = template_default_dir(fallback, sizeof(fallback), &e);
-        dir = fallback;
-    }
-    if (r == 0) {
-        r = template_each(dir, add_row, &l, &e);
-    }
-    if (r < 0) {
-        free(l.rows);
-        if (e.code == ERR_NONE) {
-            err_sys(&e, ENOMEM, "list templates");
-        }
-        engine_error_export(&e, error);
-        return -1;
-    }
-    if (l.n > 0) {
-        qsort(l.rows, l.n, sizeof(*l.rows), by_name);
-    }
-    *ret = l.rows;
-    *n = l.n;
     return 0;
 }

@@ -49,38 +49,6 @@ static struct box_entry *take_slot(struct launcher *l, struct err *e)
     return NULL;
 }
 
-static struct cgroup *take_cgroup(struct launcher *l, uint32_t box_id,
-                                  const struct launcher_req *req, struct err *e)
-{
-    struct cgroup *cg = NULL;
-    char name[32];
-
-    if (l->n_spare > 0) {
-        cg = l->spare[--l->n_spare];
-    } else {
-        (void)str_format(name, sizeof(name), "box-%u", box_id);
-        if (cgroup_new_box(l->cgroups, name, &cg, e) < 0) {
-            return NULL;
-        }
-    }
-    if (cgroup_set_limits(cg, &req->box.limits, e) < 0 ||
-        cgroup_set_oom(cg, req->box.mode == LAUNCHER_SESSION, e) < 0) {
-        cgroup_free(cg);
-        return NULL;
-    }
-    return cg;
-}
-
-static void give_cgroup(struct launcher *l, struct cgroup *cg)
-{
-    if (cg != NULL && l->n_spare < CGROUPS_KEPT && cgroup_unfold(cg) >= 0 &&
-        cgroup_recycle(cg) == 0) {
-        l->spare[l->n_spare++] = cg;
-    } else {
-        cgroup_free(cg);
-    }
-}
-
 static void release_entry(struct launcher *l, struct box_entry *box)
 {
     struct template *t = &l->templates[box->template_id];
@@ -89,7 +57,7 @@ static void release_entry(struct launcher *l, struct box_entry *box)
     l->spawning -= box->state == BOX_SPAWNING;
     fd_close(&box->pidfd);
     fd_close(&box->place);
-    give_cgroup(l, box->cgroup);
+    box_cgroup_give(t, box->cgroup);
     t->free_blocks[t->n_free_blocks++] = box->block;
     t->boxes--;
     box->cgroup = NULL;
@@ -114,7 +82,7 @@ void box_describe(struct launcher *l, const struct box_entry *box, uint32_t seq)
         .box_id = box->id,
         .facts = l->facts,
     };
-    const struct seccomp_program *p = &seccomp_programs[t->seccomp];
+    const struct seccomp_program *p = &seccomp_programs[t->start.seccomp];
 
     (void)str_format(rep.facts.seccomp, sizeof(rep.facts.seccomp), "%s:%s", p->name, p->digest);
     rep.facts.id_start = l->single_id
@@ -135,7 +103,7 @@ static int send_spawn(const struct launcher *l, const struct template *t,
         .block = box->block,
         .mode = req->box.mode,
         .warmth = req->box.warmth,
-        .seccomp = t->seccomp,
+        .seccomp = t->start.seccomp,
         .landlock_abi = l->facts.landlock_abi,
         .limit_data = !cgroup_host_facts(l->cgroups)->memory,
         .limits = req->box.limits,
@@ -183,7 +151,10 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
     if (t->n_free_blocks == 0 || (t->has_writable && t->boxes > 0)) {
         return err_set(e, ERR_LIMIT, "template %s has %u boxes, its most", t->name, t->boxes);
     }
-    struct box_entry *box = check_ends(fds, e) < 0 ? NULL : take_slot(l, e);
+    if (limits_within(&req->box.limits, &t->start.most, e) < 0 || check_ends(fds, e) < 0) {
+        return -1;
+    }
+    struct box_entry *box = take_slot(l, e);
     if (box == NULL) {
         return -1;
     }
@@ -191,7 +162,7 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
     if (place < 0) {
         return err_sys(e, errno, "make room for a box");
     }
-    box->cgroup = take_cgroup(l, box->id, req, e);
+    box->cgroup = box_cgroup_take(l, t, box->id, req, e);
     if (box->cgroup == NULL) {
         return -1;
     }

@@ -135,6 +135,20 @@ static uint64_t expire_live(struct launcher *l, struct box_entry *box, uint64_t 
     return earlier(box->deadline, now + (uint64_t)OOM_WATCH_MS * NS_PER_MS);
 }
 
+static void expire_start(struct launcher *l, uint32_t id)
+{
+    struct template *t = &l->templates[id];
+    struct err e = {0};
+
+    t->start_deadline = 0;
+    if (t->state == TEMPLATE_BUILDING) {
+        err_set(&e, ERR_TEMPLATE, "the supervisor sent no definition of %s", t->base);
+        template_refuse(l, id, &e);
+    } else {
+        (void)sys_pidfd_signal(t->pidfd, SIGKILL); /* its death is the answer */
+    }
+}
+
 void box_expire(struct launcher *l, uint64_t now)
 {
     uint64_t next = 0;
@@ -150,8 +164,7 @@ void box_expire(struct launcher *l, uint64_t now)
     for (size_t i = 0; i < TEMPLATES_MAX; i++) {
         struct template *t = &l->templates[i];
         if (t->start_deadline != 0 && t->start_deadline <= now) {
-            (void)sys_pidfd_signal(t->pidfd, SIGKILL); /* its death is the answer */
-            t->start_deadline = 0;
+            expire_start(l, (uint32_t)i);
         }
         next = earlier(next, t->start_deadline);
     }

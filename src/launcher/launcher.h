@@ -5,10 +5,12 @@
  *
  *   main.c       start-up and the loop
  *   permit.c     which request is allowed when, and who handles it
+ *   operator.c   what the supervisor says: clients, and definitions of templates
  *   template.c   templates under construction, and what their zygotes say
  *   zygote.c     the birth of a zygote
  *   last_words.c what it says before it is ready
  *   box.c        boxes: birth and end
+ *   box_cgroup.c the cgroups of a template's boxes, and their reuse
  *   deadline.c   what is due: runs that take too long, zygotes that owe a birth or a burial
  *   usage.c      what a box has used
  *   pidfd.c      whom a pidfd means
@@ -30,6 +32,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/units.h"
 #include "box/cgroup.h"
 #include "box/root.h"
 #include "launcher/lease.h"
@@ -40,10 +43,13 @@
 #define BOXES_MAX 4096          /* a power of two: ids are slot plus generation */
 #define TEARDOWN_MAX 256        /* boxes on their way out before new ones have to wait */
 #define SPAWNS_MAX 32           /* births under way before the next request is read */
-#define CGROUPS_KEPT 600        /* empty cgroups held for the next boxes */
+#define CGROUPS_KEPT 600        /* empty cgroups that a template holds for its next boxes */
 #define ZYGOTE_PATIENCE_MS 5000 /* a birth or a burial takes a millisecond */
 /* how often running boxes are checked where the kernel kills one process only */
 #define OOM_WATCH_MS 100
+#define ZYGOTE_MEMORY (2 * GIB)  /* of a zygote whose template says nothing */
+#define ZYGOTE_CPU_MILLI 2000   /* it works alone, beside the box that it is making */
+#define ZYGOTE_PIDS 64          /* imports that start programs to ask for something */
 #ifndef ZYGOTE_START_MS            /* a test builds a launcher with less patience */
 #    define ZYGOTE_START_MS 120000 /* a template that is not ready by then is broken */
 #endif
@@ -64,7 +70,11 @@ struct template
 {
     enum template_state state;
     char name[LAUNCHER_NAME_MAX];
-    uint32_t seccomp;
+    char base[LAUNCHER_NAME_MAX];
+    uint64_t modules;
+    uint32_t preload;
+    uint32_t ticket; /* the supervisor was asked for its definition; 0: it was not */
+    struct launcher_start start;
     struct root_plan plan;
     int devices;       /* its /dev until the zygote has it; -1: none */
     int last_words;    /* its stderr until it is ready; -1: none */
@@ -80,6 +90,10 @@ struct template
     int pidfd;
     int socket;
     struct cgroup *cgroup;
+    /* Empty cgroups for its next boxes. Never another template's: its zygote may have kept their
+     * descriptors. */
+    struct cgroup *spare[CGROUPS_KEPT];
+    size_t n_spare;
     uint32_t start_seq;      /* request to answer when it is ready */
     uint64_t start_deadline; /* ns */
     uint64_t worked;         /* ns: when it last bore or buried a box */
@@ -111,15 +125,15 @@ struct box_entry {
 
 struct launcher {
     int client;     /* -1: none now, the supervisor will send one */
-    int supervisor; /* -1: none, and everything ends with the client */
+    int supervisor; /* -1: none (any more), and everything ends with the client */
+    bool supervised; /* definitions come from the supervisor, never from the client */
+    uint32_t tickets; /* given out so far */
     uid_t client_uid;
     bool greeted;
     bool single_id; /* not root: every box maps onto the one id we have */
     struct launcher_facts facts;
     struct rlimit files; /* rlim_cur: what stays open has lower numbers */
     struct cgroup_host *cgroups;
-    struct cgroup *spare[CGROUPS_KEPT];
-    size_t n_spare;
     struct template templates[TEMPLATES_MAX];
     struct box_entry boxes[BOXES_MAX];
     uint32_t generation;
@@ -130,19 +144,31 @@ struct launcher {
 };
 
 /* permit.c: one request. False: the client broke the rules, close the connection. */
-bool permit_handle(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds);
+bool permit_client(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds);
+/* One frame of the supervisor's about a template it was asked for; what is out of date is dropped. */
+void permit_operator(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds);
+
+/* operator.c */
+bool operator_serve(struct launcher *l); /* False: the launcher is to end. */
+int operator_ask(struct launcher *l, uint32_t id, uint32_t seq, struct err *e);
 
 /* main.c */
 void reply(struct launcher *l, const struct launcher_rep *rep);
 void reply_with(struct launcher *l, const struct launcher_rep *rep, const int *fds, size_t n);
 void reply_ok(struct launcher *l, const struct launcher_req *req);
+bool lose_client(struct launcher *l); /* False: the launcher is to end. */
+int take_client(struct launcher *l, int fd, uid_t uid, struct err *e);
+void hear_last_words(struct launcher *l);
 void reply_error(struct launcher *l, uint32_t seq, uint32_t template_id, const struct err *e);
 
 /* template.c */
 struct template *template_at(struct launcher *l, uint32_t id);
 int template_begin(struct launcher *l, const struct launcher_req *req, struct err *e);
 int template_mount(struct launcher *l, const struct launcher_req *req, int fd, struct err *e);
-int template_start(struct launcher *l, uint32_t id, uint32_t seq, struct err *e);
+int template_start(struct launcher *l, uint32_t id, uint32_t seq,
+                   const struct launcher_start *start, struct err *e);
+/* Its client hears why it cannot start; what there is of it goes. */
+void template_refuse(struct launcher *l, uint32_t id, const struct err *e);
 void template_stop(struct launcher *l, uint32_t id);  /* zygote and boxes are killed; never waits */
 void template_await(struct launcher *l, uint32_t id); /* until they are gone */
 void template_serve(struct launcher *l, uint32_t id); /* the zygote has something to say */
@@ -168,6 +194,12 @@ void box_zygote_event(struct launcher *l, uint32_t template_id, const struct zyg
 void box_orphaned(struct launcher *l, uint32_t template_id); /* the zygote died */
 void box_describe(struct launcher *l, const struct box_entry *box, uint32_t seq); /* a BOX event */
 void box_forget(struct launcher *l, struct box_entry *box); /* a dead one: the slot is free */
+
+/* box_cgroup.c */
+struct cgroup *box_cgroup_take(struct launcher *l, struct template *t, uint32_t box_id,
+                               const struct launcher_req *req, struct err *e);
+void box_cgroup_give(struct template *t, struct cgroup *cg);
+void box_cgroup_free_all(struct template *t);
 
 /* deadline.c */
 void box_arm(struct launcher *l, struct box_entry *box, uint64_t ms);

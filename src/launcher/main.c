@@ -79,7 +79,7 @@ static int serve_client(struct launcher *l, bool has_successor)
     }
     bool ok = n > 0 && launcher_req_check(&req, (size_t)n, fds.n);
     if (ok && (!has_successor || req.op == LAUNCHER_KEEP || req.op == LAUNCHER_DROP)) {
-        ok = permit_handle(l, &req, &fds);
+        ok = permit_client(l, &req, &fds);
     }
     fd_set_release(&fds);
     return ok ? 1 : -1;
@@ -89,7 +89,7 @@ static int serve_client(struct launcher *l, bool has_successor)
  * What a client that was killed a moment ago wanted to be kept may still lie in its socket, behind
  * births that were waiting for their turn. Whatever else it asked for ended with it.
  */
-static void hear_last_words(struct launcher *l)
+void hear_last_words(struct launcher *l)
 {
     int n = 0;
 
@@ -97,7 +97,7 @@ static void hear_last_words(struct launcher *l)
     }
 }
 
-static int take_client(struct launcher *l, int fd, uid_t uid, struct err *e)
+int take_client(struct launcher *l, int fd, uid_t uid, struct err *e)
 {
     struct timeval timeout = {.tv_sec = SEND_TIMEOUT_S};
 
@@ -111,8 +111,7 @@ static int take_client(struct launcher *l, int fd, uid_t uid, struct err *e)
     return 0;
 }
 
-/* False: the launcher is to end. */
-static bool lose_client(struct launcher *l)
+bool lose_client(struct launcher *l)
 {
     fd_close(&l->client);
     if (l->supervisor < 0) {
@@ -120,29 +119,6 @@ static bool lose_client(struct launcher *l)
     }
     keep_client_gone(l);
     return true;
-}
-
-/* The supervisor has a new client for us, or is gone. False: the launcher is to end. */
-static bool serve_supervisor(struct launcher *l)
-{
-    struct launcher_newcomer msg;
-    struct fd_set_msg fds = {.n = 0};
-    struct err ignored;
-
-    ssize_t n = files_recv(l, l->supervisor, &msg, sizeof(msg), &fds);
-    if (n == -EAGAIN) {
-        return true;
-    }
-    if (n != (ssize_t)sizeof(msg) || fds.n != 1) {
-        fd_set_release(&fds);
-        fd_close(&l->supervisor);
-        return l->client >= 0; /* its last client may finish */
-    }
-    if (l->client >= 0) {
-        hear_last_words(l);
-        (void)lose_client(l);
-    }
-    return take_client(l, fds.fds[0], msg.uid, &ignored) == 0;
 }
 
 static int poll_timeout(const struct launcher *l)
@@ -203,7 +179,7 @@ static void loop(struct launcher *l)
         if (p[0].revents != 0 && serve_client(l, false) < 0 && !lose_client(l)) {
             return;
         }
-        if (p[1].revents != 0 && !serve_supervisor(l)) {
+        if (p[1].revents != 0 && !operator_serve(l)) {
             return;
         }
     }
@@ -267,6 +243,7 @@ static int prepare(struct launcher *l, bool supervised, struct err *e)
         return err_sys(e, errno, "husk-launcher is started by husk");
     }
     if (supervised) {
+        l->supervised = true;
         l->supervisor = FIRST_FD;
         if (fcntl(FIRST_FD, F_SETFD, FD_CLOEXEC) < 0) {
             return err_sys(e, errno, "prepare");
@@ -322,9 +299,6 @@ static void shut_down(struct launcher *l)
     }
     for (uint32_t i = 0; i < TEMPLATES_MAX; i++) {
         template_await(l, i);
-    }
-    while (l->n_spare > 0) {
-        cgroup_free(l->spare[--l->n_spare]);
     }
     cgroup_host_close(l->cgroups);
 }

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The permit table: every request that exists, what must be true for it, and who handles it.
+ * The permit table: every request that exists, from whom it is taken, what must be true for it, who
+ * handles it, and why it has to exist.
  *
- * What is not in the table does not exist. A request at the wrong time or with the wrong shape
- * closes the connection; a request that merely cannot be done gets an error.
+ * What is not in the table does not exist. A request at the wrong time, from the wrong side or with
+ * the wrong shape closes the connection; a request that merely cannot be done gets an error.
+ *
+ * The operator is whoever decides what runs: the supervisor of a supervised launcher, else the
+ * client, which then is the user who started us.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -18,6 +22,8 @@ enum need {
     NEED_RUNNING = 1 << 3,  /* ... one whose zygote is ready */
     NEED_TEMPLATE = 1 << 4, /* ... any */
 };
+
+enum side { CLIENT = 1 << 0, OPERATOR = 1 << 1 };
 
 static int handle_hello(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds,
                         struct err *e)
@@ -54,13 +60,21 @@ static int handle_template(struct launcher *l, struct launcher_req *req, struct 
     return 0;
 }
 
+/* A part of a template. A supervisor does not wait for each: START is answered, or FAIL. */
+static void acknowledge(struct launcher *l, const struct launcher_req *req)
+{
+    if (!l->supervised) {
+        reply_ok(l, req);
+    }
+}
+
 static int handle_mount(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds,
                         struct err *e)
 {
     if (template_mount(l, req, fds->fds[0], e) < 0) {
         return -1;
     }
-    reply_ok(l, req);
+    acknowledge(l, req);
     return 0;
 }
 
@@ -73,7 +87,7 @@ static int handle_link(struct launcher *l, struct launcher_req *req, struct fd_s
     if (root_plan_link(plan, req->place.path, req->place.link, e) < 0) {
         return -1;
     }
-    reply_ok(l, req);
+    acknowledge(l, req);
     return 0;
 }
 
@@ -88,7 +102,7 @@ static int handle_text(struct launcher *l, struct launcher_req *req, struct fd_s
     if (r < 0) {
         return -1;
     }
-    reply_ok(l, req);
+    acknowledge(l, req);
     return 0;
 }
 
@@ -96,11 +110,38 @@ static int handle_start(struct launcher *l, struct launcher_req *req, struct fd_
                         struct err *e)
 {
     (void)fds;
-    if (template_start(l, req->template_id, req->seq, e) < 0) {
+    uint32_t seq = l->supervised ? template_at(l, req->template_id)->start_seq : req->seq;
+
+    if (template_start(l, req->template_id, seq, &req->start, e) < 0) {
+        if (!l->supervised) { /* else permit_operator() does it */
+            template_stop(l, req->template_id);
+        }
+        return -1;
+    }
+    return 0; /* answered when the zygote is ready */
+}
+
+static int handle_ask(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds,
+                      struct err *e)
+{
+    (void)fds;
+    if (!l->supervised) {
+        return err_set(e, ERR_INVALID, "there is no supervisor to ask: fill the template and START");
+    }
+    if (operator_ask(l, req->template_id, req->seq, e) < 0) {
         template_stop(l, req->template_id);
         return -1;
     }
     return 0; /* answered when the zygote is ready */
+}
+
+static int handle_fail(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds,
+                       struct err *e)
+{
+    (void)l;
+    (void)fds;
+    *e = req->fail;
+    return -1;
 }
 
 static int handle_stop(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds,
@@ -231,28 +272,50 @@ static int handle_kill(struct launcher *l, struct launcher_req *req, struct fd_s
     return 0;
 }
 
-static const struct {
+static const struct permit {
     int (*handle)(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds,
                   struct err *e);
+    unsigned from;
     unsigned needs;
 } permits[LAUNCHER_OPS] = {
-    [LAUNCHER_HELLO] = {handle_hello, NEED_NO_GREETING},
-    [LAUNCHER_TEMPLATE] = {handle_template, NEED_GREETING},
-    [LAUNCHER_MOUNT] = {handle_mount, NEED_GREETING | NEED_BUILDING},
-    [LAUNCHER_LINK] = {handle_link, NEED_GREETING | NEED_BUILDING},
-    [LAUNCHER_ARG] = {handle_text, NEED_GREETING | NEED_BUILDING},
-    [LAUNCHER_ENV] = {handle_text, NEED_GREETING | NEED_BUILDING},
-    [LAUNCHER_START] = {handle_start, NEED_GREETING | NEED_BUILDING},
-    [LAUNCHER_STOP] = {handle_stop, NEED_GREETING | NEED_TEMPLATE},
-    [LAUNCHER_BOX] = {handle_box, NEED_GREETING | NEED_RUNNING},
-    [LAUNCHER_RUN] = {handle_run, NEED_GREETING},
-    [LAUNCHER_USAGE] = {handle_usage, NEED_GREETING},
-    [LAUNCHER_FINISH] = {handle_finish, NEED_GREETING},
-    [LAUNCHER_RELEASE] = {handle_release, NEED_GREETING},
-    [LAUNCHER_KILL] = {handle_kill, NEED_GREETING},
-    [LAUNCHER_KEEP] = {handle_keep, NEED_GREETING},
-    [LAUNCHER_DROP] = {handle_keep, NEED_GREETING},
-    [LAUNCHER_ADOPT] = {handle_adopt, NEED_GREETING},
+    /* Both sides must speak the same protocol, and a client says how little it accepts. */
+    [LAUNCHER_HELLO] = {handle_hello, CLIENT, NEED_NO_GREETING},
+    /* Names a definition; ids and a slot are set aside, nothing runs yet. */
+    [LAUNCHER_TEMPLATE] = {handle_template, CLIENT, NEED_GREETING},
+    /* What boxes see is lent by descriptor: only whoever could open it can lend it. */
+    [LAUNCHER_MOUNT] = {handle_mount, OPERATOR, NEED_GREETING | NEED_BUILDING},
+    /* A root is unusable without the links that its distribution has (/lib, /bin). */
+    [LAUNCHER_LINK] = {handle_link, OPERATOR, NEED_GREETING | NEED_BUILDING},
+    /* The program that runs as zygote, and the modules that it imports. */
+    [LAUNCHER_ARG] = {handle_text, OPERATOR, NEED_GREETING | NEED_BUILDING},
+    /* Variables can make an interpreter run code: they decide as much as the program does. */
+    [LAUNCHER_ENV] = {handle_text, OPERATOR, NEED_GREETING | NEED_BUILDING},
+    /* Chooses the filter, the zygote's limits and the bounds of its boxes. */
+    [LAUNCHER_START] = {handle_start, OPERATOR, NEED_GREETING | NEED_BUILDING},
+    /* The client of a supervised launcher cannot START: it asks the operator to. */
+    [LAUNCHER_ASK] = {handle_ask, CLIENT, NEED_GREETING | NEED_BUILDING},
+    /* An operator that has no such definition must be able to say so. */
+    [LAUNCHER_FAIL] = {handle_fail, OPERATOR, NEED_GREETING | NEED_BUILDING},
+    /* A template that changed, or is not used any more, gives its memory back. */
+    [LAUNCHER_STOP] = {handle_stop, CLIENT, NEED_GREETING | NEED_TEMPLATE},
+    /* What all this is for. Limits are within the operator's bounds. */
+    [LAUNCHER_BOX] = {handle_box, CLIENT, NEED_GREETING | NEED_RUNNING},
+    /* A parked box has no deadline until its run begins. */
+    [LAUNCHER_RUN] = {handle_run, CLIENT, NEED_GREETING},
+    /* Figures of a box that runs: only the launcher can read some of them. */
+    [LAUNCHER_USAGE] = {handle_usage, CLIENT, NEED_GREETING},
+    /* The last figures and the end in one step, or a box could run on in between. */
+    [LAUNCHER_FINISH] = {handle_finish, CLIENT, NEED_GREETING},
+    /* The same for clients that have read the figures themselves. */
+    [LAUNCHER_RELEASE] = {handle_release, CLIENT, NEED_GREETING},
+    /* Cancellation: a client may end its own boxes at any time. */
+    [LAUNCHER_KILL] = {handle_kill, CLIENT, NEED_GREETING},
+    /* Sessions outlive a daemon that is killed: their descriptors wait here. */
+    [LAUNCHER_KEEP] = {handle_keep, CLIENT, NEED_GREETING},
+    /* What is kept has an end, or descriptors would run out. */
+    [LAUNCHER_DROP] = {handle_keep, CLIENT, NEED_GREETING},
+    /* The successor takes over what was kept. */
+    [LAUNCHER_ADOPT] = {handle_adopt, CLIENT, NEED_GREETING},
 };
 
 /* A template may have died a moment ago: then the client could not know, and gets an error. */
@@ -269,22 +332,42 @@ static bool template_fits(struct launcher *l, const struct launcher_req *req, un
     return (needs & NEED_TEMPLATE) == 0 || t != NULL;
 }
 
-bool permit_handle(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds)
+bool permit_client(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds)
 {
-    unsigned needs = permits[req->op].needs;
+    const struct permit *permit = &permits[req->op];
+    unsigned side = l->supervised ? CLIENT : CLIENT | OPERATOR;
     struct err e = {0};
 
-    if (((needs & NEED_GREETING) != 0 && !l->greeted) ||
-        ((needs & NEED_NO_GREETING) != 0 && l->greeted)) {
+    if ((permit->from & side) == 0 || ((permit->needs & NEED_GREETING) != 0 && !l->greeted) ||
+        ((permit->needs & NEED_NO_GREETING) != 0 && l->greeted)) {
         return false;
     }
-    if (!template_fits(l, req, needs)) {
+    if (!template_fits(l, req, permit->needs)) {
         err_set(&e, ERR_NOT_FOUND, "template %u is not there or not ready", req->template_id);
         reply_error(l, req->seq, req->template_id, &e);
         return true;
     }
-    if (permits[req->op].handle(l, req, fds, &e) < 0) {
+    if (permit->handle(l, req, fds, &e) < 0) {
         reply_error(l, req->seq, req->template_id, &e);
     }
     return true;
+}
+
+/*
+ * The client may have hung up or stopped the template since the supervisor was asked, and its place
+ * may be another one's: the ticket tells.
+ */
+void permit_operator(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds)
+{
+    const struct permit *permit = &permits[req->op];
+    const struct template *t = template_at(l, req->template_id);
+    struct err e = {0};
+
+    if ((permit->from & OPERATOR) == 0 || t == NULL || t->ticket == 0 || t->ticket != req->seq ||
+        !template_fits(l, req, permit->needs)) {
+        return;
+    }
+    if (permit->handle(l, req, fds, &e) < 0) {
+        template_refuse(l, req->template_id, &e);
+    }
 }

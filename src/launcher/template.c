@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Templates and their zygotes, as the launcher sees them; see launcher.h. */
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,9 +52,6 @@ int template_begin(struct launcher *l, const struct launcher_req *req, struct er
 {
     uint32_t id = 0;
 
-    if (req->template.seccomp >= seccomp_programs_n) {
-        return err_set(e, ERR_INVALID, "there is no seccomp profile %u", req->template.seccomp);
-    }
     while (id < TEMPLATES_MAX && l->templates[id].state != TEMPLATE_FREE) {
         id++;
     }
@@ -67,10 +65,12 @@ int template_begin(struct launcher *l, const struct launcher_req *req, struct er
     t->devices = -1;
     t->last_words = -1;
     t->lease.fd = -1;
-    t->seccomp = req->template.seccomp;
     t->boxes_max = req->template.boxes;
     t->definition = req->template.definition;
+    t->modules = req->template.modules;
+    t->preload = req->template.preload;
     memcpy(t->name, req->template.name, sizeof(t->name));
+    memcpy(t->base, req->template.base, sizeof(t->base));
     if (make_blocks(l, t, e) < 0) {
         free(t->free_blocks);
         memset(t, 0, sizeof(*t));
@@ -81,9 +81,8 @@ int template_begin(struct launcher *l, const struct launcher_req *req, struct er
 }
 
 /*
- * A mount may show its owner as the box's user only if the client is that owner, or is root and
- * the owner is not: a box must never act as host id 0, and a client must not lend out what is not
- * its own.
+ * A mount may show its owner as the box's user: the operator, who lends it, is root or that owner.
+ * Never if that is root: a box must not act as host id 0.
  */
 static int decide_owner(const struct launcher *l, const struct template *t,
                         const struct launcher_req *req, int fd, struct root_owner *ret,
@@ -94,22 +93,21 @@ static int decide_owner(const struct launcher *l, const struct template *t,
     if (fstat(fd, &st) < 0) {
         return err_sys(e, errno, "stat the source of %s", req->place.path);
     }
-    /*
-     * Without root client and launcher are one user, who is id 0 in here; everybody else looks the
-     * same.
-     */
-    bool is_owner =
-        l->single_id ? st.st_uid == 0 : st.st_uid == l->client_uid || l->client_uid == 0;
     *ret = (struct root_owner){
         /* An id map fits the ids of one box: only what is made for a single run may have one. */
-        .map = !l->single_id && is_owner && st.st_uid != 0 && st.st_gid != 0 && t->boxes_max == 1 &&
+        .map = !l->single_id && st.st_uid != 0 && st.st_gid != 0 && t->boxes_max == 1 &&
                (req->place.kind == LAUNCHER_WRITABLE || (st.st_mode & S_IROTH) == 0),
         .uid = st.st_uid,
         .gid = st.st_gid,
         .box_uid = idmap_ward(t->lease.first) + IDMAP_BLOCK + BOX_UID,
     };
-    if (req->place.kind != LAUNCHER_WRITABLE || (l->single_id && is_owner)) {
+    /* Without root we are one user with our client, and id 0 in here; all others look the same. */
+    if (req->place.kind != LAUNCHER_WRITABLE || (l->single_id && st.st_uid == 0)) {
         return 0;
+    }
+    if (l->single_id) {
+        return err_set(e, ERR_INVALID, "%s: only the owner of a directory can lend it for writing",
+                       req->place.path);
     }
     if (st.st_uid == 0 || st.st_gid == 0) {
         return err_set(
@@ -117,10 +115,6 @@ static int decide_owner(const struct launcher *l, const struct template *t,
             "%s: the mounted directory belongs to root (user or group), so a box may only "
             "read it: add :ro, or give the directory to an ordinary user and group",
             req->place.path);
-    }
-    if (!is_owner) {
-        return err_set(e, ERR_INVALID, "%s: only the owner of a directory can lend it for writing",
-                       req->place.path);
     }
     return 0;
 }
@@ -141,13 +135,47 @@ int template_mount(struct launcher *l, const struct launcher_req *req, int fd, s
     return root_plan_mount(&t->plan, fd, req->place.path, writable, &owner, e);
 }
 
-int template_start(struct launcher *l, uint32_t id, uint32_t seq, struct err *e)
+/* What a zygote may use while it imports modules, and afterwards. */
+static int make_zygote_cgroup(struct launcher *l, struct template *t, uint32_t id, struct err *e)
 {
-    struct template *t = &l->templates[id]; /* permit.c has looked */
+    struct limits limits = {.memory_bytes = t->start.memory_bytes != 0 ? t->start.memory_bytes
+                                                                        : ZYGOTE_MEMORY,
+                            .cpu_milli = ZYGOTE_CPU_MILLI,
+                            .pids = ZYGOTE_PIDS};
     char name[64];
 
+    limits_fill(&limits);
+    (void)str_format(name, sizeof(name), "zygote-%u-%u", id, ++l->generation);
+    return cgroup_new(l->cgroups, name, &t->cgroup, e) < 0 ||
+                   cgroup_set_limits(t->cgroup, &limits, e) < 0
+               ? -1
+               : 0;
+}
+
+static void arm_start(struct launcher *l, struct template *t)
+{
+    uint64_t ms = t->start.patience_ms != 0 ? t->start.patience_ms : ZYGOTE_START_MS;
+
+    t->start_deadline = clock_ns() + ms * NS_PER_MS;
+    if (l->next_deadline == 0 || t->start_deadline < l->next_deadline) {
+        l->next_deadline = t->start_deadline;
+    }
+}
+
+int template_start(struct launcher *l, uint32_t id, uint32_t seq,
+                   const struct launcher_start *start, struct err *e)
+{
+    struct template *t = &l->templates[id]; /* permit.c has looked */
+
+    if (start->seccomp >= seccomp_programs_n) {
+        return err_set(e, ERR_INVALID, "there is no seccomp profile %u", start->seccomp);
+    }
+    t->start = *start;
     if (t->plan.n_args == 0) {
         return err_set(e, ERR_INVALID, "the template has no program");
+    }
+    if (root_plan_writable(&t->plan, e) < 0) {
+        return -1;
     }
     if (!l->single_id) {
         t->devices = devices_mount(e);
@@ -159,16 +187,12 @@ int template_start(struct launcher *l, uint32_t id, uint32_t seq, struct err *e)
     if (t->last_words < 0) {
         return -1;
     }
-    (void)str_format(name, sizeof(name), "zygote-%u-%u", id, ++l->generation);
-    if (cgroup_new(l->cgroups, name, &t->cgroup, e) < 0 || zygote_clone(l, t, e) < 0) {
+    if (make_zygote_cgroup(l, t, id, e) < 0 || zygote_clone(l, t, e) < 0) {
         return -1;
     }
     t->state = TEMPLATE_STARTING;
     t->start_seq = seq;
-    t->start_deadline = clock_ns() + (uint64_t)ZYGOTE_START_MS * NS_PER_MS;
-    if (l->next_deadline == 0 || t->start_deadline < l->next_deadline) {
-        l->next_deadline = t->start_deadline;
-    }
+    arm_start(l, t);
     return 0;
 }
 
@@ -201,6 +225,7 @@ static void template_clear(struct launcher *l, uint32_t id)
     fd_close(&t->socket);
     fd_close(&t->devices);
     fd_close(&t->last_words);
+    box_cgroup_free_all(t);
     cgroup_free(t->cgroup);
     lease_drop(&t->lease);
     root_plan_release(&t->plan);
@@ -235,6 +260,29 @@ void template_await(struct launcher *l, uint32_t id)
     }
 }
 
+void template_refuse(struct launcher *l, uint32_t id, const struct err *e)
+{
+    struct template *t = &l->templates[id];
+    struct err why = *e;
+
+    err_wrap(&why, "template %s", t->name);
+    reply_error(l, t->start_seq, id, &why);
+    template_stop(l, id);
+}
+
+/*
+ * A process that a preload left behind would live on beside the boxes, and a thread would hold
+ * locks that no fork has.
+ */
+static int check_alone(const struct template *t, struct err *e)
+{
+    uint64_t n = cgroup_processes(t->cgroup);
+
+    return n <= 1 ? 0
+                  : err_set(e, ERR_TEMPLATE,
+                            "its preloads left %" PRIu64 " processes or threads running", n - 1);
+}
+
 static void zygote_says(struct launcher *l, uint32_t id, struct zygote_rep *rep,
                         struct fd_set_msg *fds)
 {
@@ -242,15 +290,15 @@ static void zygote_says(struct launcher *l, uint32_t id, struct zygote_rep *rep,
 
     switch (rep->event) {
     case ZYGOTE_READY:
-        if (t->state == TEMPLATE_STARTING) {
+        if (t->state == TEMPLATE_STARTING && check_alone(t, &rep->err) < 0) {
+            template_refuse(l, id, &rep->err);
+        } else if (t->state == TEMPLATE_STARTING) {
             answer_start(l, t, id, NULL);
         }
         break;
     case ZYGOTE_BROKEN:
         if (t->state == TEMPLATE_STARTING) {
-            err_wrap(&rep->err, "template %s", t->name);
-            answer_start(l, t, id, &rep->err);
-            template_stop(l, id);
+            template_refuse(l, id, &rep->err);
         }
         break;
     default:
@@ -297,9 +345,18 @@ static void explain_death(const struct template *t, struct err *ret)
 
     last_words_read(t->last_words, words, sizeof(words));
     const char *colon = words[0] != '\0' ? ": " : "";
-    if (clock_ns() >= t->start_deadline) {
-        err_set(ret, ERR_TEMPLATE, "template %s: its zygote was not ready after %d s%s%s", t->name,
-                ZYGOTE_START_MS / 1000, colon, words);
+    if (t->start_deadline == 0) {
+        err_set(ret, ERR_TEMPLATE, "template %s: its zygote was not ready after %" PRIu64 " s%s%s",
+                t->name,
+                (t->start.patience_ms != 0 ? t->start.patience_ms : ZYGOTE_START_MS) / 1000, colon,
+                words);
+    } else if (cgroup_oom_kills(t->cgroup) > 0) {
+        err_set(ret, ERR_TEMPLATE,
+                "template %s: importing its modules takes more than %" PRIu64
+                " MiB (preload_memory in the template)%s%s",
+                t->name,
+                (t->start.memory_bytes != 0 ? t->start.memory_bytes : ZYGOTE_MEMORY) / MIB, colon,
+                words);
     } else {
         err_set(ret, ERR_TEMPLATE, "template %s: its zygote died while starting%s%s", t->name,
                 colon, words);

@@ -35,7 +35,7 @@ static void become_zygote(const struct launcher *l, const struct template *t, in
         .single_id = l->single_id,
         .confinement = {.ids = zygote_ids(t),
                         .boxes_max = t->boxes_max,
-                        .seccomp = t->seccomp,
+                        .seccomp = t->start.seccomp,
                         .single_id = l->single_id},
     };
     struct zygote_rep broken = {.event = ZYGOTE_BROKEN};

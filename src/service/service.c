@@ -116,11 +116,11 @@ static void pump_store(void *user)
 static int open_engine(struct service *svc, const struct service_options *o, struct err *e)
 {
     char templates[DATA_PATH_SIZE];
-    struct husk_options options = {.template_dir = templates,
+    struct husk_options options = {.template_dir = o->config->templates,
                                    .min_isolation = (enum husk_isolation)o->config->min_isolation};
 
     data_folder_path(o->config, DATA_TEMPLATES, templates);
-    return engine_attach(o->launcher, &options, &svc->engine, e);
+    return engine_attach(o->launcher, &options, templates, &svc->engine, e);
 }
 
 /* A daemon whose supervisor was killed writes its last records: it is waited for. */

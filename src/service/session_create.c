@@ -108,13 +108,35 @@ static int check_ask(struct service *svc, const struct session_ask *ask, struct 
      */
     struct husk_limits asked = service_limits(svc, template, &ask->limits);
     struct limits limits;
-    if (engine_limits(&asked, &live->def.info.limits, &limits, e) < 0) {
+    const struct limits most = engine_limits_import(&live->def.most);
+    if (engine_limits(&asked, &live->def.info.limits, &limits, e) < 0 ||
+        limits_within(&limits, &most, e) < 0) {
         return -1;
     }
     return ask->id != NULL ? check_id(svc, ask->id, e) : 0;
 }
 
-static struct session *build(struct service *svc, const struct session_ask *ask, struct err *e)
+/*
+ * Variables of a client's template, then those of the session, which win. The session keeps them:
+ * the template may be another one by tomorrow. Borrowed texts in an owned list.
+ */
+static const char **join_env(const struct live_template *live, const char *const *own)
+{
+    size_t n_template = live != NULL ? live->def.n_run_env : 0;
+    size_t n_own = 0;
+
+    while (own != NULL && own[n_own] != NULL) {
+        n_own++;
+    }
+    const char **all = calloc(n_template + n_own + 1, sizeof(*all));
+    for (size_t i = 0; all != NULL && i < n_template + n_own; i++) {
+        all[i] = i < n_template ? live->def.run_env[i] : own[i - n_template];
+    }
+    return all;
+}
+
+static struct session *build_with(struct service *svc, const struct session_ask *ask,
+                                  struct err *e)
 {
     char id[ID_SIZE];
     int64_t now = clock_wall_ms();
@@ -151,6 +173,21 @@ static struct session *build(struct service *svc, const struct session_ask *ask,
     s->timeout_ms = timeout_ms;
     session_touch(s);
     return s;
+}
+
+static struct session *build(struct service *svc, const struct session_ask *ask, struct err *e)
+{
+    struct session_ask full = *ask;
+    struct err ignored;
+    AUTO_FREE const char **env =
+        join_env(live_get(svc->engine, template_of(ask), true, &ignored), ask->env);
+
+    if (env == NULL) {
+        err_sys(e, ENOMEM, "session");
+        return NULL;
+    }
+    full.env = env[0] != NULL ? env : NULL;
+    return build_with(svc, &full, e);
 }
 
 /* As keyed_commit(). `failed`: the holder of the key, which could not be made; or NULL. */

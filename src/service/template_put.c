@@ -167,14 +167,15 @@ static int put(struct service *svc, const char *name, const json_t *definition, 
     if (there == NULL || text == NULL) {
         return err_sys(e, ENOMEM, "template");
     }
-    bool exists = template_find(svc->engine->template_dir, name, there, &ignored) == 0;
+    bool exists = template_find(&svc->engine->dirs, name, there, &ignored) == 0;
     if (exists && (must_be_new || old == NULL)) {
         return err_set(e, ERR_EXISTS, "there is a template %s already", name);
     }
     find_paths(svc, name, &paths);
     /* What the engine could not read would be a template that never starts. */
     if (template_compose(svc, definition, &b, e) < 0 ||
-        template_parse(name, "the template", b.data, b.len, there, e) < 0 ||
+        template_parse_client(name, "the template", b.data, b.len, there, e) < 0 ||
+        template_rebase(&svc->engine->dirs, there, e) < 0 ||
         write_temporary(paths.temporary, name, &b, e) < 0) {
         return -1;
     }
@@ -218,12 +219,11 @@ static int check_unused(const struct service *svc, const char *name, struct err 
 static int check_no_base(struct service *svc, const char *name, struct err *e)
 {
     AUTO_FREE struct husk_template_info *rows = NULL;
-    struct husk_error error;
     size_t n = 0;
     int r = 0;
 
-    if (husk_template_list(svc->engine->template_dir, &rows, &n, &error) < 0) {
-        return err_set(e, ERR_SYSTEM, "%s", error.message);
+    if (template_list(&svc->engine->dirs, &rows, &n, e) < 0) {
+        return -1;
     }
     for (size_t i = 0; i < n && r == 0; i++) {
         AUTO_FREE struct store_template *row = find_record(svc, rows[i].name);

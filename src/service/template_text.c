@@ -2,8 +2,8 @@
 /*
  * The text of a template file that a client's definition asks for.
  *
- * A client's template takes root, runtime and mounts from one that the operator made; it can say
- * what is imported ahead, variables and limits. It can never name a path of the host.
+ * A client's template is made from one of the operator's. It chooses modules that this one offers,
+ * variables of the code that runs in its boxes, and limits. It can never name a path of the host.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -32,38 +32,34 @@ static int add(struct buf *b, const char *key, const char *value, struct err *e)
                : 0;
 }
 
+/* A base that is a client's own has its operator's template, modules and variables of its own. */
 static int add_base(struct buf *b, const struct template_def *base, struct err *e)
 {
-    if (add(b, "language", template_language_name(base->info.language), e) < 0 ||
-        add(b, "runtime", base->info.runtime, e) < 0 ||
-        add(b, "root", base->host_root ? "host" : base->root, e) < 0 ||
-        add(b, "seccomp", base->seccomp, e) < 0) {
+    if (add(b, "base", base->base[0] != '\0' ? base->base : base->info.name, e) < 0) {
         return -1;
     }
-    for (size_t i = 0; i < base->n_mounts; i++) {
-        if (buf_printf(b, "mount = %s %s\n", base->mounts[i].host, base->mounts[i].box) < 0) {
-            return err_set(e, ERR_INVALID, "the template is too long");
-        }
-    }
-    for (size_t i = 0; i < base->n_env; i++) {
-        if (add(b, "env", base->env[i], e) < 0) {
+    for (size_t i = 0; i < base->n_run_env; i++) {
+        if (add(b, "env", base->run_env[i], e) < 0) {
             return -1;
         }
     }
     return 0;
 }
 
-static int add_preload(struct buf *b, const json_t *names, struct err *e)
+static int add_preload(struct buf *b, const struct template_def *base, const json_t *names,
+                       struct err *e)
 {
     AUTO_BUF struct buf line = BUF_INIT(2000);
     size_t i;
     json_t *name;
+    int r = base->base[0] != '\0' ? buf_add_str(&line, base->info.preload) : 0;
 
     json_array_foreach(names, i, name)
     {
-        if (buf_printf(&line, "%s%s", i > 0 ? " " : "", json_string_value(name)) < 0) {
-            return err_set(e, ERR_INVALID, "preload is too long");
-        }
+        r = r < 0 ? r : buf_printf(&line, "%s%s", line.len > 0 ? " " : "", json_string_value(name));
+    }
+    if (r < 0) {
+        return err_set(e, ERR_INVALID, "preload is too long");
     }
     return line.len > 0 ? add(b, "preload", line.data, e) : 0;
 }
@@ -127,7 +123,7 @@ int template_compose(struct service *svc, const json_t *d, struct buf *b, struct
     if (base == NULL) {
         return err_sys(e, ENOMEM, "template");
     }
-    if (template_find(svc->engine->template_dir, base_name != NULL ? base_name : "python", base,
+    if (template_find(&svc->engine->dirs, base_name != NULL ? base_name : "python", base,
                       e) < 0) {
         return -1;
     }
@@ -135,7 +131,7 @@ int template_compose(struct service *svc, const json_t *d, struct buf *b, struct
         return err_set(e, ERR_INVALID, "description must be one line of plain text");
     }
     if ((about != NULL && about[0] != '\0' && add(b, "about", about, e) < 0) ||
-        add_base(b, base, e) < 0 || add_preload(b, json_object_get(d, "preload"), e) < 0 ||
+        add_base(b, base, e) < 0 || add_preload(b, base, json_object_get(d, "preload"), e) < 0 ||
         add_env(b, json_object_get(d, "default_env_vars"), e) < 0) {
         return -1;
     }

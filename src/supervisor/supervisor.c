@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "supervisor/child.h"
+#include "supervisor/definitions.h"
 #include "supervisor/workers.h"
 
 #define QUICK_DEATH_MS 10000 /* one that dies sooner is started again more slowly each time */
@@ -59,6 +60,7 @@ struct supervisor {
     int signals;
     sigset_t mask_before;
     struct child launcher;
+    bool launcher_talks; /* its socket is worth listening to */
     struct child daemon;
     struct workers *workers;
     enum phase phase;
@@ -79,6 +81,12 @@ static void tell_daemon(const struct supervisor *s, int signum)
     if (s->daemon.pid > 0) {
         kill(s->daemon.pid, signum);
     }
+}
+
+static int start_launcher(struct supervisor *s, struct err *e)
+{
+    s->launcher_talks = child_start_launcher(&s->kit, &s->launcher, e) == 0;
+    return s->launcher_talks ? 0 : -1;
 }
 
 static int start_daemon(struct supervisor *s, struct err *e)
@@ -132,7 +140,7 @@ static void start_next(struct supervisor *s, int status)
     struct err e = {0};
 
     enter(s, SERVING, 0);
-    if (!has_launcher && child_start_launcher(&s->kit, &s->launcher, &e) < 0) {
+    if (!has_launcher && start_launcher(s, &e) < 0) {
         log_error("launcher_not_started", "%s", e.msg);
         enter(s, PAUSED, clock_ms() + PAUSE_MAX_MS);
     } else if (start_daemon(s, &e) < 0) {
@@ -300,13 +308,18 @@ static void loop(struct supervisor *s)
         bool owes = workers_owe(s->workers) || s->settings.owed;
         short wanted = owes ? POLLIN | POLLOUT : POLLIN;
         struct pollfd p[] = {{.fd = s->signals, .events = POLLIN},
-                             {.fd = s->daemon.socket, .events = wanted}};
+                             {.fd = s->daemon.socket, .events = wanted},
+                             {.fd = s->launcher_talks ? s->launcher.socket : -1, .events = POLLIN}};
         (void)poll(p, ARRAY_LEN(p), timeout(s));
         if (p[0].revents != 0) {
             take_signals(s);
         }
         if (s->daemon.socket >= 0 && (p[1].revents & ~POLLOUT) != 0) {
             hear_daemon(s);
+        }
+        if (s->launcher.socket >= 0 && p[2].revents != 0) {
+            /* One that hangs up is about to end; its end is heard of by signal. */
+            s->launcher_talks = definitions_serve(s->kit.o, s->launcher.socket);
         }
         if (s->daemon.socket >= 0) {
             workers_tell(s->workers, s->daemon.socket);
@@ -363,7 +376,7 @@ int supervisor_run(const struct supervisor_options *options, struct err *e)
         listeners_open(c, account->uid, account->gid, was_left ? LEFT_PATIENCE_MS : 0,
                        &s.kit.listeners, e) == 0 &&
         block_signals(&s, e) == 0 && workers_open(c, options->daemon, &s.workers, e) == 0 &&
-        child_start_launcher(&s.kit, &s.launcher, e) == 0 && start_daemon(&s, e) == 0) {
+        start_launcher(&s, e) == 0 && start_daemon(&s, e) == 0) {
         loop(&s);
         r = s.failed ? err_set(e, ERR_SYSTEM, "the server could not start") : 0;
     }

@@ -15,12 +15,20 @@
 
 #include "base/err.h"
 #include "config/config.h"
+#include "wire/launcher_msg.h"
 #include "wire/supervisor_msg.h"
 
 struct supervisor_options {
     struct config *config; /* kept up to date: what is read again goes there */
     /* The same settings once more, as they are now. *ret is zeroed. */
     int (*load)(void *user, struct config *ret, struct config_report *report, struct err *e);
+    /*
+     * Hands the operator's definition that the launcher wants to put(), frame by frame, up to its
+     * start; see core/template_fill.h.
+     */
+    int (*define)(void *user, const struct launcher_want *want,
+                  int (*put)(void *to, struct launcher_req *req, const int *fd, struct err *e),
+                  void *to, struct err *e);
     const char *launcher; /* paths of the programs */
     const char *daemon;
     const char *lib;              /* the folder of husk's own files */

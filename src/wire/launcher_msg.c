@@ -38,7 +38,19 @@ static bool check_hello(const struct launcher_req *req)
 static bool check_template(const struct launcher_req *req)
 {
     return FIELD_TERMINATED(req->template.name) && str_is_name(req->template.name) &&
-           req->template.boxes >= 1 && req->template.boxes <= LAUNCHER_BOXES_MAX;
+           FIELD_TERMINATED(req->template.base) && str_is_name(req->template.base) &&
+           req->template.preload <= 1 && req->template.boxes >= 1 && req->template.boxes <= LAUNCHER_BOXES_MAX;
+}
+
+static bool check_start(const struct launcher_req *req)
+{
+    return req->start.imports <= 1 && req->start.patience_ms <= LAUNCHER_DEADLINE_MAX;
+}
+
+static bool check_fail(const struct launcher_req *req)
+{
+    return FIELD_TERMINATED(req->fail.msg) && req->fail.code != ERR_NONE &&
+           (unsigned)req->fail.code < ERR_CODES;
 }
 
 static bool check_text(const struct launcher_req *req)
@@ -88,7 +100,9 @@ bool launcher_req_check(const struct launcher_req *req, size_t n, size_t nfds)
         [LAUNCHER_LINK] = {0, check_place, 0},
         [LAUNCHER_ARG] = {0, check_text, 0},
         [LAUNCHER_ENV] = {0, check_text, 0},
-        [LAUNCHER_START] = {0, check_nothing, 0},
+        [LAUNCHER_START] = {0, check_start, 0},
+        [LAUNCHER_ASK] = {0, check_nothing, 0},
+        [LAUNCHER_FAIL] = {0, check_fail, 0},
         [LAUNCHER_STOP] = {0, check_nothing, 0},
         [LAUNCHER_BOX] = {LAUNCHER_BOX_FDS, check_box, 0},
         [LAUNCHER_RUN] = {0, check_run, 0},
@@ -106,6 +120,12 @@ bool launcher_req_check(const struct launcher_req *req, size_t n, size_t nfds)
     }
     return nfds >= shapes[req->op].nfds && nfds <= shapes[req->op].nfds + shapes[req->op].more &&
            shapes[req->op].check(req);
+}
+
+bool launcher_want_check(const struct launcher_want *want, size_t n)
+{
+    return n == sizeof(*want) && FIELD_TERMINATED(want->base) && str_is_name(want->base) &&
+           want->preload <= 1;
 }
 
 bool launcher_rep_check(const struct launcher_rep *rep, size_t n)

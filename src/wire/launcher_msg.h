@@ -12,6 +12,12 @@
  *
  * A template is built by a sequence: TEMPLATE, any number of MOUNT, LINK, ARG, ENV, then START. Its
  * descriptors are what its boxes will see; the launcher opens no path for a client.
+ *
+ * Who runs what is the operator's to say. A launcher that its client started takes all requests
+ * from it: they are one user. A supervised launcher takes from its client TEMPLATE, which names one
+ * of the operator's definitions, and ASK; it then asks its supervisor (struct launcher_want), which
+ * sends the rest of the sequence over its own socket, or FAIL. No program, source, variable or
+ * module ever comes from the client of a supervised launcher.
  */
 #pragma once
 
@@ -23,7 +29,7 @@
 #include "base/limits.h"
 #include "base/usage_view.h"
 
-#define LAUNCHER_PROTOCOL 3
+#define LAUNCHER_PROTOCOL 4
 #define LAUNCHER_NAME_MAX 64
 #define LAUNCHER_PATH_MAX 256
 #define LAUNCHER_TEXT_MAX 1024
@@ -34,6 +40,7 @@
 #define LAUNCHER_KEEP_FDS 4     /* at most, in one place */
 #define LAUNCHER_KEEP_SLOTS 160 /* places of a box */
 #define LAUNCHER_NOTE_MAX 120
+#define LAUNCHER_MODULES_MAX 64 /* that a definition offers: bits of a number */
 
 enum launcher_op {
     LAUNCHER_HELLO = 1,
@@ -42,7 +49,9 @@ enum launcher_op {
     LAUNCHER_LINK,     /* a symbolic link at path */
     LAUNCHER_ARG,      /* next argument of the zygote's program; the first is its path inside */
     LAUNCHER_ENV,      /* NAME=value for the zygote */
-    LAUNCHER_START,    /* start the zygote; answered when it is ready */
+    LAUNCHER_START,    /* the template is complete: start the zygote; answered when it is ready */
+    LAUNCHER_ASK,      /* have the operator complete and start it; answered when it is ready */
+    LAUNCHER_FAIL,     /* the operator cannot: err says why. Answers ASK */
     LAUNCHER_STOP,     /* stop the zygote and all its boxes */
     LAUNCHER_BOX,      /* four descriptors: a new box */
     LAUNCHER_RUN,      /* a parked box begins its run: arm the deadline; no answer */
@@ -72,6 +81,15 @@ enum launcher_warmth {
     LAUNCHER_COOL = 2,  /* neither: it will be parked behind others, and must be small */
 };
 
+/* How a zygote is confined, and what its boxes may have at most. */
+struct launcher_start {
+    uint32_t seccomp;      /* index of the profile */
+    uint32_t imports;      /* 1: modules are imported before there is a box */
+    uint64_t memory_bytes; /* of the zygote; 0: the default */
+    uint64_t patience_ms;  /* until it is ready; 0: the default */
+    struct limits most;    /* of one box; a field that is 0 bounds nothing */
+};
+
 struct launcher_req {
     uint32_t op;
     uint32_t seq; /* repeated in the answer */
@@ -83,11 +101,15 @@ struct launcher_req {
             uint32_t isolation; /* enum launcher_isolation: the least that is acceptable */
         } hello;
         struct {
-            char name[LAUNCHER_NAME_MAX];
-            uint32_t seccomp;    /* index of the profile */
-            uint32_t boxes;      /* most boxes at a time, 1 to LAUNCHER_BOXES_MAX */
-            uint64_t definition; /* which one of that name; for a successor of the client */
+            char name[LAUNCHER_NAME_MAX]; /* what its client calls it */
+            char base[LAUNCHER_NAME_MAX]; /* the operator's definition that it is made from */
+            uint64_t modules;             /* of those that the definition offers: also imported */
+            uint32_t preload;             /* 1: the definition's own modules are imported */
+            uint32_t boxes;               /* most boxes at a time, 1 to LAUNCHER_BOXES_MAX */
+            uint64_t definition;          /* which one of that name; for a successor of the client */
         } template;
+        struct launcher_start start;
+        struct err fail;
         struct {
             char path[LAUNCHER_PATH_MAX]; /* absolute inside the box */
             char link[LAUNCHER_PATH_MAX]; /* LINK: its text */
@@ -193,8 +215,22 @@ struct launcher_newcomer {
     uint32_t uid; /* whom it runs as */
 };
 
+/*
+ * What a supervised launcher asks its supervisor: the rest of this template, every frame with this
+ * ticket as its seq.
+ */
+struct launcher_want {
+    uint32_t template_id;
+    uint32_t ticket;
+    uint32_t preload;
+    uint64_t modules;
+    char base[LAUNCHER_NAME_MAX];
+};
+
 /* Proves that a frame of n bytes with nfds descriptors has the shape of its operation. */
 bool launcher_req_check(const struct launcher_req *req, size_t n, size_t nfds);
+
+bool launcher_want_check(const struct launcher_want *want, size_t n);
 
 /* The same for answers, which the client must not trust blindly either. */
 bool launcher_rep_check(const struct launcher_rep *rep, size_t n);

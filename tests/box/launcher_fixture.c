@@ -186,9 +186,32 @@ void launcher_greet(struct launcher_client *c)
 uint32_t launcher_template(struct launcher_client *c, uint32_t boxes)
 {
     struct launcher_req req = {.op = LAUNCHER_TEMPLATE,
-                               .template = {.name = "test", .boxes = boxes}};
+                               .template = {.name = "test", .base = "test", .boxes = boxes}};
 
     return launcher_call(c, &req, NULL, 0, LAUNCHER_EV_OK).template_id;
+}
+
+/* A part of a template, from the operator: the supervisor if there is one, else the client. */
+static void define(struct launcher_client *c, struct launcher_req *req, const int *fd)
+{
+    if (c->supervisor < 0) {
+        launcher_call(c, req, fd, fd != NULL ? 1 : 0, LAUNCHER_EV_OK);
+        return;
+    }
+    req->seq = c->ticket;
+    CHECK_INT(fd_send(c->supervisor, req, sizeof(*req), fd, fd != NULL ? 1 : 0, 0), sizeof(*req));
+}
+
+struct launcher_want launcher_ask(struct launcher_client *c, uint32_t id)
+{
+    struct launcher_req ask = {.op = LAUNCHER_ASK, .template_id = id};
+    struct launcher_want want;
+
+    launcher_send(c, &ask, NULL, 0);
+    CHECK_INT(fd_recv(c->supervisor, &want, sizeof(want), NULL, 0), sizeof(want));
+    CHECK(launcher_want_check(&want, sizeof(want)));
+    c->ticket = want.ticket;
+    return want;
 }
 
 void launcher_text(struct launcher_client *c, uint32_t id, enum launcher_op op, const char *text)
@@ -196,7 +219,7 @@ void launcher_text(struct launcher_client *c, uint32_t id, enum launcher_op op, 
     struct launcher_req req = {.op = op, .template_id = id};
 
     CHECK_INT(str_copy(req.text, sizeof(req.text), text), 0);
-    launcher_call(c, &req, NULL, 0, LAUNCHER_EV_OK);
+    define(c, &req, NULL);
 }
 
 static void add_place(struct launcher_client *c, uint32_t id, const char *host, const char *path)
@@ -212,9 +235,9 @@ static void add_place(struct launcher_client *c, uint32_t id, const char *host, 
     ssize_t n = readlinkat(fd, "", req.place.link, sizeof(req.place.link) - 1);
     if (n > 0) {
         req.op = LAUNCHER_LINK;
-        launcher_call(c, &req, NULL, 0, LAUNCHER_EV_OK);
+        define(c, &req, NULL);
     } else {
-        launcher_call(c, &req, &fd, 1, LAUNCHER_EV_OK);
+        define(c, &req, &fd);
     }
 }
 
@@ -233,11 +256,17 @@ uint32_t launcher_shell_template(struct launcher_client *c, uint32_t boxes)
     uint32_t id = launcher_template(c, boxes);
     struct launcher_req start = {.op = LAUNCHER_START, .template_id = id};
 
+    if (c->supervisor >= 0) {
+        (void)launcher_ask(c, id);
+    }
     launcher_fill(c, id);
     launcher_text(c, id, LAUNCHER_ARG, "/husk/husk-init");
     launcher_text(c, id, LAUNCHER_ARG, "start");
     launcher_text(c, id, LAUNCHER_ARG, "/bin/bash");
-    launcher_call(c, &start, NULL, 0, LAUNCHER_EV_OK);
+    define(c, &start, NULL);
+    if (c->supervisor >= 0) {
+        CHECK_INT(launcher_answer(c).event, LAUNCHER_EV_OK);
+    }
     return id;
 }
 

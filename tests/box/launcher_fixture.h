@@ -19,6 +19,7 @@ struct launcher_client {
     int supervisor; /* who brought us to it, or -1 */
     pid_t pid;
     uint32_t seq;
+    uint32_t ticket; /* supervised: of the template that is being defined */
 };
 
 /*
@@ -59,6 +60,10 @@ void launcher_expect_hangup(struct launcher_client *c);
 void launcher_greet(struct launcher_client *c);
 uint32_t launcher_template(struct launcher_client *c, uint32_t boxes); /* begun */
 void launcher_text(struct launcher_client *c, uint32_t id, enum launcher_op op, const char *text);
+
+/* Supervised: asks for a template's definition. What the supervisor is asked; the answer comes when
+ * the template has started. */
+struct launcher_want launcher_ask(struct launcher_client *c, uint32_t id);
 
 /* Gives a template this host's programs and husk's own files. */
 void launcher_fill(struct launcher_client *c, uint32_t id);

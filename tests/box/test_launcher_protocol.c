@@ -26,6 +26,7 @@ static struct launcher_req proper(uint32_t op)
         break;
     case LAUNCHER_TEMPLATE:
         (void)str_copy(req.template.name, sizeof(req.template.name), "test");
+        (void)str_copy(req.template.base, sizeof(req.template.base), "test");
         req.template.boxes = 1;
         break;
     case LAUNCHER_MOUNT:
@@ -36,6 +37,9 @@ static struct launcher_req proper(uint32_t op)
     case LAUNCHER_ARG:
     case LAUNCHER_ENV:
         (void)str_copy(req.text, sizeof(req.text), "A=b");
+        break;
+    case LAUNCHER_FAIL:
+        req.fail.code = ERR_TEMPLATE;
         break;
     case LAUNCHER_BOX:
         req.box.limits = limits_default();
@@ -178,6 +182,11 @@ TEST(fields_out_of_range_end_the_connection)
         BAD("name in capitals", LAUNCHER_TEMPLATE, template.name, "Test"),
         BAD("name with a slash", LAUNCHER_TEMPLATE, template.name, "a/b"),
         BAD("name that is a path", LAUNCHER_TEMPLATE, template.name, "../test"),
+        BAD("empty base", LAUNCHER_TEMPLATE, template.base, ""),
+        BAD("base that is a path", LAUNCHER_TEMPLATE, template.base, "../test"),
+        BAD("preload neither yes nor no", LAUNCHER_TEMPLATE, template.preload, "\2\0\0"),
+        BAD("imports neither yes nor no", LAUNCHER_START, start.imports, "\2\0\0"),
+        BAD("failure without a code", LAUNCHER_FAIL, fail.code, "\0\0\0"),
         BAD("no boxes", LAUNCHER_TEMPLATE, template.boxes, "\0\0\0"),
         BAD("2048 boxes", LAUNCHER_TEMPLATE, template.boxes, "\0\10\0"),
         BAD("empty path", LAUNCHER_MOUNT, place.path, ""),

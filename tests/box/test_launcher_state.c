@@ -183,7 +183,7 @@ TEST(everything_that_can_be_asked_for_is_bounded)
     struct launcher_req link = {.op = LAUNCHER_LINK, .place = {.path = "/a", .link = "b"}};
     struct launcher_req arg = {.op = LAUNCHER_ARG, .text = "a"};
     struct launcher_req env = {.op = LAUNCHER_ENV, .text = "A=b"};
-    struct launcher_req more = {.op = LAUNCHER_TEMPLATE, .template = {.name = "more", .boxes = 1}};
+    struct launcher_req more = {.op = LAUNCHER_TEMPLATE, .template = {.name = "more", .base = "more", .boxes = 1}};
     struct launcher_req *const lists[] = {&link, &arg, &env};
     static const int most[] = {96, 160, 64};
 
@@ -289,12 +289,14 @@ TEST(a_profile_that_does_not_exist_is_an_error)
 {
     static const uint32_t indexes[] = {3, 1000, UINT32_MAX};
     AUTO_LAUNCHER struct launcher_client c = launcher_open();
-    struct launcher_req req = {.op = LAUNCHER_TEMPLATE, .template = {.name = "t", .boxes = 1}};
 
     launcher_greet(&c);
     for (size_t i = 0; i < ARRAY_LEN(indexes); i++) {
-        req.template.seccomp = indexes[i];
+        struct launcher_req req = {.op = LAUNCHER_START,
+                                   .template_id = launcher_template(&c, 1),
+                                   .start.seccomp = indexes[i]};
         CASE("profile %u", indexes[i]);
+        launcher_text(&c, req.template_id, LAUNCHER_ARG, "/bin/true");
         expect_error(&c, &req, NULL, 0, ERR_INVALID);
     }
 }

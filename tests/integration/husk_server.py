@@ -86,6 +86,8 @@ class Server(Heard):
         self.folder = Path(tempfile.mkdtemp(prefix="husk-test-"))
         self.folder.chmod(0o755)  # huskd is another user than root
         self.data = self.folder / "data"
+        self.templates = self.folder / "templates"  # the operator's
+        self.templates.mkdir()
         self.socket = self.data / "husk.sock"
         self.port = _free_port()
         self.flags = flags
@@ -110,7 +112,7 @@ class Server(Heard):
         address = f"127.0.0.1:{self.port}"
         # fmt: off
         self.launch(*self.before, self.programs / "husk", "up", "--data", self.data, "--listen", address,
-                    "--socket", self.socket, *self.flags, env=environment)
+                    "--templates", self.templates, "--socket", self.socket, *self.flags, env=environment)
         # fmt: on
         self.wait_ready()
 

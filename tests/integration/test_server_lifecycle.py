@@ -89,7 +89,7 @@ def test_a_strict_umask_locks_the_account_out_of_nothing() -> None:
     before = os.umask(0o077)
     try:
         server.start()
-        templates = {"HUSK_TEMPLATE_DIR": str(server.data / "templates")}
+        templates = {"HUSK_TEMPLATE_DIR": str(server.templates)}
         done = husk("template", "add", "mine", "--python", "/usr/bin/python3", env=templates)
         assert done.returncode == 0, done.stderr
         api = Api(server.port)

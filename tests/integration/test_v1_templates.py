@@ -2,11 +2,14 @@
 """Templates of /api/v1 against a real huskd."""
 from __future__ import annotations
 
+import contextlib
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
 from husk_server import ROOT, Server
+from procfs import below
 from v1_client import Api, check_bad_ids, check_error, v1, v1_server  # noqa: F401
 
 
@@ -72,7 +75,7 @@ def test_the_cores_are_shown_as_sessions_get_them(v1: Api, asked: float, given: 
 
 
 def test_the_disk_of_a_template_file_follows_its_memory(v1: Api, v1_server: Server) -> None:
-    (v1_server.data / "templates" / "small.template").write_text("memory = 128M\n")
+    (v1_server.templates / "small.template").write_text("memory = 128M\n")
     shown = v1.get("/templates/small")["default_disk_mb"]
     session = v1.get(f"/sessions/{v1.session(template_id='small')}").body
     assert shown == 64 and session["resources"]["disk"] == "64Mi"
@@ -160,7 +163,7 @@ def test_as_much_as_a_template_has_room_for(v1: Api) -> None:
 
 
 def test_what_is_missing_names_no_folder_of_the_host(v1: Api, v1_server: Server) -> None:
-    folder = v1_server.data / "templates"
+    folder = v1_server.templates
     (folder / "broken.template").write_text("env = A=1\n" * 33)
     (folder / "rootless.template").write_text(f"root = {folder}/none\n")
     broken, rootless = v1.get("/templates/broken").body, v1.get("/templates/rootless").body
@@ -261,10 +264,63 @@ def test_delete_waits_for_templates_that_are_made_from_it(v1: Api) -> None:
     assert v1.call("DELETE", f"/templates/{base}").status == 204
 
 
-def test_a_template_that_cannot_start_says_so(v1: Api) -> None:
-    name = make(v1, preload=["no_such_module_at_all"])
-    answer = v1.post("/sessions", {"template_id": name, "mode": "persistent"})
-    check_error(answer, 422, "InvalidParameter")
+def test_a_template_that_cannot_start_says_so(v1: Api, v1_server: Server) -> None:
+    (v1_server.templates / "lame.template").write_text("preload = no_such_module_at_all\n")
+    answer = v1.post("/sessions", {"template_id": "lame", "mode": "persistent"})
+    check_error(answer, 422, "InvalidParameter", "preloaded module")
+
+
+@pytest.mark.parametrize("module", ["antigravity", "no_such_module_at_all", "os.path"])
+def test_modules_that_the_base_does_not_offer_are_refused(v1: Api, module: str) -> None:
+    name = "t-" + uuid.uuid4().hex[:10]
+    answer = v1.post("/templates", {"id": name, "preload": ["json", module]})
+    check_error(answer, 422, "InvalidParameter", "preload", module, "offers")
+    check_error(v1.get(f"/templates/{name}"), 404, "TemplateNotFound")
+    sound = make(v1, preload=["json"])
+    answer = v1.call("PUT", f"/templates/{sound}", {"preload": [module]})
+    check_error(answer, 422, "InvalidParameter", "preload", module)
+    assert v1.get(f"/templates/{sound}")["preload"] == ["json"]
+
+
+def zygote_environments(server: Server) -> list[bytes]:
+    """Of all processes that run zygote.py below the server."""
+    found = []
+    for process in below(server.process.pid):
+        folder = Path(f"/proc/{process.pid}")
+        with contextlib.suppress(OSError):
+            if b"zygote.py" in (folder / "cmdline").read_bytes():
+                found.append((folder / "environ").read_bytes())
+    return found
+
+
+def test_variables_of_a_client_reach_no_zygote(v1: Api, v1_server: Server) -> None:
+    name = make(v1, default_env_vars={"BROWSER": "a-shell", "PYTHONSTARTUP": "/workspace/x.py"})
+    s = v1.session(template_id=name)
+    code = "import os; (os.environ['BROWSER'], os.environ['PYTHONSTARTUP'])"
+    assert v1.run(s, code)["return_value"] == ["a-shell", "/workspace/x.py"]
+    seen = zygote_environments(v1_server)
+    assert seen and all(b"a-shell" not in e and b"PYTHONSTARTUP" not in e for e in seen)
+
+
+def test_sessions_keep_the_variables_of_a_template_that_changes(v1: Api) -> None:
+    name = make(v1, default_env_vars={"A": "first", "B": "first"})
+    body = {"template_id": name, "mode": "persistent", "env_vars": {"B": "own"}}
+    s = v1.post("/sessions", body)["id"]
+    v1.call("PUT", f"/templates/{name}", {"default_env_vars": {"A": "second"}})
+    assert v1.run(s, "import os; (os.environ['A'], os.environ['B'])")["return_value"] == [
+        "first",
+        "own",
+    ]
+    fresh = v1.session(template_id=name)
+    assert v1.run(fresh, "import os; os.environ['A']")["return_value"] == "second"
+
+
+def test_a_session_has_no_more_than_the_template_allows(v1: Api, v1_server: Server) -> None:
+    (v1_server.templates / "bounded.template").write_text("memory = 128M\nmax_memory = 256M\n")
+    wide = {"template_id": "bounded", "mode": "persistent", "resources": {"memory": "512Mi"}}
+    check_error(v1.post("/sessions", wide), 422, "InvalidParameter", "memory", "at most")
+    wide["resources"] = {"memory": "256Mi"}
+    assert v1.post("/sessions", wide).status == 201
 
 
 @pytest.mark.parametrize("method,body", [("GET", None), ("PUT", {"name": "x"}), ("DELETE", None)])

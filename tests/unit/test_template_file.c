@@ -142,6 +142,13 @@ TEST(mistakes_are_told_with_their_line)
         {"preload = a;b", "preload: must be module names separated by spaces"},
         {"preload = --plain-fork", "preload: must be module names separated by spaces"},
         {"preload = a\tb", "preload: must be module names separated by spaces"},
+        {"base = python", "mine.template, line 1: unknown key \"base\""},
+        {"offers = a;b", "offers: must be module names separated by spaces"},
+        {"env = HUSK_WRITABLE=/usr", "env: names that begin with HUSK_ are husk's own"},
+        {"preload_memory = 1M", "preload_memory: must be 16M to 1024G"},
+        {"preload_timeout = 0s", "preload_timeout: must be more than nothing and at most 1h"},
+        {"preload_timeout = 61m", "preload_timeout: must be more than nothing and at most 1h"},
+        {"max_pids = many", "max_pids: must be a whole number"},
         {"seccomp = ../x", "seccomp: must be the name of a profile"},
         {"seccomp =", "seccomp: must be the name of a profile"},
         {"mount = data", "mount: must be an absolute host path, then optionally its path inside"},
@@ -157,7 +164,7 @@ TEST(mistakes_are_told_with_their_line)
         {"env = =x", "env: must be NAME=value"},
         {"memory = much", "memory: must be a size such as 512M"},
         {"memory = -1", "memory: must be a size such as 512M"},
-        {"disk = 1 M", "disk: must be a size such as 64M"},
+        {"disk = 1 M", "disk: must be a size such as 512M"},
         {"timeout = soon", "timeout: must be a duration such as 30s"},
         {"cpus = 1.2345", "cpus: must be a number such as 0.5"},
         {"cpus = 99999999999", "cpus: must be a number such as 0.5"},
@@ -267,5 +274,66 @@ TEST(names_are_checked)
         CASE("%s", bad[i]);
         CHECK_INT(template_parse(bad[i], "f", "", 0, &def, &e), -1);
         CHECK_INT(e.code, ERR_INVALID);
+    }
+}
+
+static int parse_client(const char *text, struct template_def *ret, struct err *e)
+{
+    return template_parse_client("mine", "mine.template", text, strlen(text), ret, e);
+}
+
+/* Whatever decides about what runs in a zygote. */
+TEST(a_clients_file_has_none_of_the_operators_keys)
+{
+    static const char *const lines[] = {
+        "language = shell", "runtime = /bin/sh",     "root = /",
+        "mount = /etc",     "warm = print()",        "seccomp = debug",
+        "offers = os",      "preload_memory = 512G", "preload_timeout = 1h",
+        "max_memory = 1T",  "max_cpus = 64",         "max_pids = 32768",
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
+        struct template_def def;
+        struct err e = {0};
+        char text[128];
+        CASE("%s", lines[i]);
+        CHECK_INT(str_format(text, sizeof(text), "base = python\n%s\n", lines[i]), 0);
+        CHECK_INT(parse_client(text, &def, &e), -1);
+        CHECK(strstr(e.msg, "line 2: unknown key") != NULL);
+    }
+}
+
+TEST(a_clients_variables_are_not_the_zygotes)
+{
+    struct template_def base = {0};
+    struct template_def def;
+    struct err e = {0};
+
+    CHECK_INT(parse("env = A=1\noffers = json math\npreload = re\nmemory = 64M\n", &base, &e), 0);
+    CHECK_INT(parse_client("base = python\nenv = BROWSER=/bin/sh\npreload = math re\n", &def, &e),
+              0);
+    CHECK_INT(template_derive(&def, &base, &e), 0);
+    CHECK_INT(def.n_env, 0);
+    CHECK_INT(def.n_run_env, 1);
+    CHECK_STR(def.run_env[0], "BROWSER=/bin/sh");
+    CHECK_INT(def.modules, 2); /* the second that is offered; re is there in any case */
+    CHECK_INT(def.info.limits.memory_bytes, 64 << 20);
+}
+
+TEST(a_client_chooses_from_what_is_offered)
+{
+    static const char *const modules[] = {"antigravity", "jso", "json.tool", "JSON", "jsonn"};
+    struct template_def base = {0};
+
+    for (size_t i = 0; i < ARRAY_LEN(modules); i++) {
+        struct template_def def;
+        struct err e = {0};
+        char text[128];
+        CASE("%s", modules[i]);
+        CHECK_INT(parse("offers = json math\n", &base, &e), 0);
+        CHECK_INT(str_format(text, sizeof(text), "base = python\npreload = %s\n", modules[i]), 0);
+        CHECK_INT(parse_client(text, &def, &e), 0);
+        CHECK_INT(template_derive(&def, &base, &e), -1);
+        CHECK(strstr(e.msg, "offers: json math") != NULL);
     }
 }

@@ -17,6 +17,7 @@ static struct launcher_req proper(uint32_t op)
     switch (op) {
     case LAUNCHER_TEMPLATE:
         req.template.name[0] = 't';
+        req.template.base[0] = 't';
         req.template.boxes = 1;
         break;
     case LAUNCHER_MOUNT:
@@ -26,6 +27,9 @@ static struct launcher_req proper(uint32_t op)
     case LAUNCHER_ARG:
     case LAUNCHER_ENV:
         req.text[0] = 'a';
+        break;
+    case LAUNCHER_FAIL:
+        req.fail.code = ERR_TEMPLATE;
         break;
     case LAUNCHER_BOX:
         req.box.limits = limits_default();
@@ -121,7 +125,8 @@ TEST(strings_fill_their_field_only_up_to_the_last_byte)
         uint32_t op;
         size_t offset, size;
     } rows[] = {
-        FIELD(LAUNCHER_TEMPLATE, template.name),
+        FIELD(LAUNCHER_TEMPLATE, template.name), FIELD(LAUNCHER_TEMPLATE, template.base),
+        FIELD(LAUNCHER_FAIL, fail.msg),
         FIELD(LAUNCHER_MOUNT, place.path),
         FIELD(LAUNCHER_MOUNT, place.link),
         FIELD(LAUNCHER_LINK, place.path),

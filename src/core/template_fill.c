@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a template consists of, told to the launcher: mounts, links, arguments and variables.
+ * What a template consists of, told to the launcher: mounts, links, arguments and variables, then
+ * how its zygote is confined.
  *
- * Sources are opened here, with the caller's rights, and travel as descriptors.
+ * Runs where the operator's rights are: in the supervisor of a server, or in a program that has a
+ * launcher of its own. Sources are opened here, with those rights, and travel as descriptors.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,58 +17,59 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "box/seccomp.h"
 #include "core/engine.h"
 #include "core/paths.h"
+#include "core/template_fill.h"
 
 #define COPY_MAX ((off_t)256 * 1024) /* files up to this are copied: mounts cost every box time */
 
-static int call(struct husk_engine *engine, struct launcher_req *req, const int *fd, struct err *e)
+static int put(const struct template_sink *to, struct launcher_req *req, const int *fd,
+               struct err *e)
 {
-    struct launcher_rep rep;
-
-    return native_call(engine->native, req, fd, fd != NULL ? 1 : 0, &rep, e);
+    return to->put(to->user, req, fd, e);
 }
 
-static int add_link(struct husk_engine *engine, uint32_t id, const char *path, const char *text,
+static int add_link(const struct template_sink *to, const char *path, const char *text,
                     struct err *e)
 {
-    struct launcher_req req = {.op = LAUNCHER_LINK, .template_id = id};
+    struct launcher_req req = {.op = LAUNCHER_LINK};
 
     if (str_copy(req.place.path, sizeof(req.place.path), path) < 0 ||
         str_copy(req.place.link, sizeof(req.place.link), text) < 0) {
         return err_set(e, ERR_INVALID, "link %s is too long", path);
     }
-    return call(engine, &req, NULL, e);
+    return put(to, &req, NULL, e);
 }
 
-static int add_mount(struct husk_engine *engine, uint32_t id, int fd, const char *path,
+static int add_mount(const struct template_sink *to, int fd, const char *path,
                      enum launcher_place kind, struct err *e)
 {
-    struct launcher_req req = {.op = LAUNCHER_MOUNT, .template_id = id, .place.kind = kind};
+    struct launcher_req req = {.op = LAUNCHER_MOUNT, .place.kind = kind};
 
     if (str_copy(req.place.path, sizeof(req.place.path), path) < 0 || !launcher_path_check(path)) {
         return err_set(e, ERR_INVALID, "mount point \"%.200s\" must be an absolute, plain path",
                        path);
     }
-    return call(engine, &req, &fd, e);
+    return put(to, &req, &fd, e);
 }
 
-static int add_text(struct husk_engine *engine, uint32_t id, enum launcher_op op, const char *text,
+static int add_text(const struct template_sink *to, enum launcher_op op, const char *text,
                     struct err *e)
 {
-    struct launcher_req req = {.op = op, .template_id = id};
+    struct launcher_req req = {.op = op};
 
     if (str_copy(req.text, sizeof(req.text), text) < 0) {
         return err_set(e, ERR_INVALID, "\"%.60s...\" is too long", text);
     }
-    return call(engine, &req, NULL, e);
+    return put(to, &req, NULL, e);
 }
 
 /*
  * Puts a host path into the box as what it is: a link as a link, a file or directory as a read-only
  * mount.
  */
-static int add_host(struct husk_engine *engine, uint32_t id, int dirfd, const char *host,
+static int add_host(const struct template_sink *to, int dirfd, const char *host,
                     const char *box, struct err *e)
 {
     AUTO_CLOSE int fd = openat(dirfd, host, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -82,7 +85,7 @@ static int add_host(struct husk_engine *engine, uint32_t id, int dirfd, const ch
             return err_sys(e, errno, "readlink %s", host);
         }
         text[n] = '\0';
-        return add_link(engine, id, box, text, e);
+        return add_link(to, box, text, e);
     }
     if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)) {
         return 0; /* sockets and devices have no business in a box */
@@ -90,16 +93,16 @@ static int add_host(struct husk_engine *engine, uint32_t id, int dirfd, const ch
     if (S_ISREG(st.st_mode) && st.st_size <= COPY_MAX) {
         AUTO_CLOSE int file = openat(dirfd, host, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
         if (file >= 0) {
-            return add_mount(engine, id, file, box, LAUNCHER_COPY, e);
+            return add_mount(to, file, box, LAUNCHER_COPY, e);
         }
     }
-    return add_mount(engine, id, fd, box, LAUNCHER_READ_ONLY, e);
+    return add_mount(to, fd, box, LAUNCHER_READ_ONLY, e);
 }
 
 /*
  * This host's programs and libraries, and the part of /etc that they need. Nothing about its users.
  */
-static int add_host_root(struct husk_engine *engine, uint32_t id, struct err *e)
+static int add_host_root(const struct template_sink *to, struct err *e)
 {
     static const char *const needed[] = {
         "/usr",
@@ -127,7 +130,7 @@ static int add_host_root(struct husk_engine *engine, uint32_t id, struct err *e)
         if (faccessat(AT_FDCWD, needed[i], F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
             continue;
         }
-        if (add_host(engine, id, AT_FDCWD, needed[i], needed[i], e) < 0) {
+        if (add_host(to, AT_FDCWD, needed[i], needed[i], e) < 0) {
             return -1;
         }
     }
@@ -135,7 +138,7 @@ static int add_host_root(struct husk_engine *engine, uint32_t id, struct err *e)
 }
 
 /* An unpacked root: every top-level entry but those that a box has of its own. */
-static int add_unpacked_root(struct husk_engine *engine, uint32_t id, const char *root,
+static int add_unpacked_root(const struct template_sink *to, const char *root,
                              struct err *e)
 {
     static const char *const own[] = {".",   "..",  "dev",       "proc", "sys",
@@ -153,14 +156,14 @@ static int add_unpacked_root(struct husk_engine *engine, uint32_t id, const char
             skip = skip || str_eq(entry->d_name, own[i]);
         }
         if (!skip && str_format(box, sizeof(box), "/%s", entry->d_name) == 0) {
-            result = add_host(engine, id, dirfd(dir), entry->d_name, box, e);
+            result = add_host(to, dirfd(dir), entry->d_name, box, e);
         }
     }
     closedir(dir);
     return result;
 }
 
-static int add_env(struct husk_engine *engine, uint32_t id, const struct template_def *def,
+static int add_env(const struct template_sink *to, const struct template_def *def,
                    struct err *e)
 {
     static const char *const base[] = {
@@ -179,39 +182,49 @@ static int add_env(struct husk_engine *engine, uint32_t id, const struct templat
     };
 
     for (size_t i = 0; i < ARRAY_LEN(base); i++) {
-        if (add_text(engine, id, LAUNCHER_ENV, base[i], e) < 0) {
+        if (add_text(to, LAUNCHER_ENV, base[i], e) < 0) {
             return -1;
         }
     }
     for (size_t i = 0; i < def->n_env; i++) {
-        if (add_text(engine, id, LAUNCHER_ENV, def->env[i], e) < 0) {
+        if (add_text(to, LAUNCHER_ENV, def->env[i], e) < 0) {
             return -1;
         }
     }
     return 0;
 }
 
-static int add_preloads(struct husk_engine *engine, uint32_t id, const char *modules, struct err *e)
-{
-    char name[256];
+struct additions {
+    const struct template_sink *to;
+    uint64_t chosen; /* bits of indices */
+    bool all;
+    struct err *e;
+};
 
-    for (const char *p = modules; *p != '\0';) {
-        size_t n = strcspn(p, " ");
-        if (n > 0) {
-            if (str_format(name, sizeof(name), "%.*s", (int)n, p) < 0) {
-                return err_set(e, ERR_INVALID, "a preload's name is too long");
-            }
-            if (add_text(engine, id, LAUNCHER_ARG, name, e) < 0) {
-                return -1;
-            }
-        }
-        p += n + (p[n] == ' ');
+static int add_module(void *user, const char *name, size_t index)
+{
+    const struct additions *a = user;
+    bool is_chosen = a->all || (index < TEMPLATE_OFFERS_MAX && (a->chosen >> index & 1) != 0);
+
+    return is_chosen ? add_text(a->to, LAUNCHER_ARG, name, a->e) : 0;
+}
+
+/* The template's own, and those of its offers that were chosen. */
+static int add_modules(const struct template_sink *to, const struct template_def *def,
+                       const struct template_choice *choice, struct err *e)
+{
+    struct additions own = {.to = to, .all = true, .e = e};
+    struct additions offered = {.to = to, .chosen = choice->modules, .e = e};
+
+    if (template_each_module(def->info.preload, add_module, &own) != 0 ||
+        template_each_module(def->offers, add_module, &offered) != 0) {
+        return e->code != ERR_NONE ? -1 : err_set(e, ERR_INVALID, "a module's name is too long");
     }
     return 0;
 }
 
-static int add_program(struct husk_engine *engine, uint32_t id, const struct template_def *def,
-                       bool preload, struct err *e)
+static int add_program(const struct template_sink *to, const struct template_def *def,
+                       const struct template_choice *choice, struct err *e)
 {
     static const char *const python[] = {"-I", "-B", "/husk/runtimes/python/zygote.py", NULL};
     static const char *const shell[] = {NULL};
@@ -222,64 +235,55 @@ static int add_program(struct husk_engine *engine, uint32_t id, const struct tem
 
     if (def->info.language != HUSK_PYTHON) {
         const char *how = def->info.language == HUSK_SHELL ? "start" : "prestart";
-        if (add_text(engine, id, LAUNCHER_ARG, "/husk/husk-init", e) < 0 ||
-            add_text(engine, id, LAUNCHER_ARG, how, e) < 0) {
+        if (add_text(to, LAUNCHER_ARG, "/husk/husk-init", e) < 0 ||
+            add_text(to, LAUNCHER_ARG, how, e) < 0) {
             return -1;
         }
     }
-    if (add_text(engine, id, LAUNCHER_ARG, def->info.runtime, e) < 0) {
+    if (add_text(to, LAUNCHER_ARG, def->info.runtime, e) < 0) {
         return -1;
     }
     for (size_t i = 0; rest[i] != NULL; i++) {
-        if (add_text(engine, id, LAUNCHER_ARG, rest[i], e) < 0) {
+        if (add_text(to, LAUNCHER_ARG, rest[i], e) < 0) {
             return -1;
         }
     }
-    if (!preload) {
+    if (!choice->preload) {
         return 0;
     }
-    if (def->warm[0] != '\0' && (add_text(engine, id, LAUNCHER_ARG, "--warm", e) < 0 ||
-                                 add_text(engine, id, LAUNCHER_ARG, def->warm, e) < 0)) {
+    if (def->warm[0] != '\0' && (add_text(to, LAUNCHER_ARG, "--warm", e) < 0 ||
+                                 add_text(to, LAUNCHER_ARG, def->warm, e) < 0)) {
         return -1;
     }
-    return add_preloads(engine, id, def->info.preload, e);
+    return add_modules(to, def, choice, e);
 }
 
-static int add_run_mounts(struct husk_engine *engine, uint32_t id, const struct husk_mount *mounts,
-                          size_t n, struct err *e)
+static int add_run_mounts(const struct template_sink *to, const struct template_choice *choice,
+                          struct err *e)
 {
-    AUTO_BUF struct buf writable = BUF_INIT(LAUNCHER_TEXT_MAX - 1);
-
-    if (buf_add_str(&writable, "HUSK_WRITABLE=") < 0) {
-        return err_sys(e, ENOMEM, "mounts");
-    }
-    for (size_t i = 0; i < n; i++) {
-        AUTO_CLOSE int fd = open(mounts[i].host, O_PATH | O_CLOEXEC);
+    for (size_t i = 0; i < choice->n_mounts; i++) {
+        const struct husk_mount *m = &choice->mounts[i];
+        AUTO_CLOSE int fd = open(m->host, O_PATH | O_CLOEXEC);
         if (fd < 0) {
-            err_sys(e, errno, "mount source %s", mounts[i].host);
+            err_sys(e, errno, "mount source %s", m->host);
             e->code = errno == ENOENT ? ERR_NOT_FOUND : ERR_INVALID;
             return -1;
         }
-        enum launcher_place kind = mounts[i].read_only ? LAUNCHER_READ_ONLY : LAUNCHER_WRITABLE;
-        if (add_mount(engine, id, fd, mounts[i].box, kind, e) < 0) {
+        enum launcher_place kind = m->read_only ? LAUNCHER_READ_ONLY : LAUNCHER_WRITABLE;
+        if (add_mount(to, fd, m->box, kind, e) < 0) {
             return -1;
         }
-        if (!mounts[i].read_only && buf_printf(&writable, "%s:", mounts[i].box) < 0) {
-            return err_set(e, ERR_LIMIT, "too many writable mounts");
-        }
     }
-    return n == 0 ? 0 : add_text(engine, id, LAUNCHER_ENV, writable.data, e);
+    return 0;
 }
 
-int live_fill(struct husk_engine *engine, const struct live_template *live,
-              const struct husk_mount *mounts, size_t n, struct err *e)
+static int add_places(const struct template_sink *to, const struct template_def *def,
+                      struct err *e)
 {
-    const struct template_def *def = &live->def;
     AUTO_CLOSE int lib = -1;
     char path[PATH_MAX];
 
-    int r = def->host_root ? add_host_root(engine, live->id, e)
-                           : add_unpacked_root(engine, live->id, def->root, e);
+    int r = def->host_root ? add_host_root(to, e) : add_unpacked_root(to, def->root, e);
     if (r < 0 || paths_lib_dir(path, sizeof(path), e) < 0) {
         return -1;
     }
@@ -287,17 +291,46 @@ int live_fill(struct husk_engine *engine, const struct live_template *live,
     if (lib < 0) {
         return err_sys(e, errno, "open husk's own files in %s", path);
     }
-    if (add_mount(engine, live->id, lib, "/husk", LAUNCHER_READ_ONLY, e) < 0) {
+    if (add_mount(to, lib, "/husk", LAUNCHER_READ_ONLY, e) < 0) {
         return -1;
     }
     for (size_t i = 0; i < def->n_mounts; i++) {
-        if (add_host(engine, live->id, AT_FDCWD, def->mounts[i].host, def->mounts[i].box, e) < 0) {
+        if (add_host(to, AT_FDCWD, def->mounts[i].host, def->mounts[i].box, e) < 0) {
             return -1;
         }
     }
-    if (add_env(engine, live->id, def, e) < 0 ||
-        add_program(engine, live->id, def, live->preload, e) < 0) {
+    return 0;
+}
+
+static int add_start(const struct template_sink *to, const struct template_def *def,
+                     const struct template_choice *choice, struct err *e)
+{
+    const struct seccomp_program *profile = seccomp_find(def->seccomp);
+    struct launcher_req req = {
+        .op = LAUNCHER_START,
+        .start = {.imports = choice->preload && (def->info.preload[0] != '\0' ||
+                                                 def->warm[0] != '\0' || choice->modules != 0),
+                  .memory_bytes = def->preload_memory_bytes,
+                  .patience_ms = def->preload_timeout_ms,
+                  .most = engine_limits_import(&def->most)},
+    };
+
+    if (profile == NULL) {
+        return err_set(e, ERR_INVALID, "there is no seccomp profile \"%s\"", def->seccomp);
+    }
+    req.start.seccomp = (uint32_t)(profile - seccomp_programs);
+    return put(to, &req, NULL, e);
+}
+
+int template_fill(const struct template_def *def, const struct template_choice *choice,
+                  const struct template_sink *to, struct err *e)
+{
+    if (def->info.missing[0] != '\0') {
+        return err_set(e, ERR_TEMPLATE, "it cannot run here: %s", def->info.missing);
+    }
+    if (add_places(to, def, e) < 0 || add_env(to, def, e) < 0 ||
+        add_program(to, def, choice, e) < 0 || add_run_mounts(to, choice, e) < 0) {
         return -1;
     }
-    return add_run_mounts(engine, live->id, mounts, n, e);
+    return add_start(to, def, choice, e);
 }
