@@ -81,8 +81,12 @@ static int read_text(const char *dir, const char *name, char *path, size_t size,
         return err_set(e, ERR_INVALID, "template path is too long");
     }
     ssize_t n = fd_read_file(AT_FDCWD, path, text, TEMPLATE_FILE_MAX);
+    /* A folder that we may not enter is none of ours; a file that we may not read is a mistake. */
+    if (n == -ENOENT || n == -ENOTDIR || (n == -EACCES && access(dir, X_OK) < 0)) {
+        return 0;
+    }
     if (n < 0) {
-        return n == -ENOENT || n == -ENOTDIR ? 0 : err_sys(e, (int)-n, "read %s", path);
+        return err_sys(e, (int)-n, "read %s", path);
     }
     *ret = TAKE_PTR(text);
     return (int)n + 1;
@@ -171,7 +175,9 @@ static int each_in(const struct visit *v, const char *dir, enum side side, const
         return err_sys(e, ENOMEM, "list %s", dir);
     }
     if (d == NULL) {
-        return errno == ENOENT || errno == ENOTDIR ? 0 : err_sys(e, errno, "list %s", dir);
+        return errno == ENOENT || errno == ENOTDIR || errno == EACCES
+                   ? 0
+                   : err_sys(e, errno, "list %s", dir);
     }
     for (struct dirent *entry = readdir(d); entry != NULL && result == 0; entry = readdir(d)) {
         size_t n = strlen(entry->d_name);

@@ -192,12 +192,14 @@ def test_idempotency_key_holds_after_the_session_ended(v1: Api) -> None:
 @pytest.mark.parametrize("key", [None, "my-key"])
 @pytest.mark.parametrize("own_id", [False, True])
 def test_what_could_not_be_made_is_answered_so_and_asked_for_again(
-    v1: Api, key: str | None, own_id: bool
+    v1: Api, v1_server: Server, key: str | None, own_id: bool
 ) -> None:
     """No 2xx for a session that is not there; neither its id nor its key is used up."""
     name = f"t-{uuid.uuid4().hex[:12]}"
     key = key and key + name
-    assert v1.post("/templates", {"id": name, "preload": ["no_such_module"]}).status == 201
+    (v1_server.templates / "lame.template").write_text("offers = no_such_module math\n")
+    lame = {"id": name, "base": "lame", "preload": ["no_such_module"]}
+    assert v1.post("/templates", lame).status == 201
     body: dict[str, Any] = {"mode": "persistent", "template_id": name}
     if own_id:
         body["id"] = f"id-{name}"
