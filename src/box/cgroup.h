@@ -127,8 +127,8 @@ void cgroup_usage(const struct cgroup *cg, struct cgroup_usage *ret);
 uint64_t cgroup_oom_kills(const struct cgroup *cg);
 bool cgroup_oom_needs_watch(const struct cgroup_host *host);
 
-int cgroup_kill(struct cgroup *cg);            /* every process in it; 0 or -errno */
-bool cgroup_is_empty(const struct cgroup *cg); /* no process left */
+int cgroup_kill(struct cgroup *cg);                 /* every process in it; 0 or -errno */
+bool cgroup_is_empty(const struct cgroup *cg);      /* no process left */
 uint64_t cgroup_processes(const struct cgroup *cg); /* and threads; 0: they are not counted here */
 
 /*

@@ -242,7 +242,8 @@ int root_plan_writable(struct root_plan *plan, struct err *e)
 int root_plan_env(struct root_plan *plan, const char *text, struct err *e)
 {
     if (str_starts(text, "HUSK_")) {
-        return err_set(e, ERR_INVALID, "variables that begin with HUSK_ are husk's own: rename %.*s",
+        return err_set(e, ERR_INVALID,
+                       "variables that begin with HUSK_ are husk's own: rename %.*s",
                        (int)strcspn(text, "="), text);
     }
     return add_string(plan->env, &plan->n_env, ROOT_ENV_MAX, text, e);

@@ -102,11 +102,12 @@ static void on_refusal(struct husk_engine *engine, const struct launcher_rep *re
     }
 }
 
-static void on_template_gone(struct husk_engine *engine, uint32_t id)
+static void on_template_gone(struct husk_engine *engine, const struct launcher_rep *rep)
 {
     for (struct live_template *t = engine->templates; t != NULL; t = t->next) {
-        if (t->open && t->id == id) {
-            t->open = false; /* opened again when the next box is asked for */
+        if (t->open && t->id == rep->template_id) {
+            t->open = false; /* opened again when the next box is asked for, unless */
+            t->condemned = rep->err;
         }
     }
 }
@@ -122,7 +123,7 @@ int engine_dispatch(struct husk_engine *engine, struct err *e)
             engine_on_exit(engine, &rep);
             break;
         case LAUNCHER_EV_GONE:
-            on_template_gone(engine, rep.template_id);
+            on_template_gone(engine, &rep);
             break;
         case LAUNCHER_EV_ERROR:
             on_refusal(engine, &rep);

@@ -56,6 +56,7 @@ struct live_template {
     bool one_off;                   /* has mounts of one run: closed after it */
     bool open;                      /* the zygote runs */
     bool retired;                   /* its definition has changed: goes with its last box */
+    struct err condemned;           /* why the launcher will not have it any more; ERR_NONE */
     bool starting_up;               /* somebody is starting it */
     uint32_t users;                 /* fibers that make a box of it: it must not go away */
     struct fiber_queue start_queue; /* who waits for that */
@@ -192,7 +193,7 @@ struct live_template *live_one_off(struct husk_engine *engine, const char *name,
                                    const struct husk_mount *mounts, size_t n, struct err *e);
 int live_start(struct husk_engine *engine, struct live_template *live,
                const struct husk_mount *mounts, size_t n,
-               struct err *e); /* does nothing if it runs */
+               struct err *e);                         /* does nothing if it runs */
 uint32_t live_boxes(const struct live_template *live); /* how many it should be able to have */
 int live_stop(struct husk_engine *engine, struct live_template *live,
               struct err *e); /* can be started again */

@@ -73,10 +73,8 @@ static int complete(struct husk_engine *engine, struct live_template *live,
 {
     struct own_launcher own = {.engine = engine, .id = live->id};
     const struct template_sink to = {.put = put, .user = &own};
-    const struct template_choice choice = {.preload = live->preload,
-                                           .modules = live->def.modules,
-                                           .mounts = mounts,
-                                           .n_mounts = n};
+    const struct template_choice choice = {
+        .preload = live->preload, .modules = live->def.modules, .mounts = mounts, .n_mounts = n};
 
     if (!engine->attached) {
         int r = template_fill(&live->def, &choice, &to, e);
@@ -115,6 +113,10 @@ int live_start(struct husk_engine *engine, struct live_template *live,
     }
     if (live->open) {
         return 0;
+    }
+    if (live->condemned.code != ERR_NONE) {
+        *e = live->condemned;
+        return -1;
     }
     live->starting_up = true;
     int r = start_zygote(engine, live, mounts, n, e);

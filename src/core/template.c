@@ -135,9 +135,8 @@ int template_find(const struct template_dirs *dirs, const char *name, struct tem
     if (!str_is_name(name)) {
         return err_set(e, ERR_INVALID, "\"%.80s\" is not a template name", name);
     }
-    int r = dirs->operators != NULL
-                ? read_one(dirs, dirs->operators, OPERATORS, name, NULL, ret, e)
-                : 0;
+    int r = dirs->operators != NULL ? read_one(dirs, dirs->operators, OPERATORS, name, NULL, ret, e)
+                                    : 0;
     if (r == 0) {
         if (paths_lib("templates", built_in, sizeof(built_in), e) < 0) {
             return -1;

@@ -76,8 +76,7 @@ static int choose(void *user, const char *name, size_t index)
     return err_set(c->e, ERR_INVALID,
                    "preload: template %s does not offer module %.60s; it offers: %.150s%s. The "
                    "operator can add modules to \"offers\" in a template file",
-                   c->base->info.name, name,
-                   c->base->offers[0] != '\0' ? c->base->offers : "none",
+                   c->base->info.name, name, c->base->offers[0] != '\0' ? c->base->offers : "none",
                    strlen(c->base->offers) > 150 ? "..." : "");
 }
 

@@ -69,8 +69,8 @@ static int add_text(const struct template_sink *to, enum launcher_op op, const c
  * Puts a host path into the box as what it is: a link as a link, a file or directory as a read-only
  * mount.
  */
-static int add_host(const struct template_sink *to, int dirfd, const char *host,
-                    const char *box, struct err *e)
+static int add_host(const struct template_sink *to, int dirfd, const char *host, const char *box,
+                    struct err *e)
 {
     AUTO_CLOSE int fd = openat(dirfd, host, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     char text[PATH_MAX];
@@ -138,8 +138,7 @@ static int add_host_root(const struct template_sink *to, struct err *e)
 }
 
 /* An unpacked root: every top-level entry but those that a box has of its own. */
-static int add_unpacked_root(const struct template_sink *to, const char *root,
-                             struct err *e)
+static int add_unpacked_root(const struct template_sink *to, const char *root, struct err *e)
 {
     static const char *const own[] = {".",   "..",  "dev",       "proc", "sys",
                                       "tmp", "run", "workspace", "husk"};
@@ -163,8 +162,7 @@ static int add_unpacked_root(const struct template_sink *to, const char *root,
     return result;
 }
 
-static int add_env(const struct template_sink *to, const struct template_def *def,
-                   struct err *e)
+static int add_env(const struct template_sink *to, const struct template_def *def, struct err *e)
 {
     static const char *const base[] = {
         "PATH=/usr/local/bin:/usr/bin:/bin",
@@ -277,8 +275,7 @@ static int add_run_mounts(const struct template_sink *to, const struct template_
     return 0;
 }
 
-static int add_places(const struct template_sink *to, const struct template_def *def,
-                      struct err *e)
+static int add_places(const struct template_sink *to, const struct template_def *def, struct err *e)
 {
     AUTO_CLOSE int lib = -1;
     char path[PATH_MAX];

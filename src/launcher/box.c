@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/units.h"
 #include "box/idmap.h"
 #include "box/seccomp.h"
 #include "box/setup.h"
@@ -72,6 +73,20 @@ void box_forget(struct launcher *l, struct box_entry *box)
     box->state = BOX_FREE;
 }
 
+static uint64_t first_id(const struct launcher *l, const struct template *t,
+                         const struct box_entry *box)
+{
+    return l->single_id ? l->client_uid
+                        : idmap_ward(t->lease.first) + (uint64_t)box->block * IDMAP_BLOCK;
+}
+
+/* As our /proc shows it: without root it is our own. */
+uint64_t box_host_id(const struct launcher *l, const struct template *t,
+                     const struct box_entry *box)
+{
+    return l->single_id ? 0 : first_id(l, t, box) + BOX_UID;
+}
+
 void box_describe(struct launcher *l, const struct box_entry *box, uint32_t seq)
 {
     const struct template *t = &l->templates[box->template_id];
@@ -85,10 +100,10 @@ void box_describe(struct launcher *l, const struct box_entry *box, uint32_t seq)
     const struct seccomp_program *p = &seccomp_programs[t->start.seccomp];
 
     (void)str_format(rep.facts.seccomp, sizeof(rep.facts.seccomp), "%s:%s", p->name, p->digest);
-    rep.facts.id_start = l->single_id
-                             ? l->client_uid
-                             : idmap_ward(t->lease.first) + (uint64_t)box->block * IDMAP_BLOCK;
+    rep.facts.id_start = first_id(l, t, box);
     rep.facts.id_count = l->single_id ? 1 : IDMAP_BLOCK;
+    rep.facts.zygote_age_ms = (clock_ns() - t->ready) / NS_PER_MS;
+    rep.facts.boxes_checked = t->checked;
     int fds[USAGE_VIEW_FDS];
     size_t n = box->cgroup != NULL ? cgroup_view_export(box->cgroup, &rep.view, fds) : 0;
     reply_with(l, &rep, fds, n);
@@ -168,6 +183,8 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
     }
     box->place = take_fd(&place);
     box->template_id = req->template_id;
+    box->probe = t->state == TEMPLATE_STARTING;
+    box->is_session = req->box.mode == LAUNCHER_SESSION;
     box->block = t->free_blocks[--t->n_free_blocks];
     box->state = BOX_SPAWNING;
     l->spawning++;
@@ -183,7 +200,9 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
     if (req->box.warmth == LAUNCHER_COOL && req->box.deadline_ms == 0) {
         cgroup_fold(box->cgroup, true); /* one of many that wait */
     }
-    box_describe(l, box, req->seq);
+    if (!box->probe) {
+        box_describe(l, box, req->seq);
+    }
     return 0;
 }
 
@@ -218,7 +237,16 @@ void box_report_usage(struct launcher *l, const struct box_entry *box,
 void box_finish(struct launcher *l, struct box_entry *box, const struct launcher_req *req)
 {
     box_report_usage(l, box, req); /* the answer leaves before the teardown */
+    box_dismiss(l, box);
+}
+
+void box_dismiss(struct launcher *l, struct box_entry *box)
+{
     box->silent = true;
+    if (inspect_sample(l, box)) {
+        box_arm(l, box, INSPECT_MS); /* should no verdict come */
+        return;
+    }
     box_end(l, box, LAUNCHER_END_FINISHED);
 }
 
@@ -230,7 +258,7 @@ static void box_exited(struct launcher *l, struct box_entry *box, const struct z
         .box_id = box->id,
     };
 
-    if (!box->silent) {
+    if (!box->silent && !box->probe) {
         usage_fill(box, false, &rep.box.usage);
         if (rep.box.usage.memory_peak == 0) { /* no cgroup: what the kernel knows of the process */
             rep.box.usage.memory_peak = z->memory_max;
@@ -249,7 +277,11 @@ static void box_exited(struct launcher *l, struct box_entry *box, const struct z
     } else {
         keep_drop_all(box);
     }
+    bool was_probe = box->probe;
     release_entry(l, box);
+    if (was_probe) {
+        template_ready(l, rep.template_id);
+    }
 }
 
 static void box_born(struct launcher *l, struct box_entry *box, int pidfd)
@@ -260,6 +292,8 @@ static void box_born(struct launcher *l, struct box_entry *box, int pidfd)
     box->zygote_by = 0;
     if (box->end != LAUNCHER_END_SELF) { /* ended before it was born */
         box_end(l, box, box->end);
+    } else if (box->probe) {
+        inspect_born(l, box);
     }
 }
 
@@ -284,6 +318,10 @@ static void box_refused(struct launcher *l, struct box_entry *box, const struct 
         .err = *e,
     };
 
+    if (box->probe) {
+        template_refuse(l, box->template_id, e);
+        return;
+    }
     reply(l, &refusal);
     box->end = LAUNCHER_END_ZYGOTE;
     box_exited(l, box, &never);

@@ -12,6 +12,7 @@
  *   box.c        boxes: birth and end
  *   box_cgroup.c the cgroups of a template's boxes, and their reuse
  *   deadline.c   what is due: runs that take too long, zygotes that owe a birth or a burial
+ *   inspect.c    looks at boxes from outside: are they what receipts say?
  *   usage.c      what a box has used
  *   pidfd.c      whom a pidfd means
  *   files.c      as many descriptors as we may have
@@ -47,9 +48,11 @@
 #define ZYGOTE_PATIENCE_MS 5000 /* a birth or a burial takes a millisecond */
 /* how often running boxes are checked where the kernel kills one process only */
 #define OOM_WATCH_MS 100
-#define ZYGOTE_MEMORY (2 * GIB)  /* of a zygote whose template says nothing */
-#define ZYGOTE_CPU_MILLI 2000   /* it works alone, beside the box that it is making */
-#define ZYGOTE_PIDS 64          /* imports that start programs to ask for something */
+#define ZYGOTE_MEMORY (2 * GIB)    /* of a zygote whose template says nothing */
+#define ZYGOTE_CPU_MILLI 2000      /* it works alone, beside the box that it is making */
+#define INSPECT_MS 3000            /* a box that is looked at ends by then in any case */
+#define PROBE_MEMORY (64 * MIB)    /* of the first box, which is only looked at */
+#define ZYGOTE_PIDS 64             /* imports that start programs to ask for something */
 #ifndef ZYGOTE_START_MS            /* a test builds a launcher with less patience */
 #    define ZYGOTE_START_MS 120000 /* a template that is not ready by then is broken */
 #endif
@@ -97,6 +100,13 @@ struct template
     uint32_t start_seq;      /* request to answer when it is ready */
     uint64_t start_deadline; /* ns */
     uint64_t worked;         /* ns: when it last bore or buried a box */
+    uint64_t ready;          /* ns: since when */
+    /* inspect.c */
+    pid_t inspector;    /* our child, while verdict is open */
+    int verdict;        /* what it will say; -1: nothing is looked at */
+    int probe;          /* our end of the first box's control socket; -1: none */
+    uint32_t inspected; /* the box */
+    uint32_t checked;   /* boxes that were looked at, and fit */
 };
 
 /*
@@ -120,13 +130,16 @@ struct box_entry {
     uint64_t zygote_by;
     uint32_t end; /* enum launcher_end: why we ended it */
     bool silent;  /* FINISH was answered: nobody waits for the EXIT event */
+    bool probe;   /* the first box of a zygote, which no client has asked for */
+    bool was_inspected;
+    bool is_session;
     struct kept *kept;
 };
 
 struct launcher {
-    int client;     /* -1: none now, the supervisor will send one */
-    int supervisor; /* -1: none (any more), and everything ends with the client */
-    bool supervised; /* definitions come from the supervisor, never from the client */
+    int client;       /* -1: none now, the supervisor will send one */
+    int supervisor;   /* -1: none (any more), and everything ends with the client */
+    bool supervised;  /* definitions come from the supervisor, never from the client */
     uint32_t tickets; /* given out so far */
     uid_t client_uid;
     bool greeted;
@@ -172,6 +185,7 @@ void template_refuse(struct launcher *l, uint32_t id, const struct err *e);
 void template_stop(struct launcher *l, uint32_t id);  /* zygote and boxes are killed; never waits */
 void template_await(struct launcher *l, uint32_t id); /* until they are gone */
 void template_serve(struct launcher *l, uint32_t id); /* the zygote has something to say */
+void template_ready(struct launcher *l, uint32_t id); /* its client hears of it */
 void template_died(struct launcher *l, uint32_t id);  /* it is dying, or dead: its client is told */
 
 /* last_words.c: a zygote's stderr while it starts. The last line, made printable; "": none. */
@@ -189,9 +203,12 @@ void box_report_usage(struct launcher *l, const struct box_entry *box,
                       const struct launcher_req *req);
 void box_finish(struct launcher *l, struct box_entry *box, const struct launcher_req *req);
 void box_end(struct launcher *l, struct box_entry *box, enum launcher_end why);
+void box_dismiss(struct launcher *l, struct box_entry *box); /* ends it; nobody waits for that */
 void box_zygote_event(struct launcher *l, uint32_t template_id, const struct zygote_rep *rep,
                       struct fd_set_msg *fds);
 void box_orphaned(struct launcher *l, uint32_t template_id); /* the zygote died */
+uint64_t box_host_id(const struct launcher *l, const struct template *t,
+                     const struct box_entry *box);                                /* of its user */
 void box_describe(struct launcher *l, const struct box_entry *box, uint32_t seq); /* a BOX event */
 void box_forget(struct launcher *l, struct box_entry *box); /* a dead one: the slot is free */
 
@@ -216,6 +233,20 @@ void keep_drop_all(struct box_entry *box);
 void keep_exit(struct box_entry *box, const struct launcher_rep *rep); /* the news of its end */
 void keep_client_gone(struct launcher *l);
 void keep_adopt(struct launcher *l);
+
+/* inspect.c */
+enum inspect_result { INSPECT_FITS = 0, INSPECT_NO_FIT, INSPECT_NOT_SEEN };
+struct inspect_verdict {
+    uint32_t result; /* enum inspect_result; NOT_SEEN: the box ended, or the kernel does not tell */
+    char why[96];
+};
+int inspect_probe(struct launcher *l, uint32_t id,
+                  struct err *e);                             /* asks for a template's first box */
+void inspect_born(struct launcher *l, struct box_entry *box); /* it is there */
+/* By chance. True: it is being looked at, and ends afterwards if nobody waits for its end. */
+bool inspect_sample(struct launcher *l, struct box_entry *box);
+void inspect_serve(struct launcher *l, uint32_t id); /* there is a verdict */
+void inspect_end(struct template *t);
 
 /* usage.c: what it has used so far, and how full its disk is if that is asked for. */
 void usage_fill(const struct box_entry *box, bool want_disk, struct launcher_usage *ret);

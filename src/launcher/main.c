@@ -136,7 +136,7 @@ static int poll_timeout(const struct launcher *l)
 
 static size_t collect(const struct launcher *l, struct pollfd *p, uint32_t *ids)
 {
-    size_t n = 2;
+    size_t n = 2; /* then three of each template */
     bool busy = l->ending >= TEARDOWN_MAX || l->spawning >= SPAWNS_MAX;
 
     /* Back-pressure: new work waits in the socket while old work is being cleared away. */
@@ -145,6 +145,8 @@ static size_t collect(const struct launcher *l, struct pollfd *p, uint32_t *ids)
     for (uint32_t i = 0; i < TEMPLATES_MAX; i++) {
         if (l->templates[i].state >= TEMPLATE_STARTING) {
             p[n] = (struct pollfd){.fd = l->templates[i].socket, .events = POLLIN};
+            ids[n++] = i;
+            p[n] = (struct pollfd){.fd = l->templates[i].verdict, .events = POLLIN};
             ids[n++] = i;
             p[n] = (struct pollfd){.fd = l->templates[i].pidfd, .events = POLLIN};
             ids[n++] = i;
@@ -155,8 +157,8 @@ static size_t collect(const struct launcher *l, struct pollfd *p, uint32_t *ids)
 
 static void loop(struct launcher *l)
 {
-    struct pollfd p[2 + 2 * TEMPLATES_MAX];
-    uint32_t ids[2 + 2 * TEMPLATES_MAX];
+    struct pollfd p[2 + 3 * TEMPLATES_MAX];
+    uint32_t ids[2 + 3 * TEMPLATES_MAX];
 
     for (;;) {
         size_t n = collect(l, p, ids);
@@ -164,11 +166,15 @@ static void loop(struct launcher *l)
             return;
         }
         /* Zygotes before the client: what a request is about may just have ended. */
-        for (size_t i = 2; i + 1 < n; i += 2) {
+        for (size_t i = 2; i + 2 < n; i += 3) {
             if ((p[i].revents & (POLLIN | POLLHUP)) != 0) {
                 template_serve(l, ids[i]);
             }
-            if (p[i + 1].revents != 0 && l->templates[ids[i]].state >= TEMPLATE_STARTING) {
+            const struct template *t = &l->templates[ids[i]];
+            if (p[i + 1].revents != 0 && t->state >= TEMPLATE_STARTING && t->verdict >= 0) {
+                inspect_serve(l, ids[i]);
+            }
+            if (p[i + 2].revents != 0 && l->templates[ids[i]].state >= TEMPLATE_STARTING) {
                 template_died(l, ids[i]);
                 template_await(l, ids[i]);
             }

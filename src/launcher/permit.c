@@ -126,7 +126,8 @@ static int handle_ask(struct launcher *l, struct launcher_req *req, struct fd_se
 {
     (void)fds;
     if (!l->supervised) {
-        return err_set(e, ERR_INVALID, "there is no supervisor to ask: fill the template and START");
+        return err_set(e, ERR_INVALID,
+                       "there is no supervisor to ask: fill the template and START");
     }
     if (operator_ask(l, req->template_id, req->seq, e) < 0) {
         template_stop(l, req->template_id);
@@ -173,6 +174,12 @@ static int handle_run(struct launcher *l, struct launcher_req *req, struct fd_se
 
     (void)fds;
     (void)e;
+    if (box != NULL && box->silent) {
+        return 0; /* dismissed */
+    }
+    if (box != NULL && box->is_session) {
+        (void)inspect_sample(l, box); /* its first process is ours: stopping it disturbs nobody */
+    }
     if (box != NULL && req->run.deadline_ms != 0) {
         box_arm(l, box, req->run.deadline_ms);
     } else if (box != NULL) {
@@ -216,8 +223,7 @@ static int handle_release(struct launcher *l, struct launcher_req *req, struct f
     (void)e;
     if (box != NULL) {
         keep_drop_all(box);
-        box->silent = true;
-        box_end(l, box, LAUNCHER_END_FINISHED);
+        box_dismiss(l, box);
         return 0;
     }
     box = &l->boxes[req->box_id % BOXES_MAX];

@@ -65,6 +65,8 @@ int template_begin(struct launcher *l, const struct launcher_req *req, struct er
     t->devices = -1;
     t->last_words = -1;
     t->lease.fd = -1;
+    t->verdict = -1;
+    t->probe = -1;
     t->boxes_max = req->template.boxes;
     t->definition = req->template.definition;
     t->modules = req->template.modules;
@@ -138,8 +140,8 @@ int template_mount(struct launcher *l, const struct launcher_req *req, int fd, s
 /* What a zygote may use while it imports modules, and afterwards. */
 static int make_zygote_cgroup(struct launcher *l, struct template *t, uint32_t id, struct err *e)
 {
-    struct limits limits = {.memory_bytes = t->start.memory_bytes != 0 ? t->start.memory_bytes
-                                                                        : ZYGOTE_MEMORY,
+    struct limits limits = {.memory_bytes =
+                                t->start.memory_bytes != 0 ? t->start.memory_bytes : ZYGOTE_MEMORY,
                             .cpu_milli = ZYGOTE_CPU_MILLI,
                             .pids = ZYGOTE_PIDS};
     char name[64];
@@ -220,6 +222,7 @@ static void template_clear(struct launcher *l, uint32_t id)
     if (t->pidfd >= 0) {
         (void)waitid(P_PIDFD, (id_t)t->pidfd, NULL, WEXITED);
     }
+    inspect_end(t);
     box_orphaned(l, id);
     fd_close(&t->pidfd);
     fd_close(&t->socket);
@@ -270,6 +273,20 @@ void template_refuse(struct launcher *l, uint32_t id, const struct err *e)
     template_stop(l, id);
 }
 
+void template_ready(struct launcher *l, uint32_t id)
+{
+    struct template *t = &l->templates[id];
+
+    if (t->state == TEMPLATE_STARTING && t->start.imports && t->checked == 0) {
+        struct err e = {0};
+        err_set(&e, ERR_ISOLATION, "its first box ended while it was set up");
+        template_refuse(l, id, &e);
+    } else if (t->state == TEMPLATE_STARTING) {
+        t->ready = clock_ns();
+        answer_start(l, t, id, NULL);
+    }
+}
+
 /*
  * A process that a preload left behind would live on beside the boxes, and a thread would hold
  * locks that no fork has.
@@ -292,8 +309,10 @@ static void zygote_says(struct launcher *l, uint32_t id, struct zygote_rep *rep,
     case ZYGOTE_READY:
         if (t->state == TEMPLATE_STARTING && check_alone(t, &rep->err) < 0) {
             template_refuse(l, id, &rep->err);
-        } else if (t->state == TEMPLATE_STARTING) {
-            answer_start(l, t, id, NULL);
+        } else if (t->state == TEMPLATE_STARTING && !t->start.imports) {
+            template_ready(l, id); /* nothing but our own code has run in it */
+        } else if (t->state == TEMPLATE_STARTING && inspect_probe(l, id, &rep->err) < 0) {
+            template_refuse(l, id, &rep->err);
         }
         break;
     case ZYGOTE_BROKEN:
@@ -354,9 +373,8 @@ static void explain_death(const struct template *t, struct err *ret)
         err_set(ret, ERR_TEMPLATE,
                 "template %s: importing its modules takes more than %" PRIu64
                 " MiB (preload_memory in the template)%s%s",
-                t->name,
-                (t->start.memory_bytes != 0 ? t->start.memory_bytes : ZYGOTE_MEMORY) / MIB, colon,
-                words);
+                t->name, (t->start.memory_bytes != 0 ? t->start.memory_bytes : ZYGOTE_MEMORY) / MIB,
+                colon, words);
     } else {
         err_set(ret, ERR_TEMPLATE, "template %s: its zygote died while starting%s%s", t->name,
                 colon, words);

@@ -135,8 +135,7 @@ static const char **join_env(const struct live_template *live, const char *const
     return all;
 }
 
-static struct session *build_with(struct service *svc, const struct session_ask *ask,
-                                  struct err *e)
+static struct session *build_with(struct service *svc, const struct session_ask *ask, struct err *e)
 {
     char id[ID_SIZE];
     int64_t now = clock_wall_ms();

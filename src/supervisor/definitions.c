@@ -21,7 +21,8 @@ static int put(void *user, struct launcher_req *req, const int *fd, struct err *
     req->template_id = a->want->template_id;
     req->seq = a->want->ticket;
     ssize_t n = fd_send(a->launcher, req, sizeof(*req), fd, fd != NULL ? 1 : 0, MSG_NOSIGNAL);
-    return n == (ssize_t)sizeof(*req) ? 0 : err_sys(e, n < 0 ? (int)-n : EIO, "answer the launcher");
+    return n == (ssize_t)sizeof(*req) ? 0
+                                      : err_sys(e, n < 0 ? (int)-n : EIO, "answer the launcher");
 }
 
 static void answer(const struct supervisor_options *o, int launcher,

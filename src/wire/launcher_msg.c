@@ -39,7 +39,8 @@ static bool check_template(const struct launcher_req *req)
 {
     return FIELD_TERMINATED(req->template.name) && str_is_name(req->template.name) &&
            FIELD_TERMINATED(req->template.base) && str_is_name(req->template.base) &&
-           req->template.preload <= 1 && req->template.boxes >= 1 && req->template.boxes <= LAUNCHER_BOXES_MAX;
+           req->template.preload <= 1 && req->template.boxes >= 1 &&
+           req->template.boxes <= LAUNCHER_BOXES_MAX;
 }
 
 static bool check_start(const struct launcher_req *req)
@@ -135,6 +136,7 @@ bool launcher_rep_check(const struct launcher_rep *rep, size_t n)
     }
     switch (rep->event) {
     case LAUNCHER_EV_ERROR:
+    case LAUNCHER_EV_GONE:
         return FIELD_TERMINATED(rep->err.msg) && (unsigned)rep->err.code < ERR_CODES;
     case LAUNCHER_EV_BOX:
         if (rep->view.n > USAGE_VIEW_FDS) {

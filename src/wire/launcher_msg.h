@@ -106,7 +106,7 @@ struct launcher_req {
             uint64_t modules;             /* of those that the definition offers: also imported */
             uint32_t preload;             /* 1: the definition's own modules are imported */
             uint32_t boxes;               /* most boxes at a time, 1 to LAUNCHER_BOXES_MAX */
-            uint64_t definition;          /* which one of that name; for a successor of the client */
+            uint64_t definition; /* which one of that name; for a successor of the client */
         } template;
         struct launcher_start start;
         struct err fail;
@@ -180,6 +180,8 @@ struct launcher_facts {
     char seccomp[96];
     uint64_t id_start;
     uint64_t id_count;
+    uint64_t zygote_age_ms; /* BOX: since it was ready */
+    uint32_t boxes_checked; /* BOX: of its zygote, before it: looked at from outside, and fit */
 };
 
 struct launcher_rep {
@@ -188,7 +190,7 @@ struct launcher_rep {
     uint32_t template_id;
     uint32_t box_id;
     union {
-        struct err err;
+        struct err err; /* ERROR; GONE: why it may not be started again, or ERR_NONE */
         struct {
             struct launcher_facts facts; /* HELLO, BOX */
             struct usage_view view;      /* BOX: what the descriptors that came along are */

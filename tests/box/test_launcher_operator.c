@@ -66,8 +66,7 @@ TEST(the_supervisor_is_asked_for_what_the_client_named)
     AUTO_LAUNCHER struct launcher_client c = launcher_open_for(DAEMON_UID);
     struct launcher_req req = {
         .op = LAUNCHER_TEMPLATE,
-        .template = {
-            .name = "mine", .base = "python", .modules = 5, .preload = 1, .boxes = 1}};
+        .template = {.name = "mine", .base = "python", .modules = 5, .preload = 1, .boxes = 1}};
 
     launcher_greet(&c);
     uint32_t id = launcher_call(&c, &req, NULL, 0, LAUNCHER_EV_OK).template_id;

@@ -152,7 +152,8 @@ TEST(ids_are_leased_from_a_file_of_our_own_only)
         {"a fifo", make_fifo},
         {"somebody else's", make_foreign},
     };
-    struct launcher_req req = {.op = LAUNCHER_TEMPLATE, .template = {.name = "t", .base = "t", .boxes = 1}};
+    struct launcher_req req = {.op = LAUNCHER_TEMPLATE,
+                               .template = {.name = "t", .base = "t", .boxes = 1}};
 
     if (geteuid() != 0) {
         SKIP("full isolation needs root");

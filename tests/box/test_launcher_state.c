@@ -183,7 +183,8 @@ TEST(everything_that_can_be_asked_for_is_bounded)
     struct launcher_req link = {.op = LAUNCHER_LINK, .place = {.path = "/a", .link = "b"}};
     struct launcher_req arg = {.op = LAUNCHER_ARG, .text = "a"};
     struct launcher_req env = {.op = LAUNCHER_ENV, .text = "A=b"};
-    struct launcher_req more = {.op = LAUNCHER_TEMPLATE, .template = {.name = "more", .base = "more", .boxes = 1}};
+    struct launcher_req more = {.op = LAUNCHER_TEMPLATE,
+                                .template = {.name = "more", .base = "more", .boxes = 1}};
     struct launcher_req *const lists[] = {&link, &arg, &env};
     static const int most[] = {96, 160, 64};
 

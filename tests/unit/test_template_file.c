@@ -286,10 +286,9 @@ static int parse_client(const char *text, struct template_def *ret, struct err *
 TEST(a_clients_file_has_none_of_the_operators_keys)
 {
     static const char *const lines[] = {
-        "language = shell", "runtime = /bin/sh",     "root = /",
-        "mount = /etc",     "warm = print()",        "seccomp = debug",
-        "offers = os",      "preload_memory = 512G", "preload_timeout = 1h",
-        "max_memory = 1T",  "max_cpus = 64",         "max_pids = 32768",
+        "language = shell",     "runtime = /bin/sh", "root = /",      "mount = /etc",
+        "warm = print()",       "seccomp = debug",   "offers = os",   "preload_memory = 512G",
+        "preload_timeout = 1h", "max_memory = 1T",   "max_cpus = 64", "max_pids = 32768",
     };
 
     for (size_t i = 0; i < ARRAY_LEN(lines); i++) {

@@ -125,7 +125,8 @@ TEST(strings_fill_their_field_only_up_to_the_last_byte)
         uint32_t op;
         size_t offset, size;
     } rows[] = {
-        FIELD(LAUNCHER_TEMPLATE, template.name), FIELD(LAUNCHER_TEMPLATE, template.base),
+        FIELD(LAUNCHER_TEMPLATE, template.name),
+        FIELD(LAUNCHER_TEMPLATE, template.base),
         FIELD(LAUNCHER_FAIL, fail.msg),
         FIELD(LAUNCHER_MOUNT, place.path),
         FIELD(LAUNCHER_MOUNT, place.link),
