@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Defaults that depend on who starts huskd and on other settings; see config_impl.h. */
 #include <limits.h>
+#include <unistd.h>
 
 #include "base/limits.h"
 #include "base/str.h"
+#include "base/units.h"
 #include "config/config_impl.h"
 
 static bool is_open(const struct config_loader *l, enum config_key key)
@@ -87,6 +89,15 @@ static void default_disk(struct config_loader *l)
     l->c->disk_bytes = limits.disk_bytes;
 }
 
+static void default_daemon_memory(struct config_loader *l)
+{
+    long pages = sysconf(_SC_PHYS_PAGES);
+    long page = sysconf(_SC_PAGE_SIZE);
+    uint64_t machine = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 4 * GIB;
+
+    l->c->daemon_memory_bytes = MAX(MIN(GIB, machine / 4), 256 * MIB);
+}
+
 void config_default_rest(struct config_loader *l)
 {
     if (is_open(l, CONFIG_data)) {
@@ -100,5 +111,8 @@ void config_default_rest(struct config_loader *l)
     }
     if (is_open(l, CONFIG_disk)) {
         default_disk(l);
+    }
+    if (is_open(l, CONFIG_daemon_memory)) {
+        default_daemon_memory(l);
     }
 }

@@ -99,6 +99,16 @@ static bool purge_pages(struct service *svc)
     return has_more;
 }
 
+/* Boxes that began to say something and never finished it. */
+static void end_overdue(struct service *svc)
+{
+    for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
+        if (s->box != NULL && !s->opening && session_end_overdue(s->box)) {
+            log_warn("box_ended", "session=%s: it began a frame and did not finish it", s->id);
+        }
+    }
+}
+
 static void reap(void *user)
 {
     struct service *svc = user;
@@ -117,6 +127,7 @@ static void reap(void *user)
         while (!svc->closing && !svc->engine->lost && workspace_save_next(svc, false)) {
         }
         if (!svc->closing) {
+            end_overdue(svc);
             service_settle(svc);
             spool_retry(svc);
             pools_adjust(svc);
