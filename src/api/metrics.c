@@ -196,6 +196,7 @@ static void put_http(struct page *p, const struct http_server *server)
     counter(p, "husk_http_refused_total", s.refused, "Requests refused before a handler saw them.");
     counter(p, "husk_http_timeouts_total", s.timeouts, "Connections ended by a time limit.");
     counter(p, "husk_http_over_limit_total", s.over_limit, "Connections beyond a limit.");
+    counter(p, "husk_http_evicted_total", s.evicted, "Idle connections closed for other clients.");
     counter(p, "husk_http_accept_pauses_total", s.accept_pauses, "Times that descriptors ran out.");
     gauge(p, "husk_http_connections", (double)s.open, "Connections now.");
     gauge(p, "husk_http_connections_busy", (double)s.busy, "Of these, with a request in work.");
