@@ -185,6 +185,12 @@ static void put_store(struct page *p, struct service *service)
     gauge(p, "husk_store_queued", (double)s.queued, "Changes that wait.");
 }
 
+static void put_data(struct page *p, const struct service_figures *f, const struct config *c)
+{
+    gauge(p, "husk_data_bytes", (double)f->data_bytes, "Kept of sessions in the data directory.");
+    gauge(p, "husk_data_quota_bytes", (double)c->data_quota_bytes, "The most that may be.");
+}
+
 static void put_http(struct page *p, const struct http_server *server)
 {
     if (server == NULL) {
@@ -266,6 +272,7 @@ void api_metrics(struct api_call *call)
           "Since the start.");
     put_process(&p, &figures);
     put_work(&p, &figures);
+    put_data(&p, &figures, service_config(service));
     put_pools(&p, service);
     put_store(&p, service);
     put_http(&p, call->api->server);

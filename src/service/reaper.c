@@ -82,6 +82,7 @@ static bool purge(struct service *svc)
     }
     /* Only now: a session whose record stays keeps its files. */
     for (size_t i = 0; r == 0 && i < list.n; i++) {
+        quota_forget(svc, (uint64_t)list.rows[i]->kept_bytes);
         workspace_remove(svc, list.rows[i]->id);
     }
     bool has_more = r == 0 && list.total > (int64_t)list.n;

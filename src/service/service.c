@@ -173,6 +173,9 @@ static int start(struct service *svc, const struct service_options *o, struct er
     if (svc->store == NULL) {
         return -1;
     }
+    if (quota_open(svc, e) < 0) {
+        return -1;
+    }
     svc->figures.epoch = store_epoch(svc->store);
     resize_gate(svc);
     FAULT_POINT("start.store_open");
@@ -337,4 +340,5 @@ void service_figures(const struct service *svc, struct service_figures *ret)
     ret->sessions_live = table_sessions(svc);
     ret->executions_running = svc->gate.taken;
     ret->executions_queued = svc->gate.waiting;
+    ret->data_bytes = svc->kept_bytes;
 }

@@ -5,11 +5,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -19,6 +21,15 @@
 /* Nothing but memory is limited. */
 #define CPU_MOST 1024000
 #define PIDS_MOST 32768
+
+/* Files on a tmpfs are memory, charged to whoever writes them: they have a quota of their own. */
+static uint64_t most_bytes(const struct config *c)
+{
+    struct statfs fs;
+    bool is_memory = statfs(c->data, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
+
+    return MIN(c->daemon_memory_bytes + (is_memory ? c->data_quota_bytes : 0), LIMITS_MEMORY_MAX);
+}
 
 /* Only the daemon's end ends it: other signals are meant for others. */
 static NORETURN void stand_by(int daemon, struct cgroup_host *host)
@@ -72,7 +83,7 @@ static int limit(const struct config *c, struct cgroup_host *host, struct err *e
 {
     const struct cgroup_facts *facts = cgroup_host_facts(host);
     struct limits limits = {
-        .memory_bytes = c->daemon_memory_bytes, .cpu_milli = CPU_MOST, .pids = PIDS_MOST};
+        .memory_bytes = most_bytes(c), .cpu_milli = CPU_MOST, .pids = PIDS_MOST};
     struct cgroup *cg = NULL;
 
     if (!facts->memory) {
@@ -96,7 +107,7 @@ void memory_limit_self(const struct config *c)
     if (r < 0) {
         (void)err_sys(&e, -r, "name a cgroup");
     } else if (cgroup_host_open(instance, false, &host, &e) == 0 && limit(c, host, &e) == 0) {
-        log_info("daemon_memory", "bytes=%" PRIu64, c->daemon_memory_bytes);
+        log_info("daemon_memory", "bytes=%" PRIu64, most_bytes(c));
         return;
     }
     log_warn("daemon_memory", "huskd has no memory limit of its own: %s, ignoring", e.msg);

@@ -2,6 +2,7 @@
 """Who gets a connection when there are too many: no client takes the places of all others, those on
 this machine have a few for themselves, and root gets in by the unix socket in any case.
 """
+
 from __future__ import annotations
 
 import ctypes

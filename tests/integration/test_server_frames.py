@@ -2,6 +2,7 @@
 """What huskd holds in memory for boxes: frames that are begun and not finished are bounded per box
 and in all, and end; large results and downloads work as ever.
 """
+
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
@@ -131,7 +132,10 @@ def test_large_results_and_downloads_still_work() -> None:
             forms = {form["mime_type"]: form["data"] for form in end["outputs"][-1]["forms"]}
             assert len(forms["text/html"]) == 7 << 20
         size = 96 * MIB
-        api.run(session, f"with open('big.bin', 'wb') as f:\n  for _ in range(96): f.write(bytes({MIB}))")
+        api.run(
+            session,
+            f"with open('big.bin', 'wb') as f:\n  for _ in range(96): f.write(bytes({MIB}))",
+        )
         before = rss(server)
         got = server.get(f"/api/v1/sessions/{session}/files/big.bin")
         assert got.status == 200 and len(got.body) == size

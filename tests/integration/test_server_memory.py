@@ -2,6 +2,7 @@
 """huskd has a memory cgroup of its own: the kernel ends a daemon that needs more, the next one goes
 on with its sessions, and no cgroup is left, whoever is killed.
 """
+
 from __future__ import annotations
 
 import os
