@@ -276,7 +276,7 @@ void spool_read(struct service *svc, const char *id, struct buf *out, struct buf
 void spool_sweep(struct service *svc); /* files of executions that are over */
 void spool_remove(struct execution *x);
 
-/* quota.c: what is kept of sessions below DATA. Takers fail with ERR_QUOTA, and then took nothing. */
+/* quota.c: what is kept of sessions below DATA. ERR_QUOTA: nothing was taken. */
 int quota_open(struct service *svc, struct err *e); /* adds up what there is */
 uint64_t quota_room(const struct session *s);       /* bytes that it may still take */
 int quota_check(const struct session *s, uint64_t n, struct err *e); /* takes nothing */

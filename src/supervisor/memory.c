@@ -107,7 +107,7 @@ void memory_limit_self(const struct config *c)
     if (r < 0) {
         (void)err_sys(&e, -r, "name a cgroup");
     } else if (cgroup_host_open(instance, false, &host, &e) == 0 && limit(c, host, &e) == 0) {
-        log_info("daemon_memory", "bytes=%" PRIu64, most_bytes(c));
+        log_debug("daemon_memory", "bytes=%" PRIu64, most_bytes(c));
         return;
     }
     log_warn("daemon_memory", "huskd has no memory limit of its own: %s, ignoring", e.msg);

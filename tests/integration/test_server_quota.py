@@ -39,7 +39,7 @@ def kept_output(api: Api, session: str) -> dict[str, int]:
 
 def make_noise(api: Api, session: str, code: str = NOISE, most: int = 40) -> list[Any]:
     """Until the server takes no more; what it answered."""
-    ends = []
+    ends: list[Any] = []
     for _ in range(most):
         answer = api.post(f"/sessions/{session}/execute-sync", {"code": code})
         if answer.status != 200:
