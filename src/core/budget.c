@@ -14,6 +14,9 @@ void budget_open(struct budget *b, struct budget_share *s, uint64_t memory_bytes
                                .max = memory_bytes / BUDGET_PART,
                                .on_lost = on_lost,
                                .user = user};
+    if (s->next != NULL) {
+        s->next->prev = s;
+    }
     b->first = s;
 }
 
@@ -25,11 +28,10 @@ void budget_close(struct budget_share *s)
         return;
     }
     budget_credit(s, s->held);
-    struct budget_share **at = &b->first;
-    while (*at != s) {
-        at = &(*at)->next;
+    if (s->next != NULL) {
+        s->next->prev = s->prev;
     }
-    *at = s->next;
+    *(s->prev != NULL ? &s->prev->next : &b->first) = s->next;
     s->of = NULL;
 }
 

@@ -32,6 +32,7 @@ struct budget {
 /* Zeroed, it belongs to no budget and bounds nothing. */
 struct budget_share {
     struct budget *of; /* borrowed */
+    struct budget_share *prev;
     struct budget_share *next;
     uint64_t max;
     uint64_t held;
