@@ -39,7 +39,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "agents": {"base", "config"},
     "api": {"agents", "base", "config", "core", "http", "service"},
     "limited": {"base", "box"},
-    "supervisor": {"base", "config", "limited", "wire"},
+    "supervisor": {"base", "box", "config", "limited", "wire"},
     "cli": {"base", "config", "core", "husk", "limited", "supervisor"},
     "daemon": {"agents", "api", "base", "box", "config", "http", "service", "wire"},
     # Privileged, and inside the box: nothing that parses, nothing that serves.

@@ -46,6 +46,8 @@ static const struct api_error_row rows[] = {
      "Try again after the time in Retry-After."},
     {"Sandbox.DiskFull", "The server's disk cannot take this now.",
      "Delete sessions that are no longer used, then try again."},
+    {"Sandbox.QuotaExceeded", "No more can be kept of the session, or of all sessions.",
+     "Delete files, or remove sessions with DELETE /api/v1/sessions/{session_id}?purge=true."},
     {"Sandbox.InternalError", "The server failed.",
      "Try again; if it stays, report it with the request id."},
     /* Words of the original Runtime, also where it misspells them. */
@@ -137,6 +139,7 @@ static const struct {
      "the server's own deadline for this has passed"},
     {ERR_STORAGE, 503, "Sandbox.DiskFull", "Sandbox.InternalError",
      "the change could not be made durable"},
+    {ERR_QUOTA, 507, "Sandbox.QuotaExceeded", "Sandbox.InternalError", NULL},
 };
 
 /* What a message says is missing; the part in quotes is the client's and says nothing. */

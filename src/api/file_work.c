@@ -2,6 +2,7 @@
 /* Work on a session's files; see file_work.h. */
 #include "api/file_work.h"
 
+#include "base/parse.h"
 #include "base/str.h"
 
 /*
@@ -175,10 +176,30 @@ int file_work_check_conditions(struct file_work *w, const char *path)
     return holds ? 0 : -1;
 }
 
+int file_work_check_quota(struct file_work *w)
+{
+    const char *length = call_header(w->call, "Content-Length");
+    uint64_t bytes = 1;
+    struct err e = {0};
+
+    if (length != NULL && parse_u64(length, &bytes) < 0) {
+        bytes = 1;
+    }
+    if (session_check_upload(w->session, bytes, &e) < 0) {
+        file_work_end(w);
+        call_reply_err(w->call, &e);
+        return -1;
+    }
+    return 0;
+}
+
 int file_work_write(struct file_work *w, const char *path, struct box_files_write *write)
 {
     struct err e;
 
+    if (file_work_check_quota(w) < 0) {
+        return -1;
+    }
     w->changed = true;
     write->parents = true;
     if (box_files_write(w->files, path, write, &e) < 0) {

@@ -61,6 +61,11 @@ void file_work_refuse_condition(struct file_work *w);
  */
 int file_work_check_conditions(struct file_work *w, const char *path);
 
+/*
+ * Whether what the call brings could be kept: what is acknowledged must not be lost for want of
+ * room. -1: answered, and the work has ended.
+ */
+int file_work_check_quota(struct file_work *w);
 /* Writes what source gives; -1: answered or gone, and the work has ended. */
 int file_work_write(struct file_work *w, const char *path, struct box_files_write *write);
 

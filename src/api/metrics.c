@@ -185,6 +185,12 @@ static void put_store(struct page *p, struct service *service)
     gauge(p, "husk_store_queued", (double)s.queued, "Changes that wait.");
 }
 
+static void put_data(struct page *p, const struct service_figures *f, const struct config *c)
+{
+    gauge(p, "husk_data_bytes", (double)f->data_bytes, "Kept of sessions in the data directory.");
+    gauge(p, "husk_data_quota_bytes", (double)c->data_quota_bytes, "The most that may be.");
+}
+
 static void put_http(struct page *p, const struct http_server *server)
 {
     if (server == NULL) {
@@ -196,6 +202,7 @@ static void put_http(struct page *p, const struct http_server *server)
     counter(p, "husk_http_refused_total", s.refused, "Requests refused before a handler saw them.");
     counter(p, "husk_http_timeouts_total", s.timeouts, "Connections ended by a time limit.");
     counter(p, "husk_http_over_limit_total", s.over_limit, "Connections beyond a limit.");
+    counter(p, "husk_http_evicted_total", s.evicted, "Idle connections closed for other clients.");
     counter(p, "husk_http_accept_pauses_total", s.accept_pauses, "Times that descriptors ran out.");
     gauge(p, "husk_http_connections", (double)s.open, "Connections now.");
     gauge(p, "husk_http_connections_busy", (double)s.busy, "Of these, with a request in work.");
@@ -265,6 +272,7 @@ void api_metrics(struct api_call *call)
           "Since the start.");
     put_process(&p, &figures);
     put_work(&p, &figures);
+    put_data(&p, &figures, service_config(service));
     put_pools(&p, service);
     put_store(&p, service);
     put_http(&p, call->api->server);

@@ -136,6 +136,9 @@ static void unpack(struct file_work *w, const char *dir, struct unpacking *u)
     struct box_files_unpack unpack = {.source = {.next = on_unpack, .user = u}};
     struct err e;
 
+    if (file_work_check_quota(w) < 0) {
+        return;
+    }
     w->changed = true;
     if (box_files_unpack(w->files, dir, &unpack, &e) < 0) {
         if (u->is_too_large) {

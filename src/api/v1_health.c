@@ -17,6 +17,7 @@
 
 #define CONTRACT_VERSION "1" /* info.version in api/openapi.yaml */
 #define DISK_LOW ((uint64_t)256 << 20)
+#define QUOTA_LOW_PERCENT 90
 #define POOLS_MAX 128
 
 /* ---- short forms ---- */
@@ -97,18 +98,26 @@ static json_t *store_part(struct service *service, bool *ret_ok)
                 start);
 }
 
-static json_t *disk_part(const struct config *config)
+static json_t *disk_part(struct service *service)
 {
+    const struct config *config = service_config(service);
+    struct service_figures figures;
     struct statvfs fs;
-    char detail[96];
+    char detail[128];
 
     if (statvfs(config->data, &fs) < 0) {
         return part("unhealthy", "the data directory cannot be looked at", 0);
     }
     uint64_t free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-    (void)str_format(detail, sizeof(detail), "%" PRIu64 " MiB free of %" PRIu64 " MiB",
-                     free_bytes >> 20, ((uint64_t)fs.f_blocks * fs.f_frsize) >> 20);
-    return part(free_bytes < DISK_LOW ? "degraded" : "healthy", detail, 0);
+    service_figures(service, &figures);
+    (void)str_format(detail, sizeof(detail),
+                     "%" PRIu64 " MiB free of %" PRIu64 " MiB; %" PRIu64 " MiB kept of %" PRIu64
+                     " MiB (data_quota)",
+                     free_bytes >> 20, ((uint64_t)fs.f_blocks * fs.f_frsize) >> 20,
+                     figures.data_bytes >> 20, config->data_quota_bytes >> 20);
+    bool is_low = free_bytes < DISK_LOW ||
+                  figures.data_bytes > config->data_quota_bytes / 100 * QUOTA_LOW_PERCENT;
+    return part(is_low ? "degraded" : "healthy", detail, 0);
 }
 
 static json_t *pool_part(struct service *service)
@@ -145,7 +154,7 @@ void api_v1_health_detailed(struct api_call *call)
                                                : "unhealthy",
                               "version", HUSK_VERSION, "uptime", uptime(call), "components",
                               "engine", engine, "store", store, "pool", pool_part(service), "disk",
-                              disk_part(call->api->config)));
+                              disk_part(service)));
 }
 
 void api_v1_version(struct api_call *call)

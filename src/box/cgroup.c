@@ -262,6 +262,19 @@ size_t cgroup_procs_fds(const struct cgroup *cg, int fds[CGROUP_PROCS_MAX])
     return n;
 }
 
+size_t cgroup_memory_procs_fds(const struct cgroup *cg, int fds[CGROUP_PROCS_MAX])
+{
+    size_t n = 0;
+
+    for (size_t i = cg->first; i < cg->host->trees.n; i++) {
+        const struct cg_tree *t = &cg->host->trees.tree[i];
+        if (t->unified || (t->resources & CG_BIT(CG_MEMORY)) != 0) {
+            fds[n++] = cg->procs[i];
+        }
+    }
+    return n;
+}
+
 static void read_raw(const struct cgroup *cg, struct cgroup_usage *ret)
 {
     *ret = (struct cgroup_usage){.cpu_ns = 0};

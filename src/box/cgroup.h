@@ -98,6 +98,12 @@ int cgroup_set_oom(struct cgroup *cg, bool takes_one, struct err *e);
 size_t cgroup_procs_fds(const struct cgroup *cg, int fds[CGROUP_PROCS_MAX]);
 
 /*
+ * The same for a process of ours that is only to be limited in its memory: other hierarchies keep
+ * it where it is, so that it competes for the CPU as before. Borrowed likewise.
+ */
+size_t cgroup_memory_procs_fds(const struct cgroup *cg, int fds[CGROUP_PROCS_MAX]);
+
+/*
  * The counters for somebody else to read: descriptors (borrowed, all readable, none that limits)
  * and what they are. The reader checks what it got with cgroup_view_check() before it uses it.
  */

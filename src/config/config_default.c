@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Defaults that depend on who starts huskd and on other settings; see config_impl.h. */
 #include <limits.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "base/limits.h"
 #include "base/str.h"
+#include "base/units.h"
 #include "config/config_impl.h"
 
 static bool is_open(const struct config_loader *l, enum config_key key)
@@ -101,6 +105,41 @@ static void default_disk(struct config_loader *l)
     l->c->disk_bytes = limits.disk_bytes;
 }
 
+static void default_daemon_memory(struct config_loader *l)
+{
+    long pages = sysconf(_SC_PHYS_PAGES);
+    long page = sysconf(_SC_PAGE_SIZE);
+    uint64_t machine = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 4 * GIB;
+
+    l->c->daemon_memory_bytes = MAX(MIN(GIB, machine / 4), 256 * MIB);
+}
+
+/* Of the folder, or of the one above it that exists: it may be made only later. */
+static uint64_t file_system_size(const char *folder)
+{
+    struct statvfs fs;
+    char path[PATH_MAX];
+
+    if (str_copy(path, sizeof(path), folder) < 0) {
+        return UINT64_MAX;
+    }
+    while (statvfs(path, &fs) < 0) {
+        char *slash = strrchr(path, '/');
+        if (slash == NULL || slash == path) {
+            return statvfs("/", &fs) < 0 ? UINT64_MAX : (uint64_t)fs.f_blocks * fs.f_frsize;
+        }
+        *slash = '\0';
+    }
+    return (uint64_t)fs.f_blocks * fs.f_frsize;
+}
+
+static void default_data_quota(struct config_loader *l)
+{
+    uint64_t size = l->c->data != NULL ? file_system_size(l->c->data) : UINT64_MAX;
+
+    l->c->data_quota_bytes = MAX(MIN(10 * GIB, size / 10 * 8), 16 * MIB);
+}
+
 void config_default_rest(struct config_loader *l)
 {
     if (is_open(l, CONFIG_data)) {
@@ -117,5 +156,11 @@ void config_default_rest(struct config_loader *l)
     }
     if (is_open(l, CONFIG_disk)) {
         default_disk(l);
+    }
+    if (is_open(l, CONFIG_daemon_memory)) {
+        default_daemon_memory(l);
+    }
+    if (is_open(l, CONFIG_data_quota)) {
+        default_data_quota(l);
     }
 }

@@ -154,6 +154,13 @@ int box_files_end(struct box_files *f, int r)
 {
     f->busy = false;
     f->broken = f->broken || !f->over;
+    /* A connection is kept for the next request; its memory is not. */
+    buf_consume(&f->in, f->used);
+    f->used = 0;
+    if (f->in.len == 0) {
+        buf_release(&f->in);
+    }
+    buf_release(&f->out);
     return r;
 }
 

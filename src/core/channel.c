@@ -13,19 +13,70 @@
 #define FIRST_CHUNK 1000 /* most frames are small, and there is a channel for every parked box */
 /* for a box that takes nothing; one that runs has its own deadline */
 #define SEND_PATIENCE_MS 30000
+#define FRAME_PATIENCE_MS 30000    /* from the first part of a frame to its end */
+#define KEPT_MOST (2 * READ_CHUNK) /* an inbox that grew beyond this is given back once it can be */
 
 void channel_init(struct channel *c, int fd)
 {
     *c = (struct channel){.fd = fd,
                           .inbox =
                               BUF_INIT(FRAME_FROM_BOX_MAX + sizeof(struct frame_head) + READ_CHUNK),
-                          .patience_ms = SEND_PATIENCE_MS};
+                          .patience_ms = SEND_PATIENCE_MS,
+                          .frame_ms = FRAME_PATIENCE_MS};
+}
+
+void channel_discard(struct channel *c)
+{
+    buf_release(&c->inbox);
+    budget_credit(c->share, c->charged);
+    c->charged = 0;
+    c->unread = 0;
+    c->begun_ms = 0;
 }
 
 void channel_release(struct channel *c)
 {
     fd_close(&c->fd);
+    channel_discard(c);
+}
+
+void channel_keep_small(struct channel *c)
+{
+    budget_credit(c->share, c->charged);
+    c->share = NULL;
+    c->inbox.max = sizeof(struct frame_head) + KEPT_MOST;
+}
+
+/* Pays for the pages that the inbox touches for the first time. */
+static int charge(struct channel *c)
+{
+    size_t more = c->inbox.len - MIN(c->charged, c->inbox.len);
+
+    if (more == 0) {
+        return 0;
+    }
+    int r = budget_charge(c->share, more);
+    if (r < 0) {
+        channel_discard(c);
+        return r;
+    }
+    c->charged += more;
+    return 0;
+}
+
+/* Gives a large inbox back when little is left in it. Without memory it stays as it is. */
+static void shrink(struct channel *c)
+{
+    struct buf small = BUF_INIT(c->inbox.max);
+
+    if (c->inbox.cap <= KEPT_MOST || c->inbox.len > READ_CHUNK ||
+        (c->inbox.len > 0 && buf_add(&small, c->inbox.data, c->inbox.len) < 0)) {
+        return;
+    }
     buf_release(&c->inbox);
+    c->inbox = small;
+    budget_credit(c->share, c->charged - c->inbox.len);
+    c->charged = c->inbox.len;
 }
 
 static int peek_frame(const struct channel *c, struct frame_head *head, const char **body);
@@ -61,14 +112,14 @@ static int fill_inbox(struct channel *c)
         return r;
     }
     if (c->leave_unread && c->inbox.len == 0 && look(c) == 1) {
-        return 0;
+        return charge(c);
     }
     ssize_t n = fd_recv(c->fd, c->inbox.data + c->inbox.len, chunk, NULL, MSG_DONTWAIT);
     if (n <= 0) {
         return n == 0 ? -ENODATA : n == -EAGAIN ? 0 : (int)n;
     }
     c->inbox.len += (size_t)n;
-    return 0;
+    return charge(c);
 }
 
 /* 1 when a whole frame lies at the front of the inbox. */
@@ -86,6 +137,33 @@ static int peek_frame(const struct channel *c, struct frame_head *head, const ch
     return 1;
 }
 
+uint64_t channel_due_ms(const struct channel *c)
+{
+    return c->begun_ms != 0 ? c->begun_ms + c->frame_ms : UINT64_MAX;
+}
+
+bool channel_is_overdue(const struct channel *c)
+{
+    struct frame_head head;
+    const char *body;
+
+    return clock_ms() >= channel_due_ms(c) && peek_frame(c, &head, &body) == 0;
+}
+
+/* There is no more to read now, and no whole frame: 0, or -ETIME. */
+static int await_rest(struct channel *c)
+{
+    if (c->inbox.len == 0) {
+        c->begun_ms = 0;
+        return 0;
+    }
+    uint64_t now = clock_ms();
+    if (c->begun_ms == 0) {
+        c->begun_ms = now;
+    }
+    return now >= channel_due_ms(c) ? -ETIME : 0;
+}
+
 int channel_frame(struct channel *c, struct frame_head *head, const char **body)
 {
     int filled = 0;
@@ -93,6 +171,7 @@ int channel_frame(struct channel *c, struct frame_head *head, const char **body)
     for (;;) {
         int r = peek_frame(c, head, body);
         if (r != 0) {
+            c->begun_ms = 0;
             return r;
         }
         size_t before = c->inbox.len;
@@ -101,7 +180,7 @@ int channel_frame(struct channel *c, struct frame_head *head, const char **body)
             return filled == -ECONNRESET ? -ENODATA : filled;
         }
         if (c->inbox.len == before) {
-            return 0;
+            return await_rest(c);
         }
     }
 }
@@ -119,6 +198,8 @@ void channel_drop(struct channel *c, const struct frame_head *head)
     }
     c->unread = 0;
     buf_consume(&c->inbox, sizeof(*head) + head->len);
+    shrink(c);
+    c->begun_ms = c->inbox.len > 0 ? clock_ms() : 0;
 }
 
 void channel_drop_pending(struct channel *c)

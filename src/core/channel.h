@@ -3,7 +3,8 @@
  * Our end of a control socket into a box: of its first process, or of one context of a session.
  *
  * Everything read here comes from hostile code. Descriptors are never accepted, frames are
- * bounded, and whoever breaks the rules is given up.
+ * bounded, and whoever breaks the rules is given up. What is held of a frame is charged to the
+ * box's share (budget.h) as it arrives, and a frame that was begun must be complete in time.
  */
 #pragma once
 
@@ -13,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "core/budget.h"
 #include "wire/frame.h"
 
 struct channel {
@@ -22,19 +24,37 @@ struct channel {
     bool adopted;      /* what an earlier process was told may be told again */
     bool pending;      /* the frame at the front was taken note of, and is dropped later */
     size_t unread;     /* bytes of the inbox that are still in the socket, too */
-    uint64_t patience_ms; /* with an end that takes nothing */
+    uint64_t patience_ms;       /* with an end that takes nothing */
+    struct budget_share *share; /* that pays for the inbox; borrowed; NULL: nobody does */
+    size_t charged;             /* bytes of the inbox that were ever used since it was allocated */
+    uint64_t begun_ms;          /* since when a part of a frame is there; 0: there is none */
+    uint64_t frame_ms;          /* how long the rest of it may take */
 };
 
 /* Takes over the socket. */
 void channel_init(struct channel *c, int fd);
 void channel_release(struct channel *c);
+/*
+ * From now on only small frames come: those of a session's first process. They are read whatever
+ * the box's contexts have used up, or nobody could end one of them.
+ */
+void channel_keep_small(struct channel *c);
 
 /*
- * 1: a frame is there (head, and body until channel_drop()); 0: not yet; -ENODATA: closed; any
- * other -errno: it broke the rules. Never waits.
+ * 1: a frame is there (head, and body until channel_drop()); 0: not yet; -ENODATA: closed;
+ * -EDQUOT: the box may not have so much held for it, and what was there is gone; -ETIME: a frame
+ * was begun and not finished in time; any other -errno: it broke the rules. Never waits.
  */
 int channel_frame(struct channel *c, struct frame_head *head, const char **body);
 void channel_drop(struct channel *c, const struct frame_head *head);
+
+/* When the frame that was begun must be there (clock_ms()); UINT64_MAX: none was. */
+uint64_t channel_due_ms(const struct channel *c);
+/* That time has passed; of a channel that nobody reads just now. */
+bool channel_is_overdue(const struct channel *c);
+
+/* Gives up what has arrived. Nothing can be read from the channel after that. */
+void channel_discard(struct channel *c);
 
 /* Drops the pending frame, if there is one. */
 void channel_drop_pending(struct channel *c);

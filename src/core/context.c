@@ -212,6 +212,7 @@ int context_start(struct husk_engine *engine, struct guest *box, struct context 
     AUTO_CLOSE int theirs = pair[1];
     *c = (struct context){.used = true};
     channel_init(&c->channel, pair[0]);
+    c->channel.share = &box->share;
     if (context_send(from, how, &theirs, 0, 0, e) < 0) {
         channel_release(&c->channel);
         c->used = false;

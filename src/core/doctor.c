@@ -135,6 +135,20 @@ static void probe_cgroup(struct husk_layer *row)
     }
 }
 
+/* The server's own: boxes have theirs by the layer above. */
+static void probe_server_memory(struct husk_layer *row)
+{
+    struct cgroup_facts f;
+
+    cgroup_probe(&f);
+    row->present = f.memory;
+    if (f.memory) {
+        FACT(row, "a cgroup for huskd, of the size daemon_memory");
+    } else {
+        FACT(row, "none for huskd: %.120s", f.why_not);
+    }
+}
+
 static void probe_core(struct husk_layer *row)
 {
     struct rlimit core;
@@ -194,6 +208,11 @@ static const struct {
       .why = "memory, CPU and process limits hold for the whole box",
       .fix = "run husk as root (sudo), or in a delegated cgroup v2 subtree"},
      probe_cgroup},
+    {{.name = "server memory",
+      .mandatory = false,
+      .why = "what clients and boxes make huskd hold cannot use up the host",
+      .fix = "run husk up as root (sudo), or in a delegated cgroup v2 subtree"},
+     probe_server_memory},
     {{.name = "core dumps",
       .mandatory = true,
       .why = "a crash inside must not start the host's core handler",

@@ -69,13 +69,6 @@ int engine_limits(const struct husk_limits *asked, const struct husk_limits *pre
     return 0;
 }
 
-static void wake_waiters(struct guest *g)
-{
-    for (struct guest_waiter *w = g->waiters; w != NULL; w = w->next) {
-        fiber_wake(w->fiber);
-    }
-}
-
 void engine_on_exit(struct husk_engine *engine, const struct launcher_rep *rep)
 {
     struct guest *g = engine->guests[rep->box_id % ENGINE_BOXES_MAX];
@@ -88,7 +81,7 @@ void engine_on_exit(struct husk_engine *engine, const struct launcher_rep *rep)
     g->end = (enum launcher_end)rep->box.end;
     g->usage = rep->box.usage;
     engine->guests[rep->box_id % ENGINE_BOXES_MAX] = NULL;
-    wake_waiters(g);
+    guest_wake(g);
     pool_lost(engine, g);
 }
 
@@ -154,7 +147,7 @@ int engine_wait(struct husk_engine *engine, int timeout_ms, struct err *e)
                 /* Else the end of a box that nobody has taken yet would keep us busy. */
                 guest_unwatch(engine, g);
             }
-            wake_waiters(g);
+            guest_wake(g);
         }
     }
     if (engine_dispatch(engine, e) < 0) {
@@ -162,6 +155,11 @@ int engine_wait(struct husk_engine *engine, int timeout_ms, struct err *e)
     }
     pool_serve(engine);
     return 0;
+}
+
+void engine_set_budget(struct husk_engine *engine, uint64_t bytes)
+{
+    engine->budget.max = bytes;
 }
 
 int engine_lost(struct err *e)
@@ -221,7 +219,7 @@ static void wake_everybody(struct husk_engine *engine)
     engine->lost = true;
     for (size_t i = 0; i < ENGINE_BOXES_MAX; i++) {
         if (engine->guests[i] != NULL) {
-            wake_waiters(engine->guests[i]);
+            guest_wake(engine->guests[i]);
         }
     }
 }

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fiber.h"
+#include "core/budget.h"
 #include "core/channel.h"
 #include "core/template.h"
 #include "husk/husk.h"
@@ -87,7 +88,9 @@ struct guest {
     uint32_t box_id;
     enum guest_state state;
     struct channel control;
-    int in; /* -1 once closed */
+    struct budget_share share; /* of what is held for it: frames, and results of its runs */
+    uint32_t runs;             /* session: cells that are being driven */
+    int in;                    /* -1 once closed */
     int out;
     int err;
     struct limits limits;
@@ -131,9 +134,12 @@ struct husk_engine {
     struct guest *retired;     /* results are known, boxes are not released yet */
     struct fiber *undertaker;  /* releases them */
     uint32_t adaptive_max;     /* > 0: a box that no pool has makes one of at most so many */
+    struct budget budget;      /* of what is held for all boxes */
 };
 
 /* engine.c, engine_adopt.c */
+/* Memory that may be held for all boxes together (budget.h); 0: no bound. */
+void engine_set_budget(struct husk_engine *engine, uint64_t bytes);
 int engine_lost(struct err *e); /* -1 and the error of an engine whose launcher is gone */
 int engine_dispatch(struct husk_engine *engine,
                     struct err *e); /* takes all pending launcher events */
@@ -215,6 +221,10 @@ struct guest *guest_adopt(struct husk_engine *engine, struct live_template *live
                           const struct launcher_rep *rep, struct fd_set_msg *counters);
 void guest_free(struct husk_engine *engine,
                 struct guest *g); /* kills the box if it lives; NULL is fine */
+
+/* Its share of the engine's budget, by g->limits. */
+void guest_open_share(struct guest *g);
+void guest_wake(struct guest *g); /* whoever waits for news of it looks again */
 
 /* The launcher has been told to end it: nothing it says about it matters any more. */
 void guest_forget(struct husk_engine *engine, const struct guest *g);

@@ -57,6 +57,29 @@ static int make_ends(struct ends *ends, struct err *e)
     return 0;
 }
 
+void guest_wake(struct guest *g)
+{
+    for (struct guest_waiter *w = g->waiters; w != NULL; w = w->next) {
+        fiber_wake(w->fiber);
+    }
+}
+
+/* Its runs see that and end; without one nobody would. */
+static void on_lost(void *user)
+{
+    struct guest *g = user;
+
+    if (g->runs == 0) {
+        guest_kill(g->engine, g);
+    }
+    guest_wake(g);
+}
+
+void guest_open_share(struct guest *g)
+{
+    budget_open(&g->engine->budget, &g->share, g->limits.memory_bytes, on_lost, g);
+}
+
 /* The launcher's answer: from here on its events about this box find the guest. */
 static void on_born(void *user, const struct launcher_rep *rep, struct fd_set_msg *fds)
 {
@@ -91,7 +114,9 @@ static struct guest *make_guest(struct husk_engine *engine, struct live_template
     g->limits = options->limits;
     g->usage.disk_free = UINT64_MAX; /* not known */
     g->usage.inodes_free = UINT64_MAX;
+    guest_open_share(g);
     channel_init(&g->control, take_fd(&ends->ours[0]));
+    g->control.share = &g->share;
     g->in = take_fd(&ends->ours[1]);
     g->out = take_fd(&ends->ours[2]);
     g->err = take_fd(&ends->ours[3]);
@@ -182,6 +207,7 @@ void guest_free(struct husk_engine *engine, struct guest *g)
         guest_kill(engine, g);
     }
     channel_release(&g->control); /* leaves the epoll set with it */
+    budget_close(&g->share);
     fd_set_release(&g->counters);
     fd_close(&g->in);
     fd_close(&g->out);

@@ -81,6 +81,9 @@ static void take_ends(struct run *run)
     guest_unwatch(run->engine, run->guest);
     run->channel = &run->guest->control;
     run->ready = run->guest->state == GUEST_READY;
+    run->losses = run->guest->share.losses;
+    run->guest->runs++;
+    run->held = 0;
     run->in = take_fd(&run->guest->in);
     run->out = run->guest->out;
     run->err = run->guest->err;

@@ -44,6 +44,12 @@ void run_release(struct run *run)
     run->result = NULL;
 }
 
+void run_give_back(struct run *run)
+{
+    budget_credit(&run->guest->share, run->held);
+    run->held = 0;
+}
+
 /* Keeps what fits and hands everything on. False at end of file. */
 static bool take_output(struct run *run, int fd, enum husk_stream stream, struct buf *kept,
                         uint64_t *total)
@@ -152,6 +158,14 @@ static bool is_stale(struct run *run, const struct frame_head *head)
     return !ours && run->channel->adopted;
 }
 
+/* At once: what is to be killed first may take its time. */
+static void give_up(struct run *run)
+{
+    channel_discard(run->channel);
+    run->channel_lost = true;
+    run->over_budget = true;
+}
+
 static void take_frames(struct run *run)
 {
     struct frame_head head;
@@ -164,23 +178,31 @@ static void take_frames(struct run *run)
             channel_drop(run->channel, &head);
             continue;
         }
+        if (budget_charge(&run->guest->share, head.len) < 0) {
+            r = -EDQUOT;
+            break;
+        }
+        run->held += head.len;
         if (!run_take_frame(run, &head, body)) {
             run->broke_protocol = true;
             return;
         }
         /*
-         * The last word stays where it is, if it can, until the next cell: by then the result is
-         * recorded.
+         * The last word stays where it is, if it is in the socket still, until the next cell: by
+         * then the result is recorded.
          */
-        if (run->done && run->channel->leave_unread) {
+        if (run->done && run->channel->unread > 0) {
             run->channel->pending = true;
         } else {
             channel_drop(run->channel, &head);
         }
     }
     bool answers_half = run->done && run->request.len > 0;
+    run->unfinished = r == -ETIME;
     if (r == -ENODATA && !run->done) {
         run->channel_lost = true; /* how the box ends will tell */
+    } else if (r == -EDQUOT) {
+        give_up(run);
     } else if (r < 0 || answers_half) {
         run->broke_protocol = true;
     }
@@ -214,7 +236,7 @@ static void watch(struct run *run, struct pollfd p[P_COUNT], bool stdin_ready)
 
 static bool is_over(const struct run *run)
 {
-    return run->done || run->cancelled || run->flooded || run->broke_protocol ||
+    return run->done || run->cancelled || run->flooded || run->over_budget || run->broke_protocol ||
            run->failure[0] != '\0' || run->guest->exited || (run->channel_lost && run->in_session);
 }
 
@@ -310,7 +332,17 @@ int run_drive(struct run *run, int64_t wait_ms, struct err *e)
             run->cancelled = true;
             break;
         }
+        if (run->guest->share.losses != run->losses) {
+            give_up(run);
+            break;
+        }
         uint64_t now = clock_ms();
+        if (now >= channel_due_ms(run->channel) && !run->channel_lost) {
+            take_frames(run);
+            if (is_over(run)) {
+                break;
+            }
+        }
         if (now >= until) {
             if (is_over_by_now(run)) {
                 break;
@@ -323,7 +355,7 @@ int run_drive(struct run *run, int64_t wait_ms, struct err *e)
             continue;
         }
         watch(run, p, stdin_ready);
-        uint64_t next = MIN(until, look_at);
+        uint64_t next = MIN(MIN(until, look_at), channel_due_ms(run->channel));
         int64_t wait = next == UINT64_MAX ? -1 : (int64_t)(next - now);
         if (engine_poll(run->engine, run->guest, p, P_COUNT, wait, e) < 0) {
             return -1;

@@ -33,12 +33,16 @@ struct run {
     uint64_t out_total;
     uint64_t err_total;
     size_t in_done;
+    size_t held;     /* bytes of frames that are in the result: charged to the box's share */
+    uint32_t losses; /* of that share when the run began */
     struct husk_result *result; /* value, error and files are filled as frames come in */
     bool done;
     bool cancelled;
-    bool flooded;   /* more output than allowed */
-    bool ready;     /* the box has said READY: from then on user code may be speaking */
-    bool replaying; /* displays that an earlier process had taken */
+    bool flooded;     /* more output than allowed */
+    bool over_budget; /* the box had us hold more than it may, or held the most (budget.h) */
+    bool unfinished;  /* it began a frame and did not finish it in time */
+    bool ready;       /* the box has said READY: from then on user code may be speaking */
+    bool replaying;   /* displays that an earlier process had taken */
     bool broke_protocol;
     char failure[400]; /* the runner could not start the program */
     uint32_t exit_code;
@@ -67,6 +71,9 @@ void run_send_request(struct run *run, const int *fds, size_t nfds);
  * 0: time is up, -1: the launcher is gone.
  */
 int run_drive(struct run *run, int64_t wait_ms, struct err *e);
+
+/* The result is its taker's from now on: nothing of it is charged to the box any more. */
+void run_give_back(struct run *run);
 
 /* Takes what is in the pipes now. Bounded: a background process may write for ever. */
 void run_drain(struct run *run);

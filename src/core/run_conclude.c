@@ -107,6 +107,23 @@ static void end_by_memory(const struct run *run, const char *who)
     limit_size(r, "memory", run->limits.memory_bytes);
 }
 
+/* It had us hold too much: by its own bound, or because all boxes together did and it had most. */
+static void end_by_budget(const struct run *run)
+{
+    const struct budget_share *s = &run->guest->share;
+    struct husk_result *r = run->result;
+
+    end(r, HUSK_FAILED, HUSK_CAUSE_OUTPUT_LIMIT, EXIT_FLOOD);
+    if (s->losses != run->losses) {
+        DETAIL(r, "its frames held the most of the memory that all boxes share, and that ran out");
+        limit_size(r, "frames of all boxes", s->of->max);
+    } else {
+        DETAIL(r, "its frames are larger than may be held for it: half of its memory limit,"
+                  " or what all boxes share");
+        limit_size(r, "frames", s->of->max != 0 ? MIN(s->max, s->of->max) : s->max);
+    }
+}
+
 /* The box is gone without a DONE frame: only the kernel's word counts. */
 static void end_by_facts(const struct run *run)
 {
@@ -141,9 +158,13 @@ static void decide(const struct run *run)
         end(r, HUSK_FAILED, HUSK_CAUSE_OUTPUT_LIMIT, EXIT_FLOOD);
         DETAIL(r, "wrote more than it may");
         limit_size(r, "output", run->limits.output_bytes);
+    } else if (run->over_budget) {
+        end_by_budget(run);
     } else if (run->broke_protocol) {
         end(r, HUSK_CRASHED, HUSK_CAUSE_INTERNAL, EXIT_INTERNAL);
-        DETAIL(r, "the box broke the protocol of its control socket");
+        DETAIL(r, "%s",
+               run->unfinished ? "the box began a frame and did not finish it in time"
+                               : "the box broke the protocol of its control socket");
     } else if (!run->done) {
         end_by_facts(run);
     } else if (run->signal != 0) {
@@ -153,7 +174,7 @@ static void decide(const struct run *run)
     }
     /* A killed helper process, or Python noticing first, is the same shortage. */
     bool bad_end = r->status == HUSK_FAILED || r->status == HUSK_CRASHED;
-    if (bad_end && !run->flooded && u->oom_kills > 0) {
+    if (bad_end && !run->flooded && !run->over_budget && u->oom_kills > 0) {
         end_by_memory(run, "the kernel killed a process for its memory");
     } else if (bad_end && r->error.type != NULL && str_eq(r->error.type, "MemoryError")) {
         end_by_memory(run, "MemoryError");
@@ -196,6 +217,7 @@ void run_conclude(struct run *run, double queue_ms, bool warm)
     const struct launcher_usage *u = &run->guest->usage;
 
     decide(run);
+    run_give_back(run);
     take_streams(run);
     run_receipt(run->guest, &run->limits, warm, &run->result->receipt);
     run->result->metrics = (struct husk_metrics){

@@ -91,6 +91,7 @@ static int open_session(struct husk_engine *engine, const struct husk_spec *spec
         return err_set(e, ERR_ISOLATION, "%s", s->guest->failure);
     }
     guest_unwatch(engine, s->guest);
+    channel_keep_small(&s->guest->control);
     return context_start(s->engine, s->guest, &s->contexts[0], &s->guest->control, FRAME_CONTEXT,
                          e);
 }
@@ -258,6 +259,21 @@ void session_end_context(struct husk_session *s, uint32_t id)
 {
     session_drop_context(s, &s->contexts[id]);
     context_end(s->guest, &s->contexts[id]);
+}
+
+bool session_end_overdue(struct husk_session *s)
+{
+    bool is_overdue = channel_is_overdue(&s->guest->control);
+
+    for (size_t i = 0; i < CONTEXTS_MAX; i++) {
+        const struct context *c = &s->contexts[i];
+        bool is_idle = memcmp(c->cell, (uint8_t[FRAME_TOKEN_SIZE]){0}, sizeof(c->cell)) == 0;
+        is_overdue = is_overdue || (c->used && is_idle && channel_is_overdue(&c->channel));
+    }
+    if (is_overdue && !s->guest->exited) {
+        guest_kill(s->engine, s->guest);
+    }
+    return is_overdue && !s->guest->exited;
 }
 
 struct channel *session_control(struct husk_session *s)

@@ -170,9 +170,11 @@ static void prepare(struct cell *c, struct husk_session *s, struct context *cont
                 .in_session = true,
                 .pid = context->pid,
                 .ready = true,
+                .losses = s->guest->share.losses,
                 .limits = s->limits},
         .pipes = {-1, -1, -1},
     };
+    s->guest->runs++;
     if (spec->limits.timeout_ms != 0) {
         c->run.limits.timeout_ms = spec->limits.timeout_ms;
     }
@@ -317,7 +319,8 @@ static int settle(struct cell *c, bool timed_out, struct err *e)
     struct husk_session *s = c->session;
     struct run *run = &c->run;
 
-    if (!s->guest->exited && (timed_out || run->cancelled || run->flooded || run->broke_protocol)) {
+    if (!s->guest->exited &&
+        (timed_out || run->cancelled || run->flooded || run->over_budget || run->broke_protocol)) {
         stop_all(c, e);
     }
     if (!s->guest->exited) {
@@ -372,6 +375,10 @@ void cell_release(struct cell *c)
     fd_close(&c->run.in);
     fd_close(&c->pipes[1]);
     fd_close(&c->pipes[2]);
+    if (c->run.guest != NULL) {
+        c->run.guest->runs--;
+        run_give_back(&c->run);
+    }
     run_release(&c->run);
 }
 

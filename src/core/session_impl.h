@@ -35,6 +35,12 @@ int session_mend_context(struct husk_session *s, uint32_t id, struct err *e);
 int session_fresh_context(struct husk_session *s, uint32_t *ret, struct husk_error *e);
 void session_end_context(struct husk_session *s, uint32_t id);
 
+/*
+ * Ends the box if a context that runs no cell, or the first process, has begun a frame and not
+ * finished it in time. True: it did.
+ */
+bool session_end_overdue(struct husk_session *s);
+
 /* session_cell.c */
 
 /* A cell that runs: everything to go on with it, also in another process. */

@@ -155,7 +155,9 @@ static void adopt_box(struct husk_session *s, const uint8_t *bytes, struct fd_se
     memcpy(ret_tag, note.tag, sizeof(note.tag));
     ret_tag[KEEP_TAG_MAX - 1] = '\0';
     s->limits = g->limits = note.limits;
+    guest_open_share(g);
     channel_init(&g->control, take_fd(&fds->fds[at++]));
+    channel_keep_small(&g->control);
     g->in = fds->n == 4 ? take_fd(&fds->fds[at++]) : -1;
     g->out = take_fd(&fds->fds[at++]);
     g->err = take_fd(&fds->fds[at++]);
@@ -173,6 +175,7 @@ static void adopt_context(struct husk_session *s, uint32_t id, const uint8_t *by
                                        .has_part = note.has_part != 0,
                                        .pid = note.pid};
     channel_init(&s->contexts[id].channel, take_fd(&fds->fds[0]));
+    s->contexts[id].channel.share = &s->guest->share;
     s->contexts[id].channel.leave_unread = true;
     s->contexts[id].channel.adopted = true;
 }

@@ -36,6 +36,8 @@
 
 enum { EXIT_NO_START = 1, EXIT_NO_LAUNCHER = 3 };
 
+#define MMAP_FROM (1 << 20)
+#define TRIM_FROM (8 << 20)
 #define WORKERS_END_MS 3000 /* their requests are over by then */
 
 static struct daemon {
@@ -313,6 +315,12 @@ int main(void)
      * (see call.c).
      */
     (void)mallopt(M_ARENA_MAX, 1);
+    /*
+     * What boxes had us hold goes back to the kernel when it is freed. Left to itself, malloc
+     * learns from large blocks to keep them.
+     */
+    (void)mallopt(M_MMAP_THRESHOLD, MMAP_FROM);
+    (void)mallopt(M_TRIM_THRESHOLD, TRIM_FROM);
     fd_raise_limit();
     if (supervisor_link_start(&d.config, &launcher, &listeners, &e) < 0) {
         return fail(&e);

@@ -97,9 +97,7 @@ static void unlink_conn(struct http_conn *c)
     if (c->next != NULL) {
         c->next->prev = c->prev;
     }
-    if (c->is_counted) {
-        http_peers_remove(s->peers, c->key);
-    }
+    http_admit_forget(c);
     s->over_limit -= c->is_over_limit ? 1 : 0;
     s->stats.open--;
     if (s->is_draining && s->stats.open == 0) {

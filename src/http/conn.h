@@ -2,7 +2,8 @@
 /*
  * Inside of the HTTP server: a connection, its one request, and who does what.
  *
- *     listen.c     accepts, counts, makes connections
+ *     listen.c     accepts, makes connections
+ *     admit.c      who may connect, and who loses a place
  *     block.c      memory for input
  *     conn.c       birth, input, death
  *     conn_run.c   what to do next: steps, sending, waiting
@@ -121,13 +122,12 @@ struct http_conn {
     bool is_held;      /* a head waits because too much output does */
     bool is_orphan;    /* dead, but its handler has still to answer: the memory must stay */
     bool is_poll_closed;
-    bool is_counted; /* in peers */
     bool is_over_limit;
     bool has_served; /* at least one request */
     struct block *block;
     struct http_out out;
     struct http_peer peer;
-    struct http_peer_key key;
+    struct http_peer_entry *entry; /* of its client; NULL: it does not count */
     uint64_t since;        /* of the state; in CONN_HEAD: of its first byte, if there is one */
     uint64_t window_start; /* of the body's rate */
     uint64_t window_bytes;
@@ -164,6 +164,7 @@ struct http_server {
     struct http_conn *awake;
     size_t memories; /* connections whose memory is not freed yet, closed ones included */
     size_t over_limit;
+    size_t near; /* connections that count and come from this machine */
     struct http_peers *peers;
     struct http_pool pool;
     struct block *blocks; /* at rest */
@@ -181,6 +182,11 @@ void http_block_start_head(struct block *b); /* what is in it is read as a new h
 bool http_block_make_room(struct block *b, bool is_head);
 /* The head is complete and stays where it is from now on; leaves room for a body behind it. */
 void http_block_pin_head(struct block *b);
+
+/* admit.c */
+/* Counts it. 0, or the status that tells the client why it may not connect now. */
+int http_admit(struct http_conn *c, const struct sockaddr_storage *address);
+void http_admit_forget(struct http_conn *c); /* it counts no more */
 
 /* listen.c */
 void http_listeners_resume(struct http_server *s);

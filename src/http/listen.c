@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Listening sockets: accepting, limits on connections, and running out of descriptors.
+ * Listening sockets: accepting, and running out of descriptors. Who may connect is in admit.c.
  *
  * When accept() fails for want of descriptors the connection stays in the backlog and the poll
  * would fire for ever. So a reserve descriptor is given up to accept and close it, and accepting
@@ -55,23 +55,6 @@ static void describe_tcp(const struct sockaddr_storage *address, struct http_pee
     }
 }
 
-/* 0, or the status that tells the client why it may not connect now. */
-static int count_in(struct http_conn *c, const struct sockaddr_storage *address)
-{
-    struct http_server *s = c->server;
-    const struct http_limits *limits = &s->config.limits;
-
-    if (!c->peer.is_unix) {
-        c->key = http_peer_key(address);
-        size_t n = http_peers_add(s->peers, c->key);
-        c->is_counted = n > 0;
-        if (n == 0 || n > limits->per_address) {
-            return 429;
-        }
-    }
-    return s->stats.open - s->over_limit > limits->connections ? 503 : 0;
-}
-
 static void admit(struct listener *l, int fd, const struct sockaddr_storage *address)
 {
     struct http_server *s = l->server;
@@ -90,15 +73,12 @@ static void admit(struct listener *l, int fd, const struct sockaddr_storage *add
         return;
     }
     s->stats.accepted++;
-    int status = count_in(c, address);
+    int status = http_admit(c, address);
     if (status == 0) {
         return;
     }
     s->stats.over_limit++;
-    if (c->is_counted) { /* it must not keep others out while it is told */
-        http_peers_remove(s->peers, c->key);
-        c->is_counted = false;
-    }
+    http_admit_forget(c); /* it must not keep others out while it is told */
     if (s->over_limit >= REFUSED_MOST) {
         http_conn_doom(c);
         return;

@@ -1,25 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many connections each client address has. IPv6 clients own whole networks, so they are
- * counted by /64. Pure but for its memory, which grows with the number of connected addresses only.
+ * How many connections each client has. A client is an IPv4 address; an IPv6 network of /64, since
+ * clients own whole ones; all of loopback, where anybody can have as many addresses as they like;
+ * or a uid on the unix socket. Pure but for its memory, which grows with the number of connected
+ * clients only.
  */
 #pragma once
 
 #include <netinet/in.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct http_peers;
 
+enum http_peer_kind { HTTP_PEER_OTHER, HTTP_PEER_V4, HTTP_PEER_V6, HTTP_PEER_LOOP, HTTP_PEER_UID };
+
 struct http_peer_key {
-    uint64_t a;
-    uint64_t b;
+    enum http_peer_kind kind;
+    uint64_t which; /* address, network or uid */
+};
+
+/* One client. Owned by the table, there from its first connection to its last. */
+struct http_peer_entry {
+    struct http_peer_entry *next;
+    struct http_peer_key key;
+    size_t count; /* connections */
+    size_t idle;  /* of these: as counted by whoever looks for some */
 };
 
 struct http_peers *http_peers_new(void);
 void http_peers_free(struct http_peers *p);
 
 struct http_peer_key http_peer_key(const struct sockaddr_storage *address);
-/* Counts one more and returns how many there are then; 0 without memory. */
-size_t http_peers_add(struct http_peers *p, struct http_peer_key key);
-void http_peers_remove(struct http_peers *p, struct http_peer_key key);
+struct http_peer_key http_peer_key_of_uid(uid_t uid);
+/* Counts one more of this client; NULL without memory. */
+struct http_peer_entry *http_peers_add(struct http_peers *p, struct http_peer_key key);
+/* One less; with its last the entry goes. */
+void http_peers_remove(struct http_peers *p, struct http_peer_entry *entry);

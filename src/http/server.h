@@ -23,10 +23,10 @@ struct uv_loop_s;
 struct http_server;
 
 struct http_limits {
-    size_t connections;      /* all together; one more gets 503 */
-    size_t per_address;      /* TCP: per IPv4 address or IPv6 /64; one more gets 429 */
-    unsigned head_ms;        /* from the first byte of a head to its end: 408 */
-    unsigned idle_ms;        /* between requests: closed */
+    size_t connections; /* all together; one more takes the place of an idle one, or gets 503 */
+    size_t per_address; /* per client as in http/peers.h; one more gets 429 */
+    unsigned head_ms;   /* from the first byte of a head to its end: 408 */
+    unsigned idle_ms;   /* between requests: closed */
     unsigned body_window_ms; /* in each such window a body must bring body_bytes_per_s: 408 */
     unsigned body_bytes_per_s;
     unsigned write_ms;     /* output waits and the client takes not one byte: dropped */
@@ -88,6 +88,7 @@ struct http_stats {
     uint64_t refused;       /* answers 4xx/5xx that the server gave by itself */
     uint64_t timeouts;      /* connections ended by one of the time limits */
     uint64_t over_limit;    /* connections beyond connections or per_address */
+    uint64_t evicted;       /* idle connections whose place another client got */
     uint64_t accept_pauses; /* times that descriptors ran out */
     size_t open;            /* connections now */
     size_t busy;            /* of these: with a request in work */

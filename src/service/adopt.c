@@ -104,6 +104,7 @@ static int adopt_session(void *user, const struct store_session *row, struct err
     } else {
         s->restarted = true;
     }
+    quota_adopt_session(s);
     table_add_session(svc, s);
     FAULT_POINT("adopt.session");
     return 0;
@@ -143,6 +144,7 @@ static bool resume_cell(struct adoption *a, struct session *s, const struct stor
     spool_read(a->svc, x->id, &x->out, &x->err, &x->kept->displays);
     x->spool_at[0] = x->out.len;
     x->spool_at[1] = x->err.len;
+    quota_adopt_execution(x);
     x->variables = calloc(1, sizeof(*x->variables)); /* likewise */
     x->kind = str_eq(row->kind, "command") ? EXECUTE_COMMAND : EXECUTE_CODE;
     x->context = x->kept->context;
@@ -239,6 +241,10 @@ static int settle_execution(void *user, const struct store_execution *row, struc
     next.epoch = a->svc->figures.epoch;
     next.ended_ms = clock_wall_ms();
     next.result = result != NULL ? result : "{}";
+    if (s != NULL) { /* in its record with its next change */
+        quota_force(s, strlen(next.result));
+        s->record.kept_bytes += (int64_t)strlen(next.result);
+    }
     store_move_execution(b, row->status, &next);
     FAULT_POINT("adopt.lost.before");
     int r = store_commit(b, on_settled, a->svc, e);

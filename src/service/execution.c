@@ -50,6 +50,7 @@ size_t execution_queue_position(const struct execution *x)
 
 static void execution_free(struct execution *x)
 {
+    quota_drop_execution(x);
     free((char *)x->record.session_id);
     free((char *)x->record.kind);
     free((char *)x->record.language);
@@ -181,6 +182,10 @@ static struct execution *build(struct session *s, const struct execution_ask *as
     if (x == NULL || !copy_ask(x, ask)) {
         execution_release(x);
         err_sys(e, ENOMEM, "execution");
+        return NULL;
+    }
+    if (quota_begin_execution(x, e) < 0) {
+        execution_release(x);
         return NULL;
     }
     return x;

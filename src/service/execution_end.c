@@ -24,6 +24,7 @@
 
 #define RECORD_TRIES 6 /* a disk may be full for a moment */
 #define RECORD_PAUSE_MS 400
+#define ERROR_KEPT 1000    /* bytes of an error's text in a record that must be short */
 #define EXIT_CANCELLED 130 /* as of one that was cancelled while it ran */
 
 /* Until the disk takes it, so many times. False: it has not. */
@@ -58,6 +59,53 @@ static bool store_end(struct execution *x, const struct store_execution *next, u
     return false;
 }
 
+/* A text of an error as far as it says something; NULL: none. */
+static json_t *cut_text(const json_t *text)
+{
+    const char *s = json_string_value(text);
+    size_t n = s != NULL ? MIN(strlen(s), (size_t)ERROR_KEPT) : 0;
+
+    while (s != NULL && n > 0 && ((unsigned char)s[n] & 0xc0) == 0x80) {
+        n--; /* not within a character */
+    }
+    return s != NULL ? json_stringn(s, n) : json_null();
+}
+
+/* Drops what has no bound of its own, and says so. What was written to the streams stays. */
+static void cut_result(json_t *result)
+{
+    const json_t *error = json_object_get(result, "error");
+
+    if (json_is_object(error)) {
+        json_t *less =
+            json_pack("{s:o, s:o, s:n}", "type", cut_text(json_object_get(error, "type")),
+                      "message", cut_text(json_object_get(error, "message")), "traceback");
+        json_object_set_new(result, "error", less);
+    }
+    json_object_set_new(result, "outputs", json_array());
+    json_object_set_new(result, "outputs_dropped", json_true());
+    json_object_set_new(result, "value", json_null());
+    json_object_set_new(result, "return_value", json_null());
+    (void)json_object_del(result, "variables");
+    (void)json_object_del(result, "artifacts");
+}
+
+/* As text for the record, as much of it as the quota has room for. */
+static char *fit_result(struct execution *x, json_t *result)
+{
+    char *text = json_dumps(result, JSON_COMPACT);
+
+    if (text == NULL || quota_end_execution(x, strlen(text), false)) {
+        return text;
+    }
+    free(text);
+    log_info("result_cut", "execution=%s: its session's quota has no room for all of it", x->id);
+    cut_result(result);
+    text = json_dumps(result, JSON_COMPACT);
+    (void)quota_end_execution(x, text != NULL ? strlen(text) : 0, true);
+    return text;
+}
+
 /*
  * The end, durable before anybody hears of it: what a reader has seen must not be another one
  * after a crash. Only those who wait for it are told that the disk does not take it; the record
@@ -66,7 +114,7 @@ static bool store_end(struct execution *x, const struct store_execution *next, u
 static void note_end(struct execution *x, int state, json_t *result)
 {
     struct store_execution next = x->record;
-    char *text = result != NULL ? json_dumps(result, JSON_COMPACT) : NULL;
+    char *text = result != NULL ? fit_result(x, result) : NULL;
 
     json_decref(result);
     x->end = END_WRITING;
@@ -154,7 +202,11 @@ static void join_output(struct execution *x)
 void execution_conclude(struct execution *x, int r, const struct err *e)
 {
     if (r == 0) {
-        if (x->kept != NULL) {
+        if (x->is_cut) {
+            x->result->out_truncated |= x->result->out_len > x->out.len;
+            x->result->err_truncated |= x->result->err_len > x->err.len;
+        }
+        if (x->kept != NULL || x->is_cut) {
             join_output(x);
         }
         x->result->metrics.queue_ms += x->queue_ms; /* the run knows only of its box */

@@ -28,7 +28,9 @@ static void on_output(void *user, enum husk_stream stream, const char *data, siz
     struct execution *x = user;
     struct buf *to = stream == HUSK_STDOUT ? &x->out : &x->err;
 
-    (void)buf_add(to, data, MIN(n, to->max - to->len));
+    size_t kept = MIN(n, to->max - to->len);
+    (void)buf_add(to, data, kept);
+    quota_use_output(x, kept);
     spool_output(x);
     fiber_queue_wake_all(&x->news);
 }

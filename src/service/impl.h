@@ -40,8 +40,9 @@ struct service {
     void *user;
     struct fiber *store_pump;
     struct fiber *reaper;
-    size_t fibers; /* of executions */
-    size_t alone;  /* executions that run in boxes of their own */
+    uint64_t kept_bytes; /* of all sessions below DATA; see quota.c */
+    size_t fibers;       /* of executions */
+    size_t alone;        /* executions that run in boxes of their own */
     bool closing;
     bool ready;
 };
@@ -88,6 +89,9 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     uint64_t saved_ms; /* when the last copy was begun */
     struct fiber_queue saved;
     uint64_t save_at; /* a save that failed is not tried again before this */
+    /* What is kept of it below DATA: records, output that is being spooled, and the copy. */
+    uint64_t kept_bytes;
+    uint64_t copy_bytes; /* of that: of its workspace */
 };
 
 /*
@@ -136,12 +140,16 @@ struct execution {
     bool interrupted; /* before that */
     bool has_context; /* a context of its own, which ends with it */
     struct husk_result *result;
-    int spool[3];       /* files that its output goes to; 0: not yet */
-    bool spooled;       /* there may be such files */
-    size_t spool_at[2]; /* bytes of out and err that are there */
-    bool spool_failed;  /* not all of them, for want of room */
-    bool spool_cut;     /* a display is missing: no more of them */
-    struct buf out;     /* what readers of its events get, bounded */
+    int spool[3];         /* files that its output goes to; 0: not yet */
+    bool spooled;         /* there may be such files */
+    size_t spool_at[2];   /* bytes of out and err that are there */
+    bool spool_failed;    /* not all of them, for want of room */
+    bool spool_cut;       /* a display is missing: no more of them */
+    uint64_t charged;     /* bytes that its session's quota has for it until it ends */
+    uint64_t row_bytes;   /* of that: of its record without the result */
+    uint64_t output_room; /* of that: output that may still come */
+    bool is_cut;          /* there was no room for more output */
+    struct buf out;       /* what readers of its events get, bounded */
     struct buf err;
     struct fiber_queue news; /* who waits for more of it, or for its end */
 };
@@ -253,7 +261,9 @@ int workspace_save(struct session *s, struct err *e);
 bool workspace_save_next(struct service *svc, bool even_at_work);
 int workspace_restore(struct session *s, struct err *e);
 void workspace_remove(struct service *svc, const char *session_id);
-void workspace_sweep(struct service *svc); /* copies that nobody will read */
+uint64_t workspace_size(const struct service *svc, const char *session_id); /* of its copy */
+uint64_t workspace_total(struct service *svc); /* of all copies: walks the folder */
+void workspace_sweep(struct service *svc);     /* copies that nobody will read */
 
 /* spool.c */
 ssize_t spool_take(struct execution *x, enum husk_stream stream, int pipe, char *buf, size_t size);
@@ -265,6 +275,29 @@ void spool_read(struct service *svc, const char *id, struct buf *out, struct buf
                 struct buf *displays);
 void spool_sweep(struct service *svc); /* files of executions that are over */
 void spool_remove(struct execution *x);
+
+/* quota.c: what is kept of sessions below DATA. ERR_QUOTA: nothing was taken. */
+int quota_open(struct service *svc, struct err *e); /* adds up what there is */
+uint64_t quota_room(const struct session *s);       /* bytes that it may still take */
+int quota_check(const struct session *s, uint64_t n, struct err *e); /* takes nothing */
+int quota_take(struct session *s, uint64_t n, struct err *e);
+void quota_force(struct session *s, uint64_t n); /* what must be kept in any case */
+void quota_give(struct session *s, uint64_t n);
+void quota_forget(struct service *svc, uint64_t n);        /* of a session that is only a record */
+int quota_begin_session(struct session *s, struct err *e); /* its record */
+void quota_adopt_session(struct session *s);               /* counted by quota_open() */
+int quota_begin_execution(struct execution *x, struct err *e);
+void quota_adopt_execution(struct execution *x);
+/* Takes what up to `size` more bytes of output need, or lowers text->max to what there is. */
+void quota_prepare_output(struct execution *x, struct buf *text, size_t size);
+void quota_use_output(struct execution *x, size_t n); /* so many have come */
+bool quota_take_display(struct execution *x, size_t n);
+/*
+ * Its record has a result of that length: the rest of what it took goes back. False: there is no
+ * room for it, which cannot be if it is the least that a result can be.
+ */
+bool quota_end_execution(struct execution *x, size_t result_len, bool is_least);
+void quota_drop_execution(struct execution *x); /* it goes; if it never ended, so does its charge */
 
 /* reaper.c */
 int reaper_start(struct service *svc, struct err *e);

@@ -82,6 +82,7 @@ static bool purge(struct service *svc)
     }
     /* Only now: a session whose record stays keeps its files. */
     for (size_t i = 0; r == 0 && i < list.n; i++) {
+        quota_forget(svc, (uint64_t)list.rows[i]->kept_bytes);
         workspace_remove(svc, list.rows[i]->id);
     }
     bool has_more = r == 0 && list.total > (int64_t)list.n;
@@ -97,6 +98,16 @@ static bool purge_pages(struct service *svc)
         has_more = purge(svc);
     }
     return has_more;
+}
+
+/* Boxes that began to say something and never finished it. */
+static void end_overdue(struct service *svc)
+{
+    for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
+        if (s->box != NULL && !s->opening && session_end_overdue(s->box)) {
+            log_warn("box_ended", "session=%s: it began a frame and did not finish it", s->id);
+        }
+    }
 }
 
 static void reap(void *user)
@@ -117,6 +128,7 @@ static void reap(void *user)
         while (!svc->closing && !svc->engine->lost && workspace_save_next(svc, false)) {
         }
         if (!svc->closing) {
+            end_overdue(svc);
             service_settle(svc);
             spool_retry(svc);
             pools_adjust(svc);

@@ -17,6 +17,7 @@
 #define SAVE_PATIENCE_MS 20000 /* for all of them, at the end */
 #define READY_PATIENCE_MS 10000
 #define READY_LOOK_MS 5
+#define BOXES_PART 4 /* of daemon_memory: what is held for boxes */
 
 struct store *service_store(struct service *svc)
 {
@@ -136,6 +137,12 @@ static struct store *open_store(const struct store_options *options, struct err 
     return store;
 }
 
+/* A part of what the daemon may have: the rest is for its clients and records. */
+static void set_budget(struct service *svc)
+{
+    engine_set_budget(svc->engine, svc->config->daemon_memory_bytes / BOXES_PART);
+}
+
 static void resize_gate(struct service *svc)
 {
     gate_resize(&svc->gate, svc->config->max_executions, svc->config->queue_length);
@@ -160,9 +167,13 @@ static int start(struct service *svc, const struct service_options *o, struct er
     if (open_engine(svc, o, e) < 0) {
         return -1;
     }
+    set_budget(svc);
     FAULT_POINT("start.engine_open");
     svc->store = open_store(&store, e);
     if (svc->store == NULL) {
+        return -1;
+    }
+    if (quota_open(svc, e) < 0) {
         return -1;
     }
     svc->figures.epoch = store_epoch(svc->store);
@@ -329,4 +340,5 @@ void service_figures(const struct service *svc, struct service_figures *ret)
     ret->sessions_live = table_sessions(svc);
     ret->executions_running = svc->gate.taken;
     ret->executions_queued = svc->gate.waiting;
+    ret->data_bytes = svc->kept_bytes;
 }

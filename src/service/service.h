@@ -175,6 +175,8 @@ int session_restore(struct session *s, uint32_t context, uint32_t checkpoint, st
  */
 struct box_files *session_files_take(struct session *s, struct err *e);
 void session_files_give(struct session *s, struct box_files *files, bool changed);
+/* Whether so many bytes more in its workspace could be kept: ERR_QUOTA. */
+int session_check_upload(const struct session *s, uint64_t bytes, struct err *e);
 
 /* ---- executions ---- */
 
@@ -316,6 +318,7 @@ struct service_figures {
     uint64_t runs; /* one-shot */
     int64_t started_ms;
     int64_t epoch;
-    uint64_t readopted; /* boxes taken over at start */
+    uint64_t readopted;  /* boxes taken over at start */
+    uint64_t data_bytes; /* kept of sessions below DATA, as data_quota counts it */
 };
 void service_figures(const struct service *svc, struct service_figures *ret);

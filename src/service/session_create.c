@@ -362,8 +362,9 @@ int session_create(struct service *svc, const struct session_ask *ask, struct se
         return -1;
     }
     struct session *known = NULL;
-    int r = enlist(s, ask, &known, e);
+    int r = quota_begin_session(s, e) < 0 ? -1 : enlist(s, ask, &known, e);
     if (r != 0) {
+        quota_give(s, s->kept_bytes);
         session_release(s);
         return r == 1 ? give_known(known, ret, ret_existed, e) : -1;
     }

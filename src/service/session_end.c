@@ -160,13 +160,20 @@ static int end_and_delete(struct service *svc, const char *id, struct err *e)
     if (table_session(svc, id) != NULL) {
         return 1;
     }
+    AUTO_FREE struct store_session *row = NULL;
     struct store_batch *b = store_batch_new(svc->store);
     if (b == NULL) {
         return err_sys(e, ENOMEM, "remove session %s", id);
     }
+    struct err ignored;
+    (void)store_get_session(svc->store, id, &row, &ignored); /* none: nothing of it counts */
     store_delete_session(b, id);
     FAULT_POINT("session.purge.before");
-    return service_commit(svc, b, NULL, e);
+    if (service_commit(svc, b, NULL, e) < 0) {
+        return -1;
+    }
+    quota_forget(svc, row != NULL ? (uint64_t)row->kept_bytes : 0);
+    return 0;
 }
 
 int session_purge(struct service *svc, const char *id, struct err *e)

@@ -89,6 +89,11 @@ struct box_files *files_take(struct session *s, bool last, struct err *e)
     return files;
 }
 
+int session_check_upload(const struct session *s, uint64_t bytes, struct err *e)
+{
+    return quota_check(s, bytes, e);
+}
+
 void session_files_give(struct session *s, struct box_files *files, bool changed)
 {
     if (s->ending || s->box == NULL || s->box != s->files_box || !box_files_is_usable(files)) {

@@ -90,7 +90,9 @@ static bool is_empty(int pipe)
 ssize_t spool_take(struct execution *x, enum husk_stream stream, int pipe, char *buf, size_t size)
 {
     size_t which = stream == HUSK_STDOUT ? OUT : ERR;
-    const struct buf *text = stream == HUSK_STDOUT ? &x->out : &x->err;
+    struct buf *text = stream == HUSK_STDOUT ? &x->out : &x->err;
+
+    quota_prepare_output(x, text, size);
     size_t room = text->max - text->len;
     off_t at = (off_t)text->len;
 
@@ -138,7 +140,7 @@ void spool_add_display(struct execution *x, const char *frame, size_t n)
     if (!x->stored || x->spool_cut) {
         return;
     }
-    int fd = open_file(x, RICH);
+    int fd = quota_take_display(x, n + sizeof(len)) ? open_file(x, RICH) : -1;
     if (fd < 0 || fd_write_all(fd, &len, sizeof(len)) < 0 || fd_write_all(fd, frame, n) < 0) {
         x->spool_cut = true; /* nothing can follow a part of one */
         log_warn("display_not_spooled", "execution=%s", x->id);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -22,28 +23,56 @@
 #include "core/box_files.h"
 #include "service/impl.h"
 
-#define QUIET_MS 2000  /* without work, before a copy is written */
-#define RETRY_MS 10000 /* a full disk must not keep us busy */
+#define QUIET_MS 2000         /* without work, before a copy is written */
+#define RETRY_MS 10000        /* a full disk must not keep us busy */
+#define QUOTA_RETRY_MS 300000 /* nor a workspace that is too large, and that nobody makes smaller */
 
 #define NOT_COPIED "write the copy of a workspace"
 
 struct copy {
+    struct session *session;
     int fd;
-    int failed; /* errno of a write */
+    int failed;       /* errno of a write */
+    uint64_t written; /* bytes */
+    uint64_t taken;   /* of these: beyond what the copy before has */
+    struct err quota; /* why the quota did not take it */
 };
+
+/*
+ * Bytes beyond those of the copy before, which goes when this one is there. A quota of all
+ * sessions is like a full disk: others may make room.
+ */
+static int take_quota(struct copy *copy, size_t n)
+{
+    struct session *s = copy->session;
+    uint64_t paid = s->copy_bytes + copy->taken;
+    uint64_t more = copy->written + n - MIN(paid, copy->written + n);
+
+    if (quota_take(s, more, &copy->quota) < 0) {
+        bool is_own = s->kept_bytes + more > s->svc->config->session_quota_bytes;
+        copy->quota.code = is_own ? ERR_QUOTA : ERR_STORAGE;
+        return -1;
+    }
+    copy->taken += more;
+    copy->written += n;
+    return 0;
+}
 
 static int write_some(void *user, const void *data, size_t n)
 {
     struct copy *copy = user;
 
+    if (take_quota(copy, n) < 0) {
+        return -1;
+    }
     copy->failed = -fd_write_all(copy->fd, data, n);
     return copy->failed != 0 ? -1 : 0;
 }
 
-static int save_to(struct session *s, int fd, struct err *e)
+static int save_to(struct copy *copy, struct err *e)
 {
-    struct copy copy = {.fd = fd};
-    struct box_files_sink sink = {.on_data = write_some, .user = &copy};
+    struct session *s = copy->session;
+    struct box_files_sink sink = {.on_data = write_some, .user = copy};
 
     struct box_files *files = files_take(s, s->ending, e);
     if (files == NULL) {
@@ -56,10 +85,14 @@ static int save_to(struct session *s, int fd, struct err *e)
                  "session=%s: what is too deep, too long or mostly holes is left out", s->id);
     }
     session_files_give(s, files, false);
-    if (r < 0 && copy.failed != 0) {
-        return err_disk(e, copy.failed, NOT_COPIED);
+    if (r < 0 && copy->quota.code != ERR_NONE) {
+        *e = copy->quota;
+        return -1;
     }
-    return r == 0 && fdatasync(fd) < 0 ? err_disk(e, errno, NOT_COPIED) : r;
+    if (r < 0 && copy->failed != 0) {
+        return err_disk(e, copy->failed, NOT_COPIED);
+    }
+    return r == 0 && fdatasync(copy->fd) < 0 ? err_disk(e, errno, NOT_COPIED) : r;
 }
 
 static int save(struct session *s, struct err *e)
@@ -74,7 +107,8 @@ static int save(struct session *s, struct err *e)
         return err_disk(e, errno, NOT_COPIED);
     }
     FAULT_POINT("workspace.save.opened");
-    int r = save_to(s, fd, e);
+    struct copy copy = {.session = s, .fd = fd};
+    int r = save_to(&copy, e);
     FAULT_POINT("workspace.save.synced");
     if (r == 0 && rename(temporary, path) < 0) {
         r = err_disk(e, errno, NOT_COPIED);
@@ -82,8 +116,12 @@ static int save(struct session *s, struct err *e)
     FAULT_POINT("workspace.save.renamed");
     if (r < 0) {
         (void)unlink(temporary);
+        quota_give(s, copy.taken);
+        return -1;
     }
-    return r;
+    quota_give(s, s->copy_bytes + copy.taken - copy.written);
+    s->copy_bytes = copy.written;
+    return 0;
 }
 
 int workspace_save(struct session *s, struct err *e)
@@ -100,7 +138,7 @@ int workspace_save(struct session *s, struct err *e)
     int r = save(s, e);
     if (r < 0) {
         s->dirty = true;
-        s->save_at = clock_ms() + RETRY_MS;
+        s->save_at = clock_ms() + (e->code == ERR_QUOTA ? QUOTA_RETRY_MS : RETRY_MS);
     }
     s->saving = false;
     fiber_queue_wake_all(&s->saved);
@@ -186,19 +224,65 @@ void workspace_sweep(struct service *svc)
         return;
     }
     for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
-        if (is_stray(svc, entry->d_name) && unlinkat(dirfd(dir), entry->d_name, 0) < 0) {
+        if (!is_stray(svc, entry->d_name)) {
+            continue;
+        }
+        const char *dot = strrchr(entry->d_name, '.');
+        struct stat st = {0};
+        bool counts = str_eq(dot, ".tar") && fstatat(dirfd(dir), entry->d_name, &st, 0) == 0;
+        if (unlinkat(dirfd(dir), entry->d_name, 0) < 0) {
             log_warn("workspace_not_removed", "file=%s", entry->d_name);
+        } else if (counts) {
+            quota_forget(svc, (uint64_t)st.st_size);
         }
     }
     closedir(dir);
 }
 
+uint64_t workspace_size(const struct service *svc, const char *session_id)
+{
+    char path[DATA_PATH_SIZE];
+    struct stat st;
+
+    data_file_path(svc->config, DATA_WORKSPACES, session_id, ".tar", path);
+    return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+uint64_t workspace_total(struct service *svc)
+{
+    char path[DATA_PATH_SIZE];
+    uint64_t total = 0;
+    struct stat st;
+
+    data_folder_path(svc->config, DATA_WORKSPACES, path);
+    DIR *dir = opendir(path);
+    if (dir == NULL) {
+        return 0;
+    }
+    for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        const char *dot = strrchr(entry->d_name, '.');
+        if (dot != NULL && str_eq(dot, ".tar") && fstatat(dirfd(dir), entry->d_name, &st, 0) == 0) {
+            total += (uint64_t)st.st_size;
+        }
+    }
+    closedir(dir);
+    return total;
+}
+
 void workspace_remove(struct service *svc, const char *session_id)
 {
+    uint64_t size = workspace_size(svc, session_id);
     char path[DATA_PATH_SIZE];
 
     data_file_path(svc->config, DATA_WORKSPACES, session_id, ".tar", path);
-    if (unlink(path) < 0 && errno != ENOENT) {
+    if (unlink(path) == 0) {
+        struct session *s = table_session(svc, session_id);
+        if (s != NULL) {
+            s->kept_bytes -= MIN(s->copy_bytes, s->kept_bytes);
+            s->copy_bytes = 0;
+        }
+        quota_forget(svc, size);
+    } else if (errno != ENOENT) {
         log_warn("workspace_not_removed", "session=%s", session_id);
     }
 }

@@ -88,6 +88,11 @@ int store_find_key(struct store *st, const char *scope, const char *key, int64_t
     return 0;
 }
 
+int store_kept_bytes(struct store *st, int64_t *ret, struct err *e)
+{
+    return conn_int(&st->reader, "SELECT coalesce(sum(kept_bytes), 0) FROM sessions", ret, e);
+}
+
 /* ---- many rows ---- */
 
 struct row_list {

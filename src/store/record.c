@@ -30,6 +30,7 @@ static const struct column session_columns[] = {
     {AT(ended_ms), .kind = COLUMN_INT64, .is_moved = true},
     {AT(end_reason), .kind = COLUMN_TEXT, .is_moved = true},
     {AT(executions), .kind = COLUMN_INT64},
+    {AT(kept_bytes), .kind = COLUMN_INT64, .since = 2},
 };
 #undef RECORD
 

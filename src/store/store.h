@@ -55,6 +55,7 @@ struct store_session {
     int64_t active_ms; /* last work */
     int64_t expires_ms;
     int64_t executions; /* how many there have been */
+    int64_t kept_bytes; /* of its records, as its owner counts them */
 };
 
 struct store_execution {
@@ -246,6 +247,9 @@ int store_each_session(struct store *st, const struct store_filter *f,
 int store_each_execution(struct store *st, const struct store_filter *f,
                          int (*fn)(void *user, const struct store_execution *x, struct err *e),
                          void *user, struct err *e);
+
+/* The sum of kept_bytes of all sessions. */
+int store_kept_bytes(struct store *st, int64_t *ret, struct err *e);
 
 void store_session_list_release(struct store_session_list *l);
 void store_execution_list_release(struct store_execution_list *l);

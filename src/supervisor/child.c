@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/signals.h"
 #include "base/str.h"
+#include "supervisor/memory.h"
 #include "wire/launcher_msg.h"
 
 #define PROGRAM_FD (SUPERVISOR_LIB_FD + 1)
@@ -151,6 +152,9 @@ static NORETURN void become(const struct child_kit *kit, pid_t parent, int socke
 
     if (keep_descriptors(kit, socket, is_daemon, argv[0]) < 0) {
         give_up(argv[0]);
+    }
+    if (is_daemon) {
+        memory_limit_self(kit->o->config);
     }
     if (is_daemon && account->switch_to &&
         (setgroups(0, NULL) < 0 || setgid(account->gid) < 0 || setuid(account->uid) < 0)) {

@@ -57,9 +57,10 @@ void answer_stats(struct http_request *req)
     reply_text(req, 200,
                "{\"accepted\":%" PRIu64 ",\"heads\":%" PRIu64 ",\"requests\":%" PRIu64
                ",\"refused\":%" PRIu64 ",\"timeouts\":%" PRIu64 ",\"over_limit\":%" PRIu64
-               ",\"accept_pauses\":%" PRIu64 ",\"open\":%zu,\"busy\":%zu,\"answered\":%" PRIu64
-               ",\"gone\":%" PRIu64 ",\"hangups\":%" PRIu64 ",\"rss_kb\":%ld}\n",
-               s.accepted, s.heads, s.requests, s.refused, s.timeouts, s.over_limit,
+               ",\"evicted\":%" PRIu64 ",\"accept_pauses\":%" PRIu64
+               ",\"open\":%zu,\"busy\":%zu,\"answered\":%" PRIu64 ",\"gone\":%" PRIu64
+               ",\"hangups\":%" PRIu64 ",\"rss_kb\":%ld}\n",
+               s.accepted, s.heads, s.requests, s.refused, s.timeouts, s.over_limit, s.evicted,
                s.accept_pauses, s.open, s.busy, echo.answered, echo.gone, echo.hangups,
                resident_kb());
 }

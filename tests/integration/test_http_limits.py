@@ -252,6 +252,8 @@ def test_connections_together(tmp_path: Path) -> None:
         for line in lines:
             line.send(get("/x"))
             assert line.answer().status == 200
+            line.send(get("/later?ms=100000"))  # an idle one would lose its place
+        wait_until(lambda: server.ask(get("/x"))[0].status == 503, "all are at work")
         (full,) = server.ask(get("/x"))
         assert full.status == 503 and int(full.headers["retry-after"]) >= 1
         for line in lines:

@@ -104,6 +104,7 @@ TEST(errors_from_below_get_status_and_code)
         {ERR_LAUNCHER, "x", NULL, 503, "Sandbox.Unavailable", 503, "Sandbox.NotInitialized"},
         {ERR_TIMEOUT, "x", NULL, 503, "Sandbox.Unavailable", 503, "Sandbox.ExecTimeout"},
         {ERR_STORAGE, "x", NULL, 503, "Sandbox.DiskFull", 503, "Sandbox.InternalError"},
+        {ERR_QUOTA, "x", NULL, 507, "Sandbox.QuotaExceeded", 507, "Sandbox.InternalError"},
         {ERR_PROTOCOL, "x", NULL, 500, "Sandbox.InternalError", 500, "Sandbox.InternalError"},
         {ERR_SYSTEM, "x", NULL, 500, "Sandbox.InternalError", 500, "Sandbox.InternalError"},
     };

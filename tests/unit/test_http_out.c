@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of http/out.h and http/peers.h: order, back-pressure, and counting of addresses. */
+/* Tests of http/out.h and http/peers.h: order, back-pressure, and counting of clients. */
 #include "http/out.h"
 
 #include <arpa/inet.h>
@@ -136,38 +136,77 @@ static struct http_peer_key key_of(const char *text)
     return http_peer_key(&address);
 }
 
+static struct http_peer_entry *add(struct http_peers *p, const char *text, size_t count)
+{
+    struct http_peer_entry *entry = http_peers_add(p, key_of(text));
+
+    CHECK(entry != NULL);
+    CHECK_INT(entry->count, count);
+    return entry;
+}
+
 TEST(addresses_are_counted)
 {
     struct http_peers *p = http_peers_new();
 
     CHECK(p != NULL);
-    CHECK_INT(http_peers_add(p, key_of("192.0.2.1")), 1);
-    CHECK_INT(http_peers_add(p, key_of("192.0.2.1")), 2);
-    CHECK_INT(http_peers_add(p, key_of("192.0.2.2")), 1);
-    CHECK_INT(http_peers_add(p, key_of("::ffff:192.0.2.1")), 3);
-    CHECK_INT(http_peers_add(p, key_of("2001:db8::1")), 1);
-    CHECK_INT(http_peers_add(p, key_of("2001:db8::ffff:ffff:ffff:ffff")), 2); /* the same /64 */
-    CHECK_INT(http_peers_add(p, key_of("2001:db8:0:1::1")), 1);
-    http_peers_remove(p, key_of("192.0.2.1"));
-    CHECK_INT(http_peers_add(p, key_of("192.0.2.1")), 3);
-    http_peers_remove(p, key_of("192.0.2.2"));
-    CHECK_INT(http_peers_add(p, key_of("192.0.2.2")), 1);
-    http_peers_remove(p, key_of("198.51.100.1")); /* never there */
+    struct http_peer_entry *first = add(p, "192.0.2.1", 1);
+    CHECK(add(p, "192.0.2.1", 2) == first);
+    struct http_peer_entry *second = add(p, "192.0.2.2", 1);
+    (void)add(p, "::ffff:192.0.2.1", 3);
+    (void)add(p, "2001:db8::1", 1);
+    (void)add(p, "2001:db8::ffff:ffff:ffff:ffff", 2); /* the same /64 */
+    (void)add(p, "2001:db8:0:1::1", 1);
+    http_peers_remove(p, first);
+    (void)add(p, "192.0.2.1", 3);
+    http_peers_remove(p, second);
+    (void)add(p, "192.0.2.2", 1);
+    http_peers_free(p);
+}
+
+/* Whoever is on this machine has sixteen million of them. */
+TEST(loopback_is_one_client_whatever_the_address)
+{
+    struct http_peers *p = http_peers_new();
+
+    (void)add(p, "127.0.0.1", 1);
+    (void)add(p, "127.0.0.2", 2);
+    (void)add(p, "127.255.255.254", 3);
+    (void)add(p, "::1", 4);
+    (void)add(p, "::ffff:127.9.9.9", 5);
+    (void)add(p, "128.0.0.1", 1);
+    (void)add(p, "126.255.255.255", 1);
+    (void)add(p, "::2", 1); /* no loopback, and no IPv4 address either */
+    (void)add(p, "0.0.0.0", 1);
+    http_peers_free(p);
+}
+
+TEST(accounts_are_clients_of_their_own)
+{
+    struct http_peers *p = http_peers_new();
+
+    CHECK_INT(http_peers_add(p, http_peer_key_of_uid(1000))->count, 1);
+    CHECK_INT(http_peers_add(p, http_peer_key_of_uid(1000))->count, 2);
+    CHECK_INT(http_peers_add(p, http_peer_key_of_uid(1001))->count, 1);
+    CHECK_INT(http_peers_add(p, http_peer_key_of_uid(0))->count, 1);
+    (void)add(p, "127.0.0.1", 1);
     http_peers_free(p);
 }
 
 TEST(many_addresses)
 {
+    static struct http_peer_entry *entries[20000];
     struct http_peers *p = http_peers_new();
 
-    for (uint64_t i = 0; i < 20000; i++) {
-        CHECK_INT(http_peers_add(p, (struct http_peer_key){i, i * 7}), 1);
+    for (uint64_t i = 0; i < ARRAY_LEN(entries); i++) {
+        entries[i] = http_peers_add(p, (struct http_peer_key){HTTP_PEER_V6, i * 7});
+        CHECK_INT(entries[i]->count, 1);
     }
-    for (uint64_t i = 0; i < 20000; i += 2) {
-        http_peers_remove(p, (struct http_peer_key){i, i * 7});
+    for (uint64_t i = 0; i < ARRAY_LEN(entries); i += 2) {
+        http_peers_remove(p, entries[i]);
     }
-    for (uint64_t i = 0; i < 20000; i++) {
-        CHECK_INT(http_peers_add(p, (struct http_peer_key){i, i * 7}), 1 + i % 2);
+    for (uint64_t i = 0; i < ARRAY_LEN(entries); i++) {
+        CHECK_INT(http_peers_add(p, (struct http_peer_key){HTTP_PEER_V6, i * 7})->count, 1 + i % 2);
     }
     http_peers_free(p);
 }

@@ -193,6 +193,12 @@ class DiskFullError(HuskError):
     code = "Sandbox.DiskFull"
 
 
+class QuotaExceededError(DiskFullError):
+    """No more can be kept of the session, or of all sessions of the server."""
+
+    code = "Sandbox.QuotaExceeded"
+
+
 class InternalError(HuskError):
     """The server failed; its log has more under `request_id`."""
 
