@@ -10,6 +10,7 @@
  *   last_words.c what it says before it is ready
  *   box.c        boxes: birth and end
  *   deadline.c   what is due: runs that take too long, zygotes that owe a birth or a burial
+ *   ends.c       which descriptors a box may get
  *   usage.c      what a box has used
  *   pidfd.c      whom a pidfd means
  *   files.c      as many descriptors as we may have
@@ -184,6 +185,9 @@ void keep_drop_all(struct box_entry *box);
 void keep_exit(struct box_entry *box, const struct launcher_rep *rep); /* the news of its end */
 void keep_client_gone(struct launcher *l);
 void keep_adopt(struct launcher *l);
+
+/* ends.c: refuses everything but one end of a unix socketpair and three of pipes. */
+int ends_check(const struct fd_set_msg *fds, struct err *e);
 
 /* usage.c: what it has used so far, and how full its disk is if that is asked for. */
 void usage_fill(const struct box_entry *box, bool want_disk, struct launcher_usage *ret);
