@@ -104,6 +104,7 @@ static int decide_owner(const struct launcher *l, const struct template *t,
         /* An id map fits the ids of one box: only what is made for a single run may have one. */
         .map = !l->single_id && is_owner && st.st_uid != 0 && st.st_gid != 0 && t->boxes_max == 1 &&
                (req->place.kind == LAUNCHER_WRITABLE || (st.st_mode & S_IROTH) == 0),
+        .same_user = l->single_id,
         .uid = st.st_uid,
         .gid = st.st_gid,
         .box_uid = idmap_ward(t->lease.first) + IDMAP_BLOCK + BOX_UID,
