@@ -14,7 +14,7 @@
  *   usage.c      what a box has used
  *   pidfd.c      whom a pidfd means
  *   files.c      as many descriptors as we may have
- *   lease.c      host id ranges, shared with other launchers on this host
+ *   lease.c      host id ranges, shared with other launchers on this kernel
  *   guard.c      a bystander that cleans up if the launcher is killed
  *   rootless.c   becoming root of a user namespace when it is not root
  *
@@ -113,6 +113,7 @@ struct box_entry {
 struct launcher {
     int client;     /* -1: none now, the supervisor will send one */
     int supervisor; /* -1: none, and everything ends with the client */
+    int guard;      /* what is told to the guard goes in here */
     uid_t client_uid;
     bool greeted;
     bool single_id; /* not root: every box maps onto the one id we have */
@@ -206,8 +207,10 @@ ssize_t files_recv(const struct launcher *l, int sock, void *buf, size_t n, stru
 /* What was received is to stay open. 0, or -errno: there is no room for it. */
 int files_settle(const struct launcher *l, int *fd);
 
-/* guard.c: forks the bystander. */
+/* guard.c: forks the bystander; shares a template's lease and zygote with it; takes them back. */
 int guard_start(struct launcher *l, struct err *e);
+int guard_hold(const struct launcher *l, uint32_t template_id, struct err *e);
+void guard_drop(const struct launcher *l, uint32_t template_id);
 
 /* rootless.c: becomes root of a new user namespace. */
 int rootless_enter(struct err *e);

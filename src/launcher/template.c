@@ -71,7 +71,8 @@ int template_begin(struct launcher *l, const struct launcher_req *req, struct er
     t->boxes_max = req->template.boxes;
     t->definition = req->template.definition;
     memcpy(t->name, req->template.name, sizeof(t->name));
-    if (make_blocks(l, t, e) < 0) {
+    if (make_blocks(l, t, e) < 0 || guard_hold(l, id, e) < 0) {
+        lease_drop(&t->lease);
         free(t->free_blocks);
         memset(t, 0, sizeof(*t));
         return -1;
@@ -161,7 +162,8 @@ int template_start(struct launcher *l, uint32_t id, uint32_t seq, struct err *e)
         return -1;
     }
     (void)str_format(name, sizeof(name), "zygote-%u-%u", id, ++l->generation);
-    if (cgroup_new(l->cgroups, name, &t->cgroup, e) < 0 || zygote_clone(l, t, e) < 0) {
+    if (cgroup_new(l->cgroups, name, &t->cgroup, e) < 0 || zygote_clone(l, t, e) < 0 ||
+        guard_hold(l, id, e) < 0) {
         return -1;
     }
     t->state = TEMPLATE_STARTING;
@@ -203,6 +205,7 @@ static void template_clear(struct launcher *l, uint32_t id)
     fd_close(&t->devices);
     fd_close(&t->last_words);
     cgroup_free(t->cgroup);
+    guard_drop(l, id);
     lease_drop(&t->lease);
     root_plan_release(&t->plan);
     free(t->free_blocks);
