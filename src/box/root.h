@@ -44,7 +44,12 @@ struct root_plan {
 
 /* Whose ids a writable mount is shown as: the file system's owner becomes the box's user. */
 struct root_owner {
-    bool map;     /* give the mount an id map at all */
+    bool map; /* give the mount an id map at all */
+    /*
+     * Caller and client are one user without rights over the host: only then may a source from
+     * another mount namespace be opened again by its name.
+     */
+    bool same_user;
     uint32_t uid; /* owner on the host */
     uint32_t gid;
     uint64_t box_uid; /* host id of the box's user */
@@ -57,7 +62,8 @@ void root_plan_release(struct root_plan *plan);
 
 /*
  * Adds what fd shows at path. The mount is cloned here (fd is borrowed), recursively nosuid and
- * nodev, read-only unless writable.
+ * nodev, read-only unless writable. A source from another mount namespace is refused unless
+ * owner->same_user.
  */
 int root_plan_mount(struct root_plan *plan, int fd, const char *path, bool writable,
                     const struct root_owner *owner, struct err *e);

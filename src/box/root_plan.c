@@ -2,8 +2,9 @@
 /*
  * What a template's root will hold, collected in the launcher; see root.h.
  *
- * Mounts are cloned from descriptors, never from paths: whoever asks for a mount could open its
- * source, and nobody can swap it in between.
+ * Mounts are cloned from descriptors: the client could open the source itself, and the source
+ * cannot be swapped in between. A path is opened in one case only, where the client could open it
+ * with the same rights (reopen()).
  */
 #include "box/root.h"
 
@@ -96,7 +97,8 @@ static int set_attributes(int tree, bool writable, int userns, struct err *e)
 /*
  * A launcher without root lives in a mount namespace of its own, where a client's descriptor
  * cannot be cloned. Client and launcher are the same user then: the same file is opened again by
- * name and proven to be the same.
+ * name and proven to be the same. The proof does not cover what is mounted below it, so a caller
+ * with more rights than its client must not come here.
  */
 static int reopen(int fd, struct err *e)
 {
@@ -121,11 +123,17 @@ static int reopen(int fd, struct err *e)
     return take_fd(&again);
 }
 
-static int clone_tree(int fd, struct err *e)
+static int clone_tree(int fd, bool same_user, struct err *e)
 {
     const unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE;
 
     int tree = open_tree(fd, "", flags);
+    if (tree < 0 && errno == EINVAL && !same_user) {
+        return err_set(e, ERR_INVALID,
+                       "its source cannot be mounted: it is in another mount namespace than the "
+                       "launcher, or in an unbindable mount. Start husk and the launcher in the "
+                       "same mount namespace");
+    }
     if (tree < 0 && errno == EINVAL) {
         AUTO_CLOSE int again = reopen(fd, e);
         if (again < 0) {
@@ -162,7 +170,7 @@ int root_plan_mount(struct root_plan *plan, int fd, const char *path, bool writa
             return err_wrap(e, "mount %s", path);
         }
     }
-    tree = clone_tree(fd, e);
+    tree = clone_tree(fd, owner->same_user, e);
     if (tree < 0 || set_attributes(tree, writable, userns, e) < 0) {
         return err_wrap(e, "mount %s", path);
     }

@@ -12,7 +12,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -138,26 +137,6 @@ static int send_spawn(const struct launcher *l, const struct template *t,
     return 0;
 }
 
-/*
- * A box gets a socket and three pipes and nothing else: a directory or a device among them would
- * be a way out, by mistake or by a client that was taken over.
- */
-static int check_ends(const struct fd_set_msg *fds, struct err *e)
-{
-    struct stat st;
-
-    for (size_t i = 0; i < fds->n; i++) {
-        if (fstat(fds->fds[i], &st) < 0) {
-            return err_sys(e, errno, "stat descriptor %zu of a box", i);
-        }
-        bool fits = S_ISSOCK(st.st_mode) || (i > 0 && S_ISFIFO(st.st_mode));
-        if (!fits) {
-            return err_set(e, ERR_INVALID, "descriptor %zu of a box is neither socket nor pipe", i);
-        }
-    }
-    return 0;
-}
-
 int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_set_msg *fds,
             struct err *e)
 {
@@ -166,7 +145,7 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
     if (t->n_free_blocks == 0 || (t->has_writable && t->boxes > 0)) {
         return err_set(e, ERR_LIMIT, "template %s has %u boxes, its most", t->name, t->boxes);
     }
-    if (limits_within(&req->box.limits, &t->start.most, e) < 0 || check_ends(fds, e) < 0) {
+    if (limits_within(&req->box.limits, &t->start.most, e) < 0 || ends_check(fds, e) < 0) {
         return -1;
     }
     struct box_entry *box = take_slot(l, e);

@@ -13,10 +13,11 @@
  *   box_cgroup.c the cgroups of a template's boxes, and their reuse
  *   deadline.c   what is due: runs that take too long, zygotes that owe a birth or a burial
  *   inspect.c    looks at boxes from outside: are they what receipts say?
+ *   ends.c       which descriptors a box may get
  *   usage.c      what a box has used
  *   pidfd.c      whom a pidfd means
  *   files.c      as many descriptors as we may have
- *   lease.c      host id ranges, shared with other launchers on this host
+ *   lease.c      host id ranges, shared with other launchers on this kernel
  *   guard.c      a bystander that cleans up if the launcher is killed
  *   rootless.c   becoming root of a user namespace when it is not root
  *
@@ -141,6 +142,7 @@ struct launcher {
     int supervisor;   /* -1: none (any more), and everything ends with the client */
     bool supervised;  /* definitions come from the supervisor, never from the client */
     uint32_t tickets; /* given out so far */
+    int guard;        /* what is told to the guard goes in here */
     uid_t client_uid;
     bool greeted;
     bool single_id; /* not root: every box maps onto the one id we have */
@@ -248,6 +250,9 @@ bool inspect_sample(struct launcher *l, struct box_entry *box);
 void inspect_serve(struct launcher *l, uint32_t id); /* there is a verdict */
 void inspect_end(struct template *t);
 
+/* ends.c: refuses everything but one end of a unix socketpair and three of pipes. */
+int ends_check(const struct fd_set_msg *fds, struct err *e);
+
 /* usage.c: what it has used so far, and how full its disk is if that is asked for. */
 void usage_fill(const struct box_entry *box, bool want_disk, struct launcher_usage *ret);
 
@@ -265,8 +270,10 @@ ssize_t files_recv(const struct launcher *l, int sock, void *buf, size_t n, stru
 /* What was received is to stay open. 0, or -errno: there is no room for it. */
 int files_settle(const struct launcher *l, int *fd);
 
-/* guard.c: forks the bystander. */
+/* guard.c: forks the bystander; shares a template's lease and zygote with it; takes them back. */
 int guard_start(struct launcher *l, struct err *e);
+int guard_hold(const struct launcher *l, uint32_t template_id, struct err *e);
+void guard_drop(const struct launcher *l, uint32_t template_id);
 
 /* rootless.c: becomes root of a new user namespace. */
 int rootless_enter(struct err *e);

@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Leases on host id ranges, so that two launchers on one host never give the same ids to two boxes.
+ * Leases on host id ranges, so that two launchers on one kernel never give the same ids to two
+ * boxes.
  *
- * One byte of a lock file stands for one ward of ids (box/idmap.h). The lock ends with its holder,
- * however that dies.
+ * A lease is a run of wards of ids (box/idmap.h). Two marks say that it is taken:
+ *
+ *   - One byte of a lock file stands for one ward. Launchers that share /run see it.
+ *   - The kernel counts for each user how many descriptors are in flight in unix sockets. A taken
+ *     ward has some on its first id. The count belongs to the id itself: it is one for all
+ *     namespaces, so launchers in different containers on one kernel see each other's marks.
+ *
+ * Both marks live in one descriptor, and end with its last holder. The launcher and its guard hold
+ * it (guard.c): ids of a launcher that was killed stay taken until its zygotes and their boxes are
+ * gone.
  */
 #pragma once
 
@@ -12,11 +21,14 @@
 #include "base/err.h"
 
 struct lease {
-    int fd; /* holds the lock; -1: no lease */
+    int fd; /* holds the marks; -1: no lease */
     uint32_t first;
     uint32_t wards;
 };
 
-/* A run of wards that nobody else has. ERR_LIMIT when there is none. */
+/*
+ * A run of wards that no other launcher has, at random. ERR_LIMIT when there is none. The caller is
+ * root and has SECBIT_NO_SETUID_FIXUP set.
+ */
 int lease_take(uint32_t wards, struct lease *ret, struct err *e);
 void lease_drop(struct lease *lease);

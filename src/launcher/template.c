@@ -73,7 +73,8 @@ int template_begin(struct launcher *l, const struct launcher_req *req, struct er
     t->preload = req->template.preload;
     memcpy(t->name, req->template.name, sizeof(t->name));
     memcpy(t->base, req->template.base, sizeof(t->base));
-    if (make_blocks(l, t, e) < 0) {
+    if (make_blocks(l, t, e) < 0 || guard_hold(l, id, e) < 0) {
+        lease_drop(&t->lease);
         free(t->free_blocks);
         memset(t, 0, sizeof(*t));
         return -1;
@@ -99,6 +100,7 @@ static int decide_owner(const struct launcher *l, const struct template *t,
         /* An id map fits the ids of one box: only what is made for a single run may have one. */
         .map = !l->single_id && st.st_uid != 0 && st.st_gid != 0 && t->boxes_max == 1 &&
                (req->place.kind == LAUNCHER_WRITABLE || (st.st_mode & S_IROTH) == 0),
+        .same_user = l->single_id,
         .uid = st.st_uid,
         .gid = st.st_gid,
         .box_uid = idmap_ward(t->lease.first) + IDMAP_BLOCK + BOX_UID,
@@ -189,7 +191,8 @@ int template_start(struct launcher *l, uint32_t id, uint32_t seq,
     if (t->last_words < 0) {
         return -1;
     }
-    if (make_zygote_cgroup(l, t, id, e) < 0 || zygote_clone(l, t, e) < 0) {
+    if (make_zygote_cgroup(l, t, id, e) < 0 || zygote_clone(l, t, e) < 0 ||
+        guard_hold(l, id, e) < 0) {
         return -1;
     }
     t->state = TEMPLATE_STARTING;
@@ -230,6 +233,7 @@ static void template_clear(struct launcher *l, uint32_t id)
     fd_close(&t->last_words);
     box_cgroup_free_all(t);
     cgroup_free(t->cgroup);
+    guard_drop(l, id);
     lease_drop(&t->lease);
     root_plan_release(&t->plan);
     free(t->free_blocks);

@@ -270,6 +270,20 @@ uint32_t launcher_shell_template(struct launcher_client *c, uint32_t boxes)
     return id;
 }
 
+void launcher_ends(int ours[LAUNCHER_BOX_FDS], int theirs[LAUNCHER_BOX_FDS])
+{
+    int pair[2];
+
+    CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    ours[0] = pair[0];
+    theirs[0] = pair[1];
+    for (int i = 1; i < LAUNCHER_BOX_FDS; i++) {
+        CHECK_INT(pipe2(pair, O_CLOEXEC), 0);
+        ours[i] = i == 1 ? pair[1] : pair[0];
+        theirs[i] = i == 1 ? pair[0] : pair[1];
+    }
+}
+
 struct launcher_box launcher_box(struct launcher_client *c, uint32_t template_id,
                                  uint64_t deadline_ms)
 {
@@ -280,13 +294,8 @@ struct launcher_box launcher_box(struct launcher_client *c, uint32_t template_id
         .box = {.limits = limits_default(), .deadline_ms = deadline_ms},
     };
     int theirs[LAUNCHER_BOX_FDS];
-    int pair[2];
 
-    for (int i = 0; i < LAUNCHER_BOX_FDS; i++) {
-        CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-        box.ends[i] = pair[0];
-        theirs[i] = pair[1];
-    }
+    launcher_ends(box.ends, theirs);
     box.id = launcher_call(c, &req, theirs, LAUNCHER_BOX_FDS, LAUNCHER_EV_BOX).box_id;
     for (int i = 0; i < LAUNCHER_BOX_FDS; i++) {
         close(theirs[i]);

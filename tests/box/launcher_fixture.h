@@ -70,6 +70,9 @@ void launcher_fill(struct launcher_client *c, uint32_t id);
 /* A running template whose boxes are bash. */
 uint32_t launcher_shell_template(struct launcher_client *c, uint32_t boxes);
 
+/* What a client gives to a box: a socketpair, then pipes for stdin, stdout and stderr. */
+void launcher_ends(int ours[LAUNCHER_BOX_FDS], int theirs[LAUNCHER_BOX_FDS]);
+
 /* Our ends of a box's descriptors; the control socket comes first. */
 struct launcher_box {
     uint32_t id;

@@ -33,18 +33,23 @@ static struct launcher_client open_small(void)
     return c;
 }
 
-/* One socket for all that a box needs; *ret_end is ours. */
+/* *ret_end is our end of the control socket; the ends of its streams are closed at once. */
 static struct launcher_rep ask_for_box(struct launcher_client *c, uint32_t id, int *ret_end)
 {
     struct launcher_req req = {
         .op = LAUNCHER_BOX, .template_id = id, .box = {.limits = limits_default()}};
-    int pair[2];
+    int ours[LAUNCHER_BOX_FDS];
+    int theirs[LAUNCHER_BOX_FDS];
 
-    CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    const int theirs[LAUNCHER_BOX_FDS] = {pair[1], pair[1], pair[1], pair[1]};
+    launcher_ends(ours, theirs);
     launcher_send(c, &req, theirs, LAUNCHER_BOX_FDS);
-    close(pair[1]);
-    *ret_end = pair[0];
+    for (int i = 0; i < LAUNCHER_BOX_FDS; i++) {
+        close(theirs[i]);
+        if (i > 0) {
+            close(ours[i]);
+        }
+    }
+    *ret_end = ours[0];
     return launcher_answer(c);
 }
 

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -86,6 +87,61 @@ TEST(a_lent_folder_is_in_one_box_at_a_time)
     struct launcher_rep rep = launcher_call(&c, &second, fds, LAUNCHER_BOX_FDS, LAUNCHER_EV_ERROR);
     CHECK_INT(rep.err.code, ERR_LIMIT);
     launcher_box_release(&first);
+    CHECK_INT(rmdir(dir), 0);
+}
+
+enum swap { SWAP_NOTHING, SWAP_OTHER_FOLDER, SWAP_AWAY };
+
+/* A descriptor of this folder as a process in another mount namespace sees it. */
+static int open_elsewhere(const char *dir)
+{
+    AUTO_CLOSE int ours = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+
+    CHECK_INT(unshare(CLONE_NEWNS), 0);
+    int fd = open(dir, O_PATH | O_CLOEXEC);
+    CHECK(fd >= 0);
+    CHECK_INT(setns(ours, CLONE_NEWNS), 0);
+    return fd;
+}
+
+/*
+ * A launcher that is root and opened the path would tell what is there now, and mount what lies
+ * below it in its own namespace, which the client may never have seen.
+ */
+TEST(no_source_is_opened_again_by_its_path)
+{
+    static const char *const names[] = {"the same", "swapped", "gone"};
+    char dir[] = "/tmp/husk-source-XXXXXX";
+    char source[64];
+    char moved[64];
+    char first[sizeof(((struct launcher_rep *)0)->err.msg)] = "";
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+
+    CHECK(mkdtemp(dir) != NULL);
+    CHECK_INT(str_format(source, sizeof(source), "%s/source", dir), 0);
+    CHECK_INT(str_format(moved, sizeof(moved), "%s/moved", dir), 0);
+    launcher_greet(&c);
+    uint32_t id = launcher_template(&c, 1);
+    for (int swap = SWAP_NOTHING; swap <= SWAP_AWAY; swap++) {
+        struct launcher_req req = {
+            .op = LAUNCHER_MOUNT, .template_id = id, .place = {.path = "/data"}};
+        CHECK_INT(mkdir(source, 0755), 0);
+        AUTO_CLOSE int fd = open_elsewhere(source);
+        if (swap != SWAP_NOTHING) {
+            CHECK_INT(rename(source, moved), 0);
+            CHECK(swap == SWAP_AWAY || mkdir(source, 0755) == 0);
+        }
+        CASE("what is at the path is %s", names[swap]);
+        struct launcher_rep rep = launcher_call(&c, &req, &fd, 1, LAUNCHER_EV_ERROR);
+        CHECK_INT(rep.err.code, ERR_INVALID);
+        CHECK_HAS(rep.err.msg, "another mount namespace");
+        if (swap == SWAP_NOTHING) {
+            CHECK_INT(str_copy(first, sizeof(first), rep.err.msg), 0);
+        }
+        CHECK_STR(rep.err.msg, first); /* the answer does not depend on what the path names */
+        CHECK(swap == SWAP_AWAY || rmdir(source) == 0);
+        CHECK(swap == SWAP_NOTHING || rmdir(moved) == 0);
+    }
     CHECK_INT(rmdir(dir), 0);
 }
 

@@ -238,36 +238,6 @@ TEST(no_place_is_given_twice)
     expect_error(&c, &link, NULL, 0, ERR_INVALID);
 }
 
-TEST(only_sockets_and_pipes_become_a_boxs_streams)
-{
-    AUTO_LAUNCHER struct launcher_client c = launcher_open();
-    AUTO_CLOSE int host_root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    AUTO_CLOSE int device = open("/dev/zero", O_RDWR | O_CLOEXEC);
-    int pair[2];
-
-    launcher_greet(&c);
-    struct launcher_req req = {.op = LAUNCHER_BOX, .box.limits = limits_default()};
-    req.template_id = launcher_shell_template(&c, 2);
-    CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    for (size_t i = 0; i < LAUNCHER_BOX_FDS; i++) {
-        int fds[LAUNCHER_BOX_FDS] = {pair[0], pair[0], pair[0], pair[0]};
-        CASE("descriptor %zu", i);
-        fds[i] = host_root;
-        expect_error(&c, &req, fds, LAUNCHER_BOX_FDS, ERR_INVALID);
-        fds[i] = device;
-        expect_error(&c, &req, fds, LAUNCHER_BOX_FDS, ERR_INVALID);
-    }
-    CASE("a pipe to talk through");
-    int pipe_ends[2];
-    CHECK_INT(pipe2(pipe_ends, O_CLOEXEC), 0);
-    const int one_way[LAUNCHER_BOX_FDS] = {pipe_ends[0], pair[0], pair[0], pair[0]};
-    expect_error(&c, &req, one_way, LAUNCHER_BOX_FDS, ERR_INVALID);
-    close(pipe_ends[0]);
-    close(pipe_ends[1]);
-    close(pair[0]);
-    close(pair[1]);
-}
-
 TEST(only_files_and_directories_can_be_mounted)
 {
     AUTO_LAUNCHER struct launcher_client c = launcher_open();
