@@ -179,8 +179,16 @@ struct husk_receipt {
     int landlock_abi;        /* 0: absent */
     uint64_t id_block_start; /* first host id of the box's private block */
     uint64_t id_block_size;
-    char network[16]; /* "none" */
-    bool warm;        /* the box came from the pool */
+    char network[16];       /* "none" */
+    bool warm;              /* the box came from the pool */
+    char template_name[64]; /* the operator's template: its modules ran before the box was made, */
+    bool imports;           /* if it has any; else only husk's own code did */
+    /*
+     * Boxes of the same zygote whose filter, ids and capabilities were read from outside before
+     * this one was made, and fit. 0 if nothing was imported: there is nothing to doubt.
+     */
+    uint32_t boxes_checked;
+    uint64_t zygote_age_ms; /* its boxes share address layout and hash seed */
     struct husk_limits limits;
 };
 

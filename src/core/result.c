@@ -96,12 +96,14 @@ static json_t *limits_json(const struct husk_limits *l)
 
 json_t *result_receipt(const struct husk_receipt *c)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:s, s:b, s:o}", "backend",
-                     c->backend, "isolation", c->isolation, "missing", c->missing, "namespaces",
-                     c->namespaces, "seccomp", c->seccomp, "cgroup", c->cgroup, "landlock_abi",
-                     c->landlock_abi, "id_block_start", (json_int_t)c->id_block_start,
-                     "id_block_size", (json_int_t)c->id_block_size, "network", c->network, "warm",
-                     (int)c->warm, "limits", limits_json(&c->limits));
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:s, s:b, s:s, s:b, s:i, s:I, s:o}",
+        "backend", c->backend, "isolation", c->isolation, "missing", c->missing, "namespaces",
+        c->namespaces, "seccomp", c->seccomp, "cgroup", c->cgroup, "landlock_abi", c->landlock_abi,
+        "id_block_start", (json_int_t)c->id_block_start, "id_block_size",
+        (json_int_t)c->id_block_size, "network", c->network, "warm", (int)c->warm, "template",
+        c->template_name, "imports", (int)c->imports, "boxes_checked", (int)c->boxes_checked,
+        "zygote_age_ms", (json_int_t)c->zygote_age_ms, "limits", limits_json(&c->limits));
 }
 
 static json_t *files_json(const struct husk_result *r)

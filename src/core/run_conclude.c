@@ -208,6 +208,10 @@ void run_receipt(const struct guest *g, const struct limits *l, bool warm, struc
     ret->landlock_abi = f->landlock_abi;
     ret->id_block_start = f->id_start;
     ret->id_block_size = f->id_count;
+    (void)str_copy(ret->template_name, sizeof(ret->template_name), f->base);
+    ret->imports = f->imports != 0;
+    ret->boxes_checked = f->boxes_checked;
+    ret->zygote_age_ms = f->zygote_age_ms;
     ret->warm = warm;
     ret->limits = engine_limits_export(l);
 }

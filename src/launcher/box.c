@@ -103,6 +103,8 @@ void box_describe(struct launcher *l, const struct box_entry *box, uint32_t seq)
     rep.facts.id_count = l->single_id ? 1 : IDMAP_BLOCK;
     rep.facts.zygote_age_ms = (clock_ns() - t->ready) / NS_PER_MS;
     rep.facts.boxes_checked = t->checked;
+    rep.facts.imports = t->start.imports;
+    memcpy(rep.facts.base, t->base, sizeof(rep.facts.base));
     int fds[USAGE_VIEW_FDS];
     size_t n = box->cgroup != NULL ? cgroup_view_export(box->cgroup, &rep.view, fds) : 0;
     reply_with(l, &rep, fds, n);

@@ -145,7 +145,7 @@ bool launcher_rep_check(const struct launcher_rep *rep, size_t n)
         /* fallthrough */
     case LAUNCHER_EV_HELLO:
         return FIELD_TERMINATED(rep->facts.cgroup) && FIELD_TERMINATED(rep->facts.missing) &&
-               FIELD_TERMINATED(rep->facts.seccomp);
+               FIELD_TERMINATED(rep->facts.seccomp) && FIELD_TERMINATED(rep->facts.base);
     case LAUNCHER_EV_TEMPLATE:
         return FIELD_TERMINATED(rep->template.name);
     case LAUNCHER_EV_KEPT:

@@ -180,7 +180,9 @@ struct launcher_facts {
     char seccomp[96];
     uint64_t id_start;
     uint64_t id_count;
-    uint64_t zygote_age_ms; /* BOX: since it was ready */
+    uint64_t zygote_age_ms;       /* BOX: since it was ready */
+    char base[LAUNCHER_NAME_MAX]; /* BOX: the operator's definition that it is made from */
+    uint32_t imports;             /* BOX: modules were imported before it was made */
     uint32_t boxes_checked; /* BOX: of its zygote, before it: looked at from outside, and fit */
 };
 

@@ -118,6 +118,10 @@ class Receipt(Record):
     id_block_size: int = 0
     network: str = ""
     warm: bool = False
+    template: str = ""
+    imports: bool = False
+    boxes_checked: int = 0
+    zygote_age_ms: int = 0
     limits: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
