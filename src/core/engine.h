@@ -56,7 +56,11 @@ struct live_template {
     bool preload;                   /* with its preloads; one-shot programs do without */
     bool one_off;                   /* has mounts of one run: closed after it */
     bool open;                      /* the zygote runs */
-    bool retired;                   /* its definition has changed: goes with its last box */
+    bool retired;                   /* it was replaced: goes with its last box */
+    bool apart;                     /* is to replace another one, and not ready for that yet */
+    bool being_replaced;            /* by one that is apart */
+    uint64_t opened_ms;             /* when its zygote became ready */
+    uint64_t made;                  /* boxes, of that zygote */
     struct err condemned;           /* why the launcher will not have it any more; ERR_NONE */
     bool starting_up;               /* somebody is starting it */
     uint32_t users;                 /* fibers that make a box of it: it must not go away */
@@ -193,6 +197,12 @@ struct live_template *live_get(struct husk_engine *engine, const char *name, boo
 uint64_t live_definition(const struct live_template *live);
 /* For boxes whose definition is no more in force, of a zygote that runs. NULL: out of memory. */
 struct live_template *live_retired(struct husk_engine *engine, const char *name);
+/*
+ * One more of the same name, from the definition that is in force now, apart. NULL and *e on
+ * failure.
+ */
+struct live_template *live_successor(struct husk_engine *engine, const struct live_template *live,
+                                     struct err *e);
 /* What the template of that name is for; NULL when there is none. Does not open it. */
 const char *live_language(const struct husk_engine *engine, const char *name);
 struct live_template *live_one_off(struct husk_engine *engine, const char *name, bool preload,

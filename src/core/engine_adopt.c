@@ -2,6 +2,8 @@
 /* Taking over what an earlier client of a supervised launcher left; see engine.h. */
 #include "core/engine.h"
 
+#include "base/clock.h"
+
 struct adoption {
     struct husk_engine *engine;
     void (*fn)(void *user, struct guest *g, const struct launcher_rep *rep, struct fd_set_msg *fds);
@@ -24,6 +26,8 @@ static void adopt_template(struct husk_engine *engine, const struct launcher_rep
         live->open = true;
         live->id = rep->template_id;
         live->boxes_asked = rep->template.boxes;
+        live->opened_ms = clock_ms() - MIN(rep->template.age_ms, clock_ms());
+        live->made = rep->template.made;
     }
 }
 

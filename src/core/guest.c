@@ -150,6 +150,7 @@ static struct guest *guest_new(struct husk_engine *engine, struct live_template 
         guest_free(engine, g);
         g = NULL;
     }
+    live->made += g != NULL;
     FAULT_POINT("box.born");
     close_all(ends.theirs);
     close_all(ends.ours);

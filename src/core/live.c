@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/str.h"
 #include "core/engine.h"
@@ -121,6 +122,8 @@ int live_start(struct husk_engine *engine, struct live_template *live,
     live->starting_up = true;
     int r = start_zygote(engine, live, mounts, n, e);
     live->open = r == 0;
+    live->opened_ms = clock_ms();
+    live->made = 0;
     live->starting_up = false;
     fiber_queue_wake_all(&live->start_queue);
     return r;
@@ -165,11 +168,24 @@ struct live_template *live_get(struct husk_engine *engine, const char *name, boo
                                struct err *e)
 {
     for (struct live_template *t = engine->templates; t != NULL; t = t->next) {
-        if (!t->one_off && !t->retired && t->preload == preload && str_eq(t->name, name)) {
+        if (!t->one_off && !t->retired && !t->apart && t->preload == preload &&
+            str_eq(t->name, name)) {
             return t;
         }
     }
     return add_live(engine, name, preload, e);
+}
+
+struct live_template *live_successor(struct husk_engine *engine, const struct live_template *live,
+                                     struct err *e)
+{
+    struct live_template *fresh = add_live(engine, live->name, live->preload, e);
+
+    if (fresh != NULL) {
+        fresh->apart = true;
+        fresh->boxes_asked = live->boxes_asked;
+    }
+    return fresh;
 }
 
 const char *live_language(const struct husk_engine *engine, const char *name)

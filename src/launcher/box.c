@@ -170,6 +170,7 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
     box->state = BOX_SPAWNING;
     l->spawning++;
     t->boxes++;
+    t->made++;
     if (send_spawn(l, t, box, req, fds, e) < 0) {
         release_entry(l, box);
         return -1;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "launcher/launcher.h"
 
 struct place {
@@ -130,6 +131,8 @@ void keep_adopt(struct launcher *l)
             .template_id = i,
             .template.boxes = t->boxes_max,
             .template.definition = t->definition,
+            .template.age_ms = (clock_ns() - t->ready) / NS_PER_MS,
+            .template.made = t->made,
         };
         if (t->state == TEMPLATE_RUNNING) {
             memcpy(rep.template.name, t->name, sizeof(rep.template.name));

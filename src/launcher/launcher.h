@@ -102,6 +102,7 @@ struct template
     uint64_t start_deadline; /* ns */
     uint64_t worked;         /* ns: when it last bore or buried a box */
     uint64_t ready;          /* ns: since when */
+    uint64_t made;           /* boxes */
     /* inspect.c */
     pid_t inspector;    /* our child, while verdict is open */
     int verdict;        /* what it will say; -1: nothing is looked at */

@@ -312,6 +312,7 @@ int template_compose(struct service *svc, const json_t *definition, struct buf *
 void templates_settle(struct service *svc); /* changes that a killed daemon did not finish */
 /* Ends zygotes whose template changed and that nobody uses. Waits. */
 void templates_sweep(struct service *svc);
+void zygotes_rotate(struct service *svc); /* those that are old; called every second */
 
 /* text.c */
 char *text_copy(const char *s);                 /* "" for NULL; NULL without memory */

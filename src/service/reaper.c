@@ -133,6 +133,7 @@ static void reap(void *user)
             spool_retry(svc);
             pools_adjust(svc);
             templates_sweep(svc);
+            zygotes_rotate(svc);
         }
         if (rounds++ % PURGE_EVERY == 0 || has_more) {
             has_more = purge_pages(svc);

@@ -206,7 +206,9 @@ struct launcher_rep {
             char name[LAUNCHER_NAME_MAX];
             uint32_t boxes; /* most at a time */
             uint64_t definition;
-        } template; /* TEMPLATE */
+            uint64_t age_ms; /* of its zygote */
+            uint64_t made;   /* boxes, by it */
+        } template;          /* TEMPLATE */
         struct {
             uint32_t slot;
             uint8_t note[LAUNCHER_NOTE_MAX];
