@@ -48,7 +48,6 @@ def assert_refused(run: subprocess.CompletedProcess[str], reason: str) -> None:
 # ---- the box's own steps
 
 BOX_STEPS = [
-    ("capset", 1, "capabilities"),
     ("landlock_add_rule", 1, "landlock"),
     ("landlock_restrict_self", 1, "landlock"),
     ("seccomp", 1, "seccomp"),  # the half that the zygote loads; the other one: see the C test
@@ -66,6 +65,7 @@ def test_a_step_that_fails_is_named(call: str, when: int, step: str) -> None:
 
 ROOT_CALLS = [
     ("clone3", "start "),  # of the launcher itself
+    ("capset", "give its rights up"),  # of the guard; a box's own: see the C test
     ("setgroups", "drop supplementary groups"),
     ("unshare", "new cgroup namespace"),
     ("sethostname", "host name"),
