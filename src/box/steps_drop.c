@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/capability.h>
 #include <linux/securebits.h>
 #include <sched.h>
 #include <string.h>
@@ -17,8 +16,6 @@
 #include "box/landlock.h"
 #include "box/steps.h"
 #include "box/sys.h"
-
-#define LAST_CAP_TRIED 63 /* the kernel answers EINVAL above the last one that it knows */
 
 int step_cgroup(struct box_setup *s, struct err *e)
 {
@@ -161,13 +158,9 @@ int step_bounding(struct box_setup *s, struct err *e)
                                SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
 
     (void)s;
-    for (int cap = 0; cap <= LAST_CAP_TRIED; cap++) {
-        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
-            if (errno == EINVAL && cap > CAP_AUDIT_READ) {
-                break;
-            }
-            return err_sys(e, errno, "drop capability %d", cap);
-        }
+    int r = sys_caps_bound(0);
+    if (r < 0) {
+        return err_sys(e, -r, "empty the bounding set");
     }
     if (prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) < 0) {
         return err_sys(e, errno, "lock secure bits");
@@ -177,12 +170,10 @@ int step_bounding(struct box_setup *s, struct err *e)
 
 int step_caps(struct box_setup *s, struct err *e)
 {
-    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct none[2] = {{0}};
-
     (void)s;
-    if (syscall(SYS_capset, &head, none) < 0) {
-        return err_sys(e, errno, "clear capabilities");
+    int r = sys_caps_keep(0);
+    if (r < 0) {
+        return err_sys(e, -r, "clear capabilities");
     }
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
         return err_sys(e, errno, "no_new_privs");

@@ -18,6 +18,11 @@ int sys_close_range(unsigned first, unsigned last);
 int sys_leave_above(
     unsigned first); /* out of a shared table of descriptors, taking those below first along */
 
+/* Sets of capabilities as bits. The bounding set loses all but keep: that needs CAP_SETPCAP. */
+int sys_caps_bound(uint64_t keep);
+/* Permitted and effective set: keep, as far as it is there; inheritable set: empty. */
+int sys_caps_keep(uint64_t keep);
+
 /*
  * Landlock, with the access bits of newer kernels (ABI 3: truncate, 5: device ioctls, 6: scopes).
  */

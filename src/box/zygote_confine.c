@@ -25,8 +25,8 @@
 #include "base/str.h"
 #include "box/idmap.h"
 #include "box/seccomp.h"
+#include "box/sys.h"
 
-#define LAST_CAP_TRIED 63 /* the kernel answers EINVAL above the last one that it knows */
 /* User namespaces below a zygote's own, beyond its boxes: a birth that fails frees one late. */
 #define SPARE_NAMESPACES 64
 
@@ -39,17 +39,16 @@ static const int kept_caps[] = {
     CAP_SETFCAP,   /* without root: map id 0 of this namespace, the only one there is */
 };
 
-static bool is_kept(int cap, bool single_id)
+static uint64_t caps_kept(bool single_id)
 {
-    if (cap == CAP_SETFCAP) {
-        return single_id;
-    }
+    uint64_t caps = 0;
+
     for (size_t i = 0; i < ARRAY_LEN(kept_caps); i++) {
-        if (kept_caps[i] == cap) {
-            return true;
+        if (kept_caps[i] != CAP_SETFCAP || single_id) {
+            caps |= (uint64_t)1 << kept_caps[i];
         }
     }
-    return false;
+    return caps;
 }
 
 /*
@@ -135,18 +134,9 @@ static int limit_namespaces(const struct zygote_confinement *c, struct err *e)
 /* Exec gives the root of a namespace what its bounding set holds. */
 static int drop_caps(const struct zygote_confinement *c, struct err *e)
 {
-    for (int cap = 0; cap <= LAST_CAP_TRIED; cap++) {
-        if (is_kept(cap, c->single_id)) {
-            continue;
-        }
-        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
-            if (errno == EINVAL && cap > CAP_AUDIT_READ) {
-                return 0;
-            }
-            return err_sys(e, errno, "drop capability %d", cap);
-        }
-    }
-    return 0;
+    int r = sys_caps_bound(caps_kept(c->single_id));
+
+    return r < 0 ? err_sys(e, -r, "drop capabilities") : 0;
 }
 
 /*

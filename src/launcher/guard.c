@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "box/sys.h"
+#include "launcher/caps.h"
 #include "launcher/launcher.h"
 
 enum guard_op { GUARD_LEASE, GUARD_ZYGOTE, GUARD_DROP };
@@ -84,6 +85,8 @@ static void await_zygotes(void)
 
 static void stand_by(struct launcher *l, int launcher)
 {
+    struct err e;
+
     prctl(PR_SET_NAME, "husk-guard", 0, 0, 0);
     fd_close(&l->client);
     fd_close(&l->supervisor);
@@ -95,6 +98,10 @@ static void stand_by(struct launcher *l, int launcher)
     for (size_t i = 0; i < TEMPLATES_MAX; i++) {
         held[i] = (struct held){.lease = -1, .zygote = -1};
     }
+    if (caps_drop(l->single_id ? 0 : CAPS_GUARD, &e) < 0 ||
+        fd_send(launcher, "", 1, NULL, 0, 0) != 1) {
+        _exit(1);
+    }
     take_notes(launcher);
     cgroup_host_close(l->cgroups);
     await_zygotes();
@@ -104,6 +111,7 @@ static void stand_by(struct launcher *l, int launcher)
 int guard_start(struct launcher *l, struct err *e)
 {
     int pair[2];
+    char ready;
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
         return err_sys(e, errno, "socketpair to the guard");
@@ -118,6 +126,9 @@ int guard_start(struct launcher *l, struct err *e)
     }
     close(pair[0]);
     l->guard = pair[1];
+    if (fd_recv(l->guard, &ready, 1, NULL, 0) != 1) {
+        return err_set(e, ERR_SYSTEM, "the guard could not give its rights up");
+    }
     return 0;
 }
 

@@ -19,6 +19,7 @@
  *   files.c      as many descriptors as we may have
  *   lease.c      host id ranges, shared with other launchers on this kernel
  *   guard.c      a bystander that cleans up if the launcher is killed
+ *   caps.c       which capabilities are kept after start-up, and why
  *   rootless.c   becoming root of a user namespace when it is not root
  *
  * One client, one thread, no JSON, no path from outside. Everything is bounded by the constants

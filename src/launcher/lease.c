@@ -31,6 +31,7 @@
 #include "base/fd.h"
 #include "base/rand.h"
 #include "box/idmap.h"
+#include "box/sys.h"
 
 #define LEASE_DIR "/run/husk"
 #define LEASE_FILE LEASE_DIR "/ids"
@@ -152,19 +153,10 @@ static int32_t find_run(const struct search *s)
     return -EAGAIN;
 }
 
-/* Rights to become the wards' users, and none that would lift their limits. */
-static int keep_setuid_only(void)
-{
-    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct caps[2] = {
-        {.effective = 1u << CAP_SETUID, .permitted = 1u << CAP_SETUID}};
-
-    return syscall(SYS_capset, &head, caps) < 0 ? -errno : 0;
-}
-
 static _Noreturn void be_marker(const struct search *s, int answer)
 {
-    struct finding found = {.first = keep_setuid_only()};
+    /* The right to become the wards' users, and none that would lift their limits. */
+    struct finding found = {.first = sys_caps_keep((uint64_t)1 << CAP_SETUID)};
 
     if (found.first == 0) {
         found.first = find_run(s);

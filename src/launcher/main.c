@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/securebits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,6 +25,7 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "box/landlock.h"
+#include "launcher/caps.h"
 #include "launcher/launcher.h"
 
 #define FIRST_FD 3          /* the client's socket, or the supervisor's */
@@ -283,9 +283,7 @@ static int prepare_rights(struct launcher *l, struct err *e)
         note_missing(l, "private ids");
     } else {
         /* Without root it would lose its own /proc files, and has nothing to hide from its user. */
-        /* Capabilities stay when the effective id changes for a moment (template.c). */
-        if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
-            prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0) {
+        if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
             return err_sys(e, errno, "prctl");
         }
         if (open_cgroups(l, e) < 0) {
@@ -293,7 +291,11 @@ static int prepare_rights(struct launcher *l, struct err *e)
         }
     }
     l->facts.isolation = l->facts.missing[0] == '\0' ? LAUNCHER_FULL : LAUNCHER_USERNS;
-    return guard_start(l, e);
+    if (guard_start(l, e) < 0) {
+        return -1;
+    }
+    /* Last: processes that keep other rights than we do are forked by now. */
+    return caps_drop(l->single_id ? CAPS_ROOTLESS : CAPS_LAUNCHER, e);
 }
 
 static void shut_down(struct launcher *l)

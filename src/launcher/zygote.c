@@ -10,6 +10,7 @@
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -75,6 +76,18 @@ static int make_first_victim(pid_t pid, struct err *e)
 }
 
 /*
+ * Stays undumpable: a change of ids makes a process as dumpable as fs.suid_dumpable says, and where
+ * that is 1 the files of /proc/PID belong to the new id.
+ */
+static int change_owner(uid_t owner)
+{
+    if (syscall(SYS_setresuid, -1, owner, -1) < 0) {
+        return -1;
+    }
+    return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+/*
  * Per-user quotas of the kernel (inotify, queued signals, ...) are charged to whoever made a user
  * namespace. With the zygote's own id as maker, boxes use up the quota of that id and not host
  * root's.
@@ -84,12 +97,12 @@ static pid_t clone_as_owner(const struct launcher *l, const struct template *t,
 {
     uid_t owner = (uid_t)idmap_ward(t->lease.first);
 
-    if (!l->single_id && syscall(SYS_setresuid, -1, owner, -1) < 0) {
+    if (!l->single_id && change_owner(owner) < 0) {
         return -1;
     }
     pid_t pid = (pid_t)syscall(SYS_clone3, args, sizeof(*args));
     int saved = errno;
-    if (pid != 0 && !l->single_id && syscall(SYS_setresuid, -1, 0, -1) < 0) {
+    if (pid != 0 && !l->single_id && change_owner(0) < 0) {
         _exit(1); /* cannot happen; a launcher without its id must not go on */
     }
     errno = saved;

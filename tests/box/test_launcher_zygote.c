@@ -320,6 +320,7 @@ TEST(who_talks_much_is_not_heard_out_before_others)
     struct launcher_box box = launcher_box(&c, id, 0);
     struct launcher_req usage = {.op = LAUNCHER_USAGE, .box_id = box.id};
     CHECK_INT(kill(c.pid, SIGSTOP), 0);
+    CHECK_INT(waitpid(c.pid, NULL, WUNTRACED), c.pid); /* it may have been running */
     CHECK_INT(write(box.ends[0], &byte, 1), 1);
     CHECK_INT(read(box.ends[0], &byte, 1), 1); /* all is said, and nothing heard */
     launcher_send(&c, &usage, NULL, 0);
