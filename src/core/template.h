@@ -62,7 +62,9 @@ int template_parse(const char *name, const char *origin, const char *text, size_
 /* The same for a client's, as it is: without what it has of its base. */
 int template_parse_client(const char *name, const char *origin, const char *text, size_t n,
                           struct template_def *ret, struct err *e);
-/* Fills in what a client's template has of its base. ERR_INVALID: it asks for what is not offered. */
+/*
+ * Fills in what a client's template has of its base. ERR_INVALID: it asks for what is not offered.
+ */
 int template_derive(struct template_def *def, const struct template_def *base, struct err *e);
 
 /* The same with the base that it names. */
@@ -77,8 +79,8 @@ int template_find(const struct template_dirs *dirs, const char *name, struct tem
                   struct err *e);
 
 /*
- * Calls fn for every template: clients', built-in ones, the operator's. Of one name the last counts.
- * A file that does not parse is given with info.missing set.
+ * Calls fn for every template: clients', built-in ones, the operator's. Of one name the last
+ * counts. A file that does not parse is given with info.missing set.
  */
 int template_each(const struct template_dirs *dirs,
                   int (*fn)(void *user, const struct template_def *def), void *user, struct err *e);

@@ -162,7 +162,7 @@ struct launcher {
 
 /* permit.c: one request. False: the client broke the rules, close the connection. */
 bool permit_client(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds);
-/* One frame of the supervisor's about a template it was asked for; what is out of date is dropped. */
+/* One frame of the supervisor's about a template that it was asked for. An old one is dropped. */
 void permit_operator(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds);
 
 /* operator.c */

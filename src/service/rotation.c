@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replaces zygotes by age and by number of boxes: whoever learns the address layout of one box knows
- * it for all boxes of its zygote.
+ * Replaces zygotes by age and by number of boxes: whoever learns the address layout of one box
+ * knows it for all boxes of its zygote.
  *
  * How it works: a second zygote of the same definition is started apart, with pools like those of
  * the first. When they are filled the two change places. The first makes no more boxes, and goes

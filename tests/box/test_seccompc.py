@@ -176,9 +176,7 @@ WRONG_SETUP = [
 
 
 @pytest.mark.parametrize("text,word", WRONG_SETUP)
-def test_wrong_lines_about_the_set_up(
-    text: str, word: str, tmp_path: Path, target: Target
-) -> None:
+def test_wrong_lines_about_the_set_up(text: str, word: str, tmp_path: Path, target: Target) -> None:
     with pytest.raises(PolicyError, match=word):
         compile_text(tmp_path, "default ENOSYS # the rest\n" + text, target)
 

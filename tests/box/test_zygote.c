@@ -17,8 +17,8 @@
 #include "wire/zygote_msg.h"
 
 /*
- * A zygote that we are the launcher of, and its first word. Outside of any root, so that its boxes end in their
- * set-up.
+ * A zygote that we are the launcher of, and its first word. Outside of any root, so that its boxes
+ * end in their set-up.
  */
 static int start_zygote(bool confined, pid_t *ret_pid, struct zygote_rep *ret)
 {

@@ -43,7 +43,7 @@ def test_a_zygote_is_replaced_at_its_age_and_its_session_lives_on() -> None:
         assert first
         wait_until(lambda: zygotes(server) - first, "another zygote starts")
         mine = api.run(kept, LAYOUT)["value"]
-        wait_until(lambda: layout(api) != mine, "new boxes come from another zygote")
+        wait_until(lambda: bool(layout(api) != mine), "new boxes come from another zygote")
         assert api.run(kept, "x")["value"] == "7"
         assert first & zygotes(server), "the zygote of a live session stays"
         api.post(f"/sessions/{kept}/terminate")
