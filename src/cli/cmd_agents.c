@@ -24,6 +24,7 @@
 #include "cli/term.h"
 #include "core/paths.h"
 
+#define DEFAULT_HOST "127.0.0.1" /* there is no authentication */
 #define DEFAULT_PORT "8000"
 
 struct agents_options {
@@ -44,7 +45,7 @@ static const struct option_row rows[] = {
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
     {OPTION_TEXT, 'p', "port", "PORT", FIELD(port), 0, "listen on this port (" DEFAULT_PORT ")"},
     {OPTION_TEXT, 0, "host", "ADDRESS", FIELD(host), 0,
-     "listen on this address (" UP_HOST "); there is no authentication"},
+     "listen on this address (" DEFAULT_HOST "); others than loopback need --insecure-listen"},
     {OPTION_TEXT, 0, "agents", "NAMES", FIELD(agents), 0, "only these agents: a,b"},
     {OPTION_TEXT, 0, "servers", "NAMES", FIELD(servers), 0, "only these MCP servers: a,b"},
     {OPTION_TEXT, 0, "file", "SCRIPT", FIELD(file), 0,
@@ -160,7 +161,7 @@ static int choose_data(struct agents_run *a, struct err *e)
 
 static int choose_listen(struct agents_run *a, struct err *e)
 {
-    const char *host = a->o.host != NULL ? a->o.host : UP_HOST;
+    const char *host = a->o.host != NULL ? a->o.host : DEFAULT_HOST;
     const char *port = a->o.port != NULL ? a->o.port : DEFAULT_PORT;
     bool bare_ip6 = strchr(host, ':') != NULL && host[0] != '[';
     struct sockaddr_storage address;

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -154,15 +153,6 @@ int serving_load(const struct config_options *settings, struct config *c)
     return r;
 }
 
-static bool is_loopback(const struct sockaddr_storage *a)
-{
-    if (a->ss_family == AF_INET) {
-        return (ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24) == 127;
-    }
-    return a->ss_family == AF_INET6 &&
-           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
-}
-
 static void warn_about_addresses(const struct config *c)
 {
     struct sockaddr_storage address;
@@ -171,7 +161,7 @@ static void warn_about_addresses(const struct config *c)
 
     for (size_t i = 0; i < c->listen.n; i++) {
         if (config_address(c->listen.items[i], &address, &len, &ignored) == 0 &&
-            !is_loopback(&address)) {
+            !config_is_loopback(&address)) {
             term_say(PROGRAM,
                      "warning: %s can be reached from other machines, and there is no "
                      "authentication: put a proxy that has some in front of it; names other than "

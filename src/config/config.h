@@ -212,3 +212,5 @@ void config_print_markdown(FILE *to);
 /* One entry of c.listen. Also usable on text from elsewhere. */
 int config_address(const char *text, struct sockaddr_storage *ret, socklen_t *ret_len,
                    struct err *e);
+/* Whether only this machine reaches it. */
+bool config_is_loopback(const struct sockaddr_storage *address);

@@ -52,8 +52,7 @@ def test_first_minutes() -> None:
     with Project.made("rayai") as project:
         assert "agents/hello/agent.py" in project.run("create-agent", "hello")
         with project.up() as served:
-            served.wait_said(f"0.0.0.0:{served.port} can be reached from other machines")
-            served.wait_said(f"curl -sN http://localhost:{served.port}/agents/hello/")
+            served.wait_said(f"curl -sN http://127.0.0.1:{served.port}/agents/hello/")
             answer = "You said 'good morning', which has 2 words."
             assert served.ask("hello", "good morning") == {
                 "response": answer,
