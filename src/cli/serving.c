@@ -61,6 +61,8 @@ static int supervise(struct starting *s)
                                          .launcher = launcher,
                                          .daemon = daemon,
                                          .lib = lib,
+                                         .plan = s->serving->plan,
+                                         .is_detached = s->report >= 0,
                                          .on_ready = on_ready,
                                          .user = s};
     struct err e = {0};
@@ -88,12 +90,9 @@ static NORETURN void go_on_detached(struct starting *s, int log)
 /* Why it could not start, as without --detach. The log keeps it, too. */
 static void show_end(const struct starting *s, int log, off_t begin)
 {
-    char path[32];
     char text[4096];
 
-    (void)str_format(path, sizeof(path), "/proc/self/fd/%d", log);
-    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = pread(fd, text, sizeof(text), begin);
+    ssize_t n = pread(log, text, sizeof(text), begin);
     if (n > 0) {
         (void)!write(STDERR_FILENO, text, (size_t)n);
     } else {
@@ -108,7 +107,8 @@ static int run_detached(struct starting *s)
     int report[2];
     char byte;
 
-    AUTO_CLOSE int log = place_prepare(s->config, &e) < 0 ? -1 : place_open_log(s->config, &e);
+    AUTO_CLOSE int folder = place_open(s->config, &e);
+    AUTO_CLOSE int log = folder < 0 ? -1 : place_open_log(folder, s->config, &e);
     if (log < 0) {
         term_say(PROGRAM, "%s", e.msg);
         return EXIT_HUSK;

@@ -99,7 +99,7 @@ void config_default_rest(struct config_loader *l)
     if (is_open(l, CONFIG_data)) {
         default_data(l);
     }
-    if (is_open(l, CONFIG_socket) && !l->in->no_socket) {
+    if (is_open(l, CONFIG_socket) && !l->in->only_data) {
         default_socket(l);
     }
     if (is_open(l, CONFIG_user)) {

@@ -165,7 +165,7 @@ def test_a_session_with_the_longest_id_survives_a_kill(one: Server) -> None:
 def test_a_session_whose_template_is_gone_survives_a_kill(one: Server) -> None:
     """Its interpreter is there: no definition is needed to go on with it."""
     api = Api(one.port)
-    template = one.data / "templates" / "mine.template"
+    template = one.store / "templates" / "mine.template"
     template.write_text("about = x\nlanguage = python\nruntime = /usr/bin/python3\n")
     template.chmod(0o644)
     session = api.session(template_id="mine")

@@ -72,7 +72,7 @@ def test_the_cores_are_shown_as_sessions_get_them(v1: Api, asked: float, given: 
 
 
 def test_the_disk_of_a_template_file_follows_its_memory(v1: Api, v1_server: Server) -> None:
-    (v1_server.data / "templates" / "small.template").write_text("memory = 128M\n")
+    (v1_server.store / "templates" / "small.template").write_text("memory = 128M\n")
     shown = v1.get("/templates/small")["default_disk_mb"]
     session = v1.get(f"/sessions/{v1.session(template_id='small')}").body
     assert shown == 64 and session["resources"]["disk"] == "64Mi"
@@ -160,7 +160,7 @@ def test_as_much_as_a_template_has_room_for(v1: Api) -> None:
 
 
 def test_what_is_missing_names_no_folder_of_the_host(v1: Api, v1_server: Server) -> None:
-    folder = v1_server.data / "templates"
+    folder = v1_server.store / "templates"
     (folder / "broken.template").write_text("env = A=1\n" * 33)
     (folder / "rootless.template").write_text(f"root = {folder}/none\n")
     broken, rootless = v1.get("/templates/broken").body, v1.get("/templates/rootless").body

@@ -156,7 +156,7 @@ TEST(duration)
 TEST(bool_words)
 {
     static const char *const words[] = {"true", "1", "yes", "On", "false", "0", "NO", "off"};
-    static const char *const bad[] = {"", "t", "2", "truely", " on", "y"};
+    static const char *const bad[] = {"", "t", "2", "trueish", " on", "y"};
 
     for (size_t i = 0; i < ARRAY_LEN(words); i++) {
         bool got = i >= ARRAY_LEN(words) / 2;
