@@ -163,7 +163,7 @@ static int make_store(const struct folder *f, struct err *e)
  */
 static int open_store(const struct folder *f, struct err *e)
 {
-    struct stat st;
+    struct stat st = {0};
 
     for (int again = 0; again < 2; again++) {
         AUTO_CLOSE int fd =
