@@ -20,6 +20,7 @@ help: ## this list
 up: ## install what is missing, build, check this host, show a run, start the server
 	@tools/install-deps build runtime
 	@tools/install-deps --optional python
+	@tools/account
 	@$(MAKE) --no-print-directory build
 	@tools/python-env $(BUILD) --run
 	@echo "==> Checking this host"
@@ -39,6 +40,7 @@ $(BUILD)/build.ninja:
 test: ## install what tests need, build, run every suite
 	@tools/install-deps build runtime test python
 	@tools/install-deps --optional science
+	@tools/account
 	@$(MAKE) --no-print-directory $(BUILD)/build.ninja
 	@tools/python-env $(BUILD) & fetching=$$!; $(MAKE) --no-print-directory build && wait $$fetching
 	@tools/python-env $(BUILD) --run
@@ -55,6 +57,7 @@ lint: ## every static check
 
 asan: ## the C tests under the address, leak and undefined-behaviour sanitizers
 	@tools/install-deps build runtime test sanitize
+	@tools/account
 	@tools/sanitized-build build-asan
 	@tools/stage build-asan
 	@echo "==> Testing"
@@ -69,9 +72,10 @@ format: ## lay out C and Python as the linter wants them
 	@mkdir -p build && tools/python-env build
 	@tools/static-checks --format
 
-install: build ## copy to PREFIX (/usr/local), below DESTDIR
+install: build ## copy to PREFIX (/usr/local), below DESTDIR; root's server gets its account
 	@echo "==> Installing to $(DESTDIR)$(PREFIX)"
 	@tools/stage $(BUILD) --install "$(DESTDIR)$(PREFIX)"
+	@$(if $(DESTDIR),,tools/account)
 
 clean: ## remove the build folders
 	@echo "==> Removing $(BUILD)/ build-asan/ build-fuzz/ build-clang/ build-analyzer/"

@@ -101,11 +101,13 @@ static json_t *store_part(struct service *service, bool *ret_ok)
 static json_t *disk_part(struct service *service)
 {
     const struct config *config = service_config(service);
+    char store[CONFIG_STORE_PATH_MAX];
     struct service_figures figures;
     struct statvfs fs;
+    struct err ignored;
     char detail[128];
 
-    if (statvfs(config->data, &fs) < 0) {
+    if (config_store_path(config, store, &ignored) < 0 || statvfs(store, &fs) < 0) {
         return part("unhealthy", "the data directory cannot be looked at", 0);
     }
     uint64_t free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;

@@ -144,3 +144,16 @@ int parse_duration_ms(const char *s, uint64_t *ret)
     }
     return -EINVAL;
 }
+
+int parse_bool(const char *s, bool *ret)
+{
+    static const char *const words[] = {"true", "1", "yes", "on", "false", "0", "no", "off"};
+
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        if (strcasecmp(s, words[i]) == 0) {
+            *ret = i < ARRAY_LEN(words) / 2;
+            return 0;
+        }
+    }
+    return -EINVAL;
+}

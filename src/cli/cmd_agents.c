@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * husk agents up: serves the agents and MCP servers of a project. Finds them, writes the plan, and
+ * husk agents up: serves the agents and MCP servers of a project. Finds them, seals the plan, and
  * runs the server as `husk up` does; its workers are the supervisor's business.
  */
 #include <errno.h>
@@ -24,6 +24,7 @@
 #include "cli/term.h"
 #include "core/paths.h"
 
+#define DEFAULT_HOST "127.0.0.1" /* there is no authentication */
 #define DEFAULT_PORT "8000"
 
 struct agents_options {
@@ -44,7 +45,7 @@ static const struct option_row rows[] = {
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
     {OPTION_TEXT, 'p', "port", "PORT", FIELD(port), 0, "listen on this port (" DEFAULT_PORT ")"},
     {OPTION_TEXT, 0, "host", "ADDRESS", FIELD(host), 0,
-     "listen on this address (" UP_HOST "); there is no authentication"},
+     "listen on this address (" DEFAULT_HOST "); others than loopback need --insecure-listen"},
     {OPTION_TEXT, 0, "agents", "NAMES", FIELD(agents), 0, "only these agents: a,b"},
     {OPTION_TEXT, 0, "servers", "NAMES", FIELD(servers), 0, "only these MCP servers: a,b"},
     {OPTION_TEXT, 0, "file", "SCRIPT", FIELD(file), 0,
@@ -80,11 +81,11 @@ struct agents_run {
     char listen[128];
     char data[PATH_MAX];
     char socket[PATH_MAX];
-    char plan_file[PATH_MAX];
     char base[160]; /* "http://localhost:8000" */
     struct config config;
     struct python python;
     struct agents_plan plan;
+    int sealed; /* the same for the supervisor; -1: not yet */
 };
 
 /* ---- where ---- */
@@ -149,18 +150,13 @@ static int choose_data(struct agents_run *a, struct err *e)
     const struct option_list *given = &a->o.settings.values[CONFIG_data];
     const char *script = a->o.file != NULL ? a->file : NULL;
 
-    if (agents_place_data(given->n > 0 ? given->items[given->n - 1] : NULL, a->folder, script,
-                          a->data, e) < 0) {
-        return -1;
-    }
-    return str_format(a->plan_file, sizeof(a->plan_file), "%s/agents.json", a->data) < 0
-               ? err_set(e, ERR_INVALID, "the path of the data folder is too long")
-               : 0;
+    return agents_place_data(given->n > 0 ? given->items[given->n - 1] : NULL, a->folder, script,
+                             a->data, e);
 }
 
 static int choose_listen(struct agents_run *a, struct err *e)
 {
-    const char *host = a->o.host != NULL ? a->o.host : UP_HOST;
+    const char *host = a->o.host != NULL ? a->o.host : DEFAULT_HOST;
     const char *port = a->o.port != NULL ? a->o.port : DEFAULT_PORT;
     bool bare_ip6 = strchr(host, ':') != NULL && host[0] != '[';
     struct sockaddr_storage address;
@@ -188,6 +184,7 @@ static int set(struct agents_run *a, enum config_key key, char *value, struct er
 /* Ours come as flags do: what variables and files say to `husk up` is for another server. */
 static int settle(struct agents_run *a, struct err *e)
 {
+    static char none[] = "";
     const struct option_list *values = a->o.settings.values;
 
     if (values[CONFIG_agents_plan].n > 0) {
@@ -206,7 +203,7 @@ static int settle(struct agents_run *a, struct err *e)
         (values[CONFIG_data].n == 0 && set(a, CONFIG_data, a->data, e) < 0)) {
         return -1;
     }
-    return set(a, CONFIG_agents_plan, a->plan_file, e);
+    return set(a, CONFIG_agents_plan, none, e); /* the supervisor gets ours by descriptor */
 }
 
 /* What to call us in a URL: a wildcard address is no name. */
@@ -252,7 +249,8 @@ static int check_room(const struct agents_run *a, struct err *e)
     struct err ignored;
     pid_t holder;
 
-    if (place_holder(&a->config, &holder, &ignored) == 0) {
+    AUTO_CLOSE int place = place_look(&a->config, &ignored);
+    if (place >= 0 && place_holder(place, &a->config, &holder, &ignored) == 0) {
         return err_set(
             e, ERR_EXISTS,
             "%s is served already (process %d): `husk down --data %s` ends that, or choose another "
@@ -303,7 +301,8 @@ static int find(struct agents_run *a, struct err *e)
         return -1;
     }
     agents_show(&a->plan, a->base);
-    return place_prepare(&a->config, e) < 0 ? -1 : agents_plan_write(&a->plan, a->plan_file, e);
+    a->sealed = agents_plan_seal(&a->plan, e);
+    return a->sealed < 0 ? -1 : 0;
 }
 
 static int serve(struct agents_run *a, const char *project)
@@ -321,8 +320,11 @@ static int serve(struct agents_run *a, const char *project)
         term_say(PROGRAM, "%s", e.msg);
         return EXIT_HUSK;
     }
-    struct serving s = {
-        .config = &a->config, .settings = &a->o.settings, .greet = greet, .user = a};
+    struct serving s = {.config = &a->config,
+                        .settings = &a->o.settings,
+                        .plan = a->sealed,
+                        .greet = greet,
+                        .user = a};
     return serving_run(&s, a->o.detach != 0);
 }
 
@@ -337,6 +339,7 @@ int agents_up(const char *command, bool only_servers, int argc, char **argv)
         return EXIT_HUSK;
     }
     a->only_servers = only_servers;
+    a->sealed = -1;
     int code = command_parse(command, &agents_table, argc, argv, &a->o, &rest);
     if (code == COMMAND_GOES_ON && rest.n > 1) {
         err_set(&e, ERR_INVALID, "%s takes one project, not '%s' too", command, rest.args[1]);
@@ -347,6 +350,7 @@ int agents_up(const char *command, bool only_servers, int argc, char **argv)
     config_options_release(&a->o.settings);
     config_release(&a->config);
     agents_plan_release(&a->plan);
+    fd_close(&a->sealed);
     free(a);
     return code;
 }

@@ -86,7 +86,7 @@ int cmd_up(int argc, char **argv)
 
     int code = command_parse("up", &up_table, argc, argv, &o, NULL);
     if (code == COMMAND_GOES_ON) {
-        struct serving s = {.config = &c, .settings = &o.settings, .greet = greet};
+        struct serving s = {.config = &c, .settings = &o.settings, .plan = -1, .greet = greet};
         code = serving_load(&o.settings, &c) < 0 ? EXIT_HUSK : serving_run(&s, o.detach != 0);
     }
     config_options_release(&o.settings);
@@ -95,29 +95,27 @@ int cmd_up(int argc, char **argv)
 
 /* ---- down ---- */
 
-static int end(const struct config *c)
+/* How long the server may take: by the settings that it runs with, whatever the file says now. */
+static int patience_ms(int folder, const struct config *c)
 {
-    struct err e = {0};
-    pid_t pid;
-    pid_t still = 0;
+    AUTO(config_release) struct config saved = {0};
+    AUTO_BUF struct buf text = BUF_INIT(PLACE_SETTINGS_MAX);
+    struct err ignored;
+    bool has = place_read_settings(folder, c, &text, &ignored) == 0 &&
+               config_unpack(text.data, text.len, &saved, &ignored) == 0;
 
-    if (place_holder(c, &pid, &e) < 0) {
-        term_say(PROGRAM, "%s", e.msg);
-        return EXIT_HUSK;
-    }
-    AUTO_CLOSE int pidfd = pidfd_open(pid, 0);
-    /* Asked again: its number may have become another process's in between. */
-    if (place_holder(c, &still, &e) < 0 || still != pid) {
-        term_say(PROGRAM, "husk is not up with %s", c->data);
-        return EXIT_HUSK;
-    }
+    return (int)MIN(supervisor_end_ms(has ? &saved : c), (uint64_t)INT_MAX);
+}
+
+static int wait_end(pid_t pid, int pidfd, int ms)
+{
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+
     if (pidfd < 0 || pidfd_send_signal(pidfd, SIGTERM, NULL, 0) < 0) {
         term_say(PROGRAM, "end process %d: %s", (int)pid, strerror(errno));
         return EXIT_HUSK;
     }
-    struct pollfd p = {.fd = pidfd, .events = POLLIN};
-    int patience = (int)MIN(supervisor_end_ms(c), (uint64_t)INT_MAX);
-    if (poll(&p, 1, patience) != 1) {
+    if (poll(&p, 1, ms) != 1) {
         term_say(PROGRAM, "process %d does not end", (int)pid);
         return EXIT_HUSK;
     }
@@ -126,9 +124,34 @@ static int end(const struct config *c)
     return 0;
 }
 
+static int end(const struct config *c)
+{
+    struct err e = {0};
+    pid_t pid = 0;
+    pid_t still = 0;
+
+    AUTO_CLOSE int folder = place_look(c, &e);
+    if (folder < 0 || place_holder(folder, c, &pid, &e) < 0) {
+        if (e.code == ERR_NOT_FOUND) {
+            term_say(PROGRAM, "husk is not up with %s", c->data);
+        } else {
+            term_say(PROGRAM, "%s", e.msg);
+        }
+        return EXIT_HUSK;
+    }
+    AUTO_CLOSE int pidfd = pidfd_open(pid, 0);
+    /* Asked again: its number may have become another process's in between. */
+    if (place_holder(folder, c, &still, &e) < 0 || still != pid) {
+        term_say(PROGRAM, "husk is not up with %s", c->data);
+        return EXIT_HUSK;
+    }
+    return wait_end(pid, pidfd, patience_ms(folder, c));
+}
+
 int cmd_down(int argc, char **argv)
 {
-    struct up_options o = {.settings.no_socket = true}; /* DATA may be too deep for one */
+    /* A file that was broken after the start must not keep the server up. */
+    struct up_options o = {.settings.only_data = true};
     AUTO(config_release) struct config c = {0};
 
     int code = command_parse("down", &down_table, argc, argv, &o, NULL);

@@ -24,7 +24,7 @@ int config_options_load(const struct config_options *o, struct config *c,
     }
     in.file = o->file;
     in.again = o->again;
-    in.no_socket = o->no_socket;
+    in.only_data = o->only_data;
     in.flags = flags;
     for (enum config_key key = 0; key < CONFIG_KEYS; key++) {
         for (size_t i = 0; i < o->values[key].n; i++) {

@@ -19,7 +19,7 @@
 struct config_options {
     char *file; /* borrowed from argv */
     bool again; /* as of struct config_input, as is what follows */
-    bool no_socket;
+    bool only_data;
     struct option_list values[CONFIG_KEYS];
 };
 

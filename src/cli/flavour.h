@@ -12,11 +12,9 @@
 #    define UP_USAGE                                                                               \
         "rayai up [PROJECT] [options] [settings of husk up]\n"                                     \
         "rayai mcp up [PROJECT] [options] [settings of husk up]"
-#    define UP_HOST "0.0.0.0" /* as its users expect; a warning says what that means */
 #else
 #    define PROGRAM "husk"
 #    define PACKAGE "husk"
 #    define UP_COMMAND "agents up"
 #    define UP_USAGE "husk agents up [PROJECT] [options] [settings of husk up]"
-#    define UP_HOST "127.0.0.1"
 #endif

@@ -20,6 +20,13 @@ struct parser {
     char shorts[3 + 2 * ROWS_MAX];
 };
 
+static int has_arg(const struct option_row *row)
+{
+    return row->type == OPTION_BOOLS ? optional_argument
+           : row->arg != NULL        ? required_argument
+                                     : no_argument;
+}
+
 static void parser_init(struct parser *p, const struct option_table *table)
 {
     size_t n_longs = 0;
@@ -39,7 +46,7 @@ static void parser_init(struct parser *p, const struct option_table *table)
         }
         p->longs[n_longs++] = (struct option){
             .name = row->name,
-            .has_arg = row->arg != NULL ? required_argument : no_argument,
+            .has_arg = has_arg(row),
             .val = LONG_BASE + (int)i,
         };
         if (row->letter != 0) {
@@ -187,6 +194,7 @@ static int apply(const struct option_row *row, char *value, int argc, char *targ
         *(char **)field = value;
         return 0;
     case OPTION_LIST:
+    case OPTION_BOOLS:
         return option_list_add((struct option_list *)field, value, (size_t)argc, e);
     case OPTION_COUNT:
     case OPTION_SIZE:
@@ -204,6 +212,18 @@ int option_isolation(const char *word, enum husk_isolation *ret, struct err *e)
     }
     *ret = word != NULL && str_eq(word, "userns") ? HUSK_ISOLATION_USERNS : HUSK_ISOLATION_FULL;
     return 0;
+}
+
+/* getopt() looks for a value that may be left out behind '=' only. */
+static char *bool_word(int argc, char **argv)
+{
+    static char yes[] = "true";
+    bool ignored;
+
+    if (optarg != NULL) {
+        return optarg;
+    }
+    return optind < argc && parse_bool(argv[optind], &ignored) == 0 ? argv[optind++] : yes;
 }
 
 int options_parse(const struct option_table *table, int argc, char **argv, void *target,
@@ -232,7 +252,8 @@ int options_parse(const struct option_table *table, int argc, char **argv, void 
         if (row == NULL) { /* getopt took an abbreviation */
             return unknown_long(table, argv[at], e);
         }
-        if (apply(row, optarg, argc, target, e) < 0) {
+        char *value = row->type == OPTION_BOOLS ? bool_word(argc, argv) : optarg;
+        if (apply(row, value, argc, target, e) < 0) {
             return -1;
         }
         if (row->type == OPTION_HELP) {

@@ -24,6 +24,7 @@ enum option_type {
     OPTION_FLAG,     /* int, set to row->set */
     OPTION_TEXT,     /* char * */
     OPTION_LIST,     /* struct option_list: may be given many times */
+    OPTION_BOOLS,    /* the same; without a word such as true or off behind it, it is "true" */
     OPTION_COUNT,    /* uint32_t, at least 1, at most row->set if that is not 0 */
     OPTION_SIZE,     /* uint64_t, bytes, at least 1 */
     OPTION_DURATION, /* uint64_t, milliseconds, at least 1 */

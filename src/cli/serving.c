@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +82,8 @@ static int supervise(struct starting *s)
                                          .launcher = launcher,
                                          .daemon = daemon,
                                          .lib = lib,
+                                         .plan = s->serving->plan,
+                                         .is_detached = s->report >= 0,
                                          .on_ready = on_ready,
                                          .user = s};
     struct err e = {0};
@@ -110,12 +111,9 @@ static NORETURN void go_on_detached(struct starting *s, int log)
 /* Why it could not start, as without --detach. The log keeps it, too. */
 static void show_end(const struct starting *s, int log, off_t begin)
 {
-    char path[32];
     char text[4096];
 
-    (void)str_format(path, sizeof(path), "/proc/self/fd/%d", log);
-    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = pread(fd, text, sizeof(text), begin);
+    ssize_t n = pread(log, text, sizeof(text), begin);
     if (n > 0) {
         (void)!write(STDERR_FILENO, text, (size_t)n);
     } else {
@@ -130,7 +128,8 @@ static int run_detached(struct starting *s)
     int report[2];
     char byte;
 
-    AUTO_CLOSE int log = place_prepare(s->config, &e) < 0 ? -1 : place_open_log(s->config, &e);
+    AUTO_CLOSE int folder = place_open(s->config, &e);
+    AUTO_CLOSE int log = folder < 0 ? -1 : place_open_log(folder, s->config, &e);
     if (log < 0) {
         term_say(PROGRAM, "%s", e.msg);
         return EXIT_HUSK;
@@ -175,15 +174,6 @@ int serving_load(const struct config_options *settings, struct config *c)
     return r;
 }
 
-static bool is_loopback(const struct sockaddr_storage *a)
-{
-    if (a->ss_family == AF_INET) {
-        return (ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24) == 127;
-    }
-    return a->ss_family == AF_INET6 &&
-           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
-}
-
 static void warn_about_addresses(const struct config *c)
 {
     struct sockaddr_storage address;
@@ -192,7 +182,7 @@ static void warn_about_addresses(const struct config *c)
 
     for (size_t i = 0; i < c->listen.n; i++) {
         if (config_address(c->listen.items[i], &address, &len, &ignored) == 0 &&
-            !is_loopback(&address)) {
+            !config_is_loopback(&address)) {
             term_say(PROGRAM,
                      "warning: %s can be reached from other machines, and there is no "
                      "authentication: put a proxy that has some in front of it; names other than "

@@ -7,11 +7,13 @@
 #pragma once
 
 #include "cli/config_options.h"
+#include "supervisor/place.h"
 #include "supervisor/supervisor.h"
 
 struct serving {
     struct config *config;
     const struct config_options *settings;  /* where it comes from */
+    int plan;                               /* of agents, sealed; -1: none */
     void (*greet)(const struct serving *s); /* it serves: what to try first */
     const void *user;
 };

@@ -361,18 +361,6 @@ int agents_plan_parse_found(const char *text, size_t n, const char *origin, stru
     return parse(text, n, origin, true, ret, e);
 }
 
-int agents_plan_load(const char *path, struct agents_plan *ret, struct err *e)
-{
-    AUTO_FREE char *text = malloc(AGENTS_PLAN_FILE_MAX + 1);
-
-    if (text == NULL) {
-        return err_sys(e, ENOMEM, "%s", path);
-    }
-    ssize_t n = fd_read_file(AT_FDCWD, path, text, AGENTS_PLAN_FILE_MAX + 1);
-    return n < 0 ? err_sys(e, (int)-n, "read the plan of agents %s", path)
-                 : agents_plan_parse(text, (size_t)n, path, ret, e);
-}
-
 void agents_plan_release(struct agents_plan *plan)
 {
     free(plan->agents);

@@ -3,17 +3,16 @@
  * The plan of served agents: which there are, what file each is in, what it may use, where it is
  * reached.
  *
- * `husk agents up` makes it from what discovery found and writes it; the supervisor reads it to
- * know what it may start, huskd to know what it serves. Both know an agent by its index here.
- * Whoever starts programs reads the plan before it starts huskd, and once: huskd may write to the
- * folder that the file is in.
+ * `husk agents up` makes it from what discovery found; the supervisor reads it to know what it may
+ * start, huskd to know what it serves. Both know an agent by its index here. It travels as a sealed
+ * file in memory, by descriptor: no other process can reach it on the way, and no file in a folder
+ * stands for it.
  *
  *     AUTO(agents_plan_release) struct agents_plan plan = {0};
- *     if (agents_plan_load(path, &plan, &e) < 0) { ... e.msg names the file, the agent and the
- *     field ... }
+ *     if (agents_plan_read_sealed(fd, &plan, &e) < 0) { ... e.msg names agent and field ... }
  *     for (size_t i = 0; i < plan.n_agents; i++) { use(plan.agents[i].name); }
  *
- * A plain value. Anything unknown in the file, missing, doubled or out of range is refused:
+ * A plain value. Anything unknown in the text, missing, doubled or out of range is refused:
  * nothing is guessed.
  */
 #pragma once
@@ -72,7 +71,6 @@ struct agents_plan {
 };
 
 /* *ret must be zeroed; it is empty again on -1. origin is what messages call the text. */
-int agents_plan_load(const char *path, struct agents_plan *ret, struct err *e);
 int agents_plan_parse(const char *text, size_t n, const char *origin, struct agents_plan *ret,
                       struct err *e);
 
@@ -84,9 +82,11 @@ int agents_plan_parse_found(const char *text, size_t n, const char *origin, stru
                             struct err *e);
 
 /*
- * Writes what agents_plan_load() reads: beside the path, then renamed over it; mode 0644. Refuses
- * what could not be read again.
+ * A file in memory with the plan's text, which nobody can change any more; NULL: nothing is served.
+ * The descriptor or -1. Refuses what could not be read again.
  */
-int agents_plan_write(const struct agents_plan *plan, const char *path, struct err *e);
+int agents_plan_seal(const struct agents_plan *plan, struct err *e);
+/* Refuses a descriptor whose content could change. *ret must be zeroed. */
+int agents_plan_read_sealed(int fd, struct agents_plan *ret, struct err *e);
 
 void agents_plan_release(struct agents_plan *plan);

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks and writes the plan of served agents; see agents_plan.h. */
-#include <errno.h>
-#include <fcntl.h>
+/* Checks the plan of served agents and makes text of it; see agents_plan_impl.h. */
 #include <jansson.h>
-#include <limits.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fd.h"
 #include "base/str.h"
 #include "config/agents_plan_impl.h"
 
@@ -179,8 +173,7 @@ static json_t *agent_json(const struct agent_plan *a)
         "request_timeout_ms", (json_int_t)a->request_timeout_ms);
 }
 
-/* The text of the file, for free(); NULL without memory or when a string is not UTF-8. */
-static char *plan_text(const struct agents_plan *plan)
+char *agents_plan_text(const struct agents_plan *plan)
 {
     json_t *agents = json_array();
     json_t *failed = json_array();
@@ -201,36 +194,4 @@ static char *plan_text(const struct agents_plan *plan)
     char *text = ok && top != NULL ? json_dumps(top, JSON_INDENT(2)) : NULL;
     json_decref(top);
     return text;
-}
-
-int agents_plan_write(const struct agents_plan *plan, const char *path, struct err *e)
-{
-    char beside[PATH_MAX];
-
-    if (agents_plan_check(plan, false, path, e) < 0) {
-        return -1;
-    }
-    if (str_format(beside, sizeof(beside), "%s.new", path) < 0) {
-        return err_set(e, ERR_INVALID, "%s: the path is too long", path);
-    }
-    AUTO_FREE char *text = plan_text(plan);
-    if (text == NULL || strlen(text) > AGENTS_PLAN_FILE_MAX) {
-        return err_set(e, ERR_INVALID, "%s: a name or text is not UTF-8, or it is all too long",
-                       path);
-    }
-    /* What is left of a failed attempt, or was put there by another account, is not written to. */
-    (void)unlink(beside);
-    AUTO_CLOSE int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-    if (fd < 0) {
-        return err_sys(e, errno, "make %s", beside);
-    }
-    int r = fchmod(fd, 0644) < 0 ? -errno : fd_write_all(fd, text, strlen(text));
-    if (r == 0 && rename(beside, path) < 0) {
-        r = -errno;
-    }
-    if (r < 0) {
-        (void)unlink(beside);
-        return err_sys(e, -r, "write %s", path);
-    }
-    return 0;
 }

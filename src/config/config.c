@@ -101,7 +101,11 @@ void config_apply(struct config_loader *l, enum config_key key, const char *valu
     struct err e;
     char place[512];
 
-    if (config_value_set(l->c, key, value, origin.source, &e) == 0) {
+    bool is_right = config_value_set(l->c, key, value, origin.source, &e) == 0;
+    if (key == CONFIG_data && (!is_right || origin.source != CONFIG_FROM_DEFAULT)) {
+        l->data_wrong = !is_right; /* a default mends nothing */
+    }
+    if (is_right) {
         l->c->origin[key] = origin;
         return;
     }
@@ -132,10 +136,16 @@ static void read_flags(struct config_loader *l)
     }
 }
 
+static bool knows_data(const struct config_loader *l)
+{
+    return l->c->data != NULL && !l->data_wrong &&
+           (!l->file_unread || l->c->origin[CONFIG_data].source > CONFIG_FROM_FILE);
+}
+
 int config_load(const struct config_input *in, struct config *c, struct config_report *report,
                 struct err *e)
 {
-    struct config_loader l = {in, c, report};
+    struct config_loader l = {.in = in, .c = c, .report = report};
 
     read_defaults(&l);
     config_read_seed(&l);
@@ -146,7 +156,7 @@ int config_load(const struct config_input *in, struct config *c, struct config_r
     if (report->n_errors == 0) { /* else a value may be missing, and the comparison misleading */
         config_check(c, report);
     }
-    if (report->n_errors > 0) {
+    if (report->n_errors > 0 && !(in->only_data && knows_data(&l))) {
         config_release(c);
         return err_set(e, ERR_INVALID, "%u %s wrong in the configuration", report->n_errors,
                        report->n_errors == 1 ? "thing is" : "things are");

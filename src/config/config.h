@@ -29,6 +29,13 @@
 
 #define CONFIG_SYSTEM_FILE "/etc/husk/husk.conf"
 
+/*
+ * The part of the data directory that huskd owns and writes. All else in there is the supervisor's,
+ * and out of huskd's reach.
+ */
+#define CONFIG_STORE "store"
+#define CONFIG_STORE_PATH_MAX 512 /* end included */
+
 struct config_list {
     char **items; /* owned, as are the strings; NULL at the end */
     size_t n;
@@ -111,8 +118,12 @@ struct config_input {
     const struct config_flag *flags;
     size_t n_flags;
     bool is_root;
-    bool again;     /* what was loaded before may have changed; a pipe is not waited for */
-    bool no_socket; /* for who does not serve: none is worked out, and it may stay NULL */
+    bool again; /* what was loaded before may have changed; a pipe is not waited for */
+    /*
+     * For who does not serve: only `data` counts, and mistakes elsewhere are reported without being
+     * errors. Other fields may be missing.
+     */
+    bool only_data;
 };
 
 /* What was found wrong: lines that end with a newline. Owned. */
@@ -212,3 +223,8 @@ void config_print_markdown(FILE *to);
 /* One entry of c.listen. Also usable on text from elsewhere. */
 int config_address(const char *text, struct sockaddr_storage *ret, socklen_t *ret_len,
                    struct err *e);
+/* Whether only this machine reaches it. */
+bool config_is_loopback(const struct sockaddr_storage *address);
+
+/* DATA/CONFIG_STORE. -1: the path of the data directory is too long. */
+int config_store_path(const struct config *c, char ret[CONFIG_STORE_PATH_MAX], struct err *e);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What settings demand of each other; see config_impl.h. */
+#include <netinet/in.h>
+
 #include "base/limits.h"
 #include "config/config_impl.h"
 
@@ -19,6 +21,40 @@ static const char *show(const struct config *c, enum config_key key, char dst[SH
     return dst;
 }
 
+bool config_is_loopback(const struct sockaddr_storage *address)
+{
+    if (address->ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)address;
+
+        return ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    }
+    const struct in6_addr *in6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
+    return address->ss_family == AF_INET6 &&
+           (IN6_IS_ADDR_LOOPBACK(in6) ||
+            (IN6_IS_ADDR_V4MAPPED(in6) && in6->s6_addr[12] == IN_LOOPBACKNET));
+}
+
+/* Until clients can prove who they are, only those of this machine are let in. */
+static void check_listen(const struct config *c, struct config_report *report)
+{
+    struct sockaddr_storage address;
+    struct err ignored;
+    socklen_t len;
+    char from[512];
+
+    config_origin_text(c, CONFIG_listen, from, sizeof(from));
+    for (size_t i = 0; i < c->listen.n && !c->insecure_listen; i++) {
+        if (config_address(c->listen.items[i], &address, &len, &ignored) < 0 ||
+            !config_is_loopback(&address)) {
+            config_error(report,
+                         "%s: listen: other machines can reach %s, and there is no authentication: "
+                         "listen on 127.0.0.1 behind a proxy that asks for a password, or give "
+                         "--insecure-listen to let in anyone who reaches the port",
+                         from, c->listen.items[i]);
+        }
+    }
+}
+
 void config_check(const struct config *c, struct config_report *report)
 {
     static const struct {
@@ -33,6 +69,7 @@ void config_check(const struct config *c, struct config_report *report)
     char a[SHOWN_MAX];
     char b[SHOWN_MAX];
 
+    check_listen(c, report);
     for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
         const uint64_t *small = config_field_const(c, pairs[i].smaller);
         const uint64_t *large = config_field_const(c, pairs[i].larger);

@@ -10,6 +10,8 @@
 #include "base/units.h"
 #include "config/config_impl.h"
 
+#define ACCOUNT "husk" /* of its own: no other program can touch the files of huskd */
+
 static bool is_open(const struct config_loader *l, enum config_key key)
 {
     return l->c->origin[key].source == CONFIG_FROM_DEFAULT;
@@ -90,8 +92,13 @@ static void default_user(struct config_loader *l)
     struct err e;
     uid_t uid;
 
-    if (l->in->is_root) {
-        set(l, CONFIG_user, config_account_find("husk", &uid) == 0 ? "husk" : "nobody");
+    if (l->in->is_root && config_account_find(ACCOUNT, &uid) < 0) {
+        config_error(l->report,
+                     "default: user: there is no account '" ACCOUNT "' for huskd: `useradd "
+                     "--system --no-create-home --shell /usr/sbin/nologin " ACCOUNT
+                     "` creates it, or --user names another one");
+    } else if (l->in->is_root) {
+        set(l, CONFIG_user, ACCOUNT);
     } else if (config_text_set(&l->c->user, "", &e) < 0) {
         config_error(l->report, "default: user: %s", e.msg);
     }
@@ -148,7 +155,7 @@ void config_default_rest(struct config_loader *l)
     if (is_open(l, CONFIG_templates)) {
         default_templates(l);
     }
-    if (is_open(l, CONFIG_socket) && !l->in->no_socket) {
+    if (is_open(l, CONFIG_socket) && !l->in->only_data) {
         default_socket(l);
     }
     if (is_open(l, CONFIG_user)) {

@@ -51,7 +51,7 @@ static const char intro[] =
     "| TIME | seconds, or with ms, s, m, h: `5`, `500ms`, `1.5`, `2m` |\n"
     "| COUNT | a whole number |\n"
     "| CORES | a number with up to three decimals: `2`, `0.5` |\n"
-    "| BOOL | `true`, `1`, `yes`, `on` or `false`, `0`, `no`, `off` |\n"
+    "| BOOL | `true`, `1`, `yes`, `on` or `false`, `0`, `no`, `off`; a flag alone means `true` |\n"
     "| MODE | file permissions in octal: `0660` |\n"
     "| PATH | absolute in the file; elsewhere it may start in the working directory |\n"
     "| ADDRESS, HOST, ORIGIN, NAME | a list, separated by commas or spaces; a flag may be repeated "

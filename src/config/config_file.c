@@ -258,8 +258,10 @@ void config_read_file(struct config_loader *l)
     }
     text = malloc(FILE_MAX_BYTES);
     if (text == NULL || config_text_set(&l->c->file, path, &e) < 0) {
+        l->file_unread = true;
         config_error(l->report, "%s: out of memory", path);
     } else if (read_whole(l, path, text, &n, &e) < 0) {
+        l->file_unread = true;
         config_error(l->report, "%s: %s", path, e.msg);
     } else {
         config_file_text(l, text, n);

@@ -11,6 +11,8 @@ struct config_loader {
     const struct config_input *in;
     struct config *c;
     struct config_report *report;
+    bool file_unread; /* nobody knows what it says of `data` */
+    bool data_wrong;  /* what the strongest source says of `data` was refused */
 };
 
 /* ---- report (config.c) ---- */

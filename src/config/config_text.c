@@ -111,3 +111,10 @@ int config_text_account(char **field, const char *value, struct err *e)
     }
     return config_text_set(field, value, e);
 }
+
+int config_store_path(const struct config *c, char ret[CONFIG_STORE_PATH_MAX], struct err *e)
+{
+    return str_format(ret, CONFIG_STORE_PATH_MAX, "%s/" CONFIG_STORE, c->data) < 0
+               ? err_set(e, ERR_INVALID, "the path of the data folder is too long")
+               : 0;
+}

@@ -151,17 +151,12 @@ static int set_number(uint64_t *field, const struct config_row *row, const char 
 
 static int set_bool(bool *field, const char *value, struct err *e)
 {
-    static const char *const words[] = {"true", "1", "yes", "on", "false", "0", "no", "off"};
     char shown[CONFIG_QUOTED_MAX];
 
-    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
-        if (strcasecmp(value, words[i]) == 0) {
-            *field = i < ARRAY_LEN(words) / 2;
-            return 0;
-        }
-    }
-    return err_set(e, ERR_INVALID, "'%s' is neither true, 1, yes, on nor false, 0, no, off",
-                   config_quote(value, shown));
+    return parse_bool(value, field) < 0
+               ? err_set(e, ERR_INVALID, "'%s' is neither true, 1, yes, on nor false, 0, no, off",
+                         config_quote(value, shown))
+               : 0;
 }
 
 /* The n-th of words; its length, or 0 when there are fewer. */

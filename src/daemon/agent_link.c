@@ -12,9 +12,13 @@ static struct {
     struct agents *agents;
 } w;
 
-int agent_link_load(const char *path, struct err *e)
+int agent_link_load(struct err *e)
 {
-    return path[0] == '\0' ? 0 : agents_plan_load(path, &w.plan, e);
+    int fd = SUPERVISOR_PLAN_FD;
+    int r = agents_plan_read_sealed(fd, &w.plan, e);
+
+    fd_close(&fd);
+    return r;
 }
 
 static int tell(const struct supervisor_worker *message)

@@ -9,8 +9,8 @@
 #include "base/fd.h"
 #include "wire/supervisor_msg.h"
 
-/* Reads the plan, while any file may still be read. path "": nothing is served. */
-int agent_link_load(const char *path, struct err *e);
+/* Reads the plan that the supervisor left at SUPERVISOR_PLAN_FD. Once. */
+int agent_link_load(struct err *e);
 
 /* Starts what the plan names. *ret is NULL when it names nothing. */
 int agent_link_open(uv_loop_t *loop, struct agents **ret, struct err *e);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The daemon gives up what it does not need, before it reads the first byte from outside: writing
- * anywhere but in its data folder, and every system call that a boxed program may not make either.
- * Someone who takes it over can ask the launcher for boxes, and little else.
+ * anywhere but in its part of the data folder, and every system call that a boxed program may not
+ * make either. Someone who takes it over can ask the launcher for boxes, and little else.
  */
 #include "daemon/confine.h"
 
@@ -12,9 +12,9 @@
 #include "box/landlock.h"
 #include "box/seccomp.h"
 
-int confine_self(const char *data, struct err *e)
+int confine_self(const char *store, struct err *e)
 {
-    const char *writable[] = {data, "/dev/null"};
+    const char *writable[] = {store, "/dev/null"};
 
     /* Its memory holds what clients send: nobody else of this account may look. */
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {

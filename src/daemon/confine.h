@@ -4,5 +4,5 @@
 
 #include "base/err.h"
 
-/* Before there are threads. */
-int confine_self(const char *data, struct err *e);
+/* Before there are threads. store: the one folder to write to. */
+int confine_self(const char *store, struct err *e);

@@ -122,15 +122,23 @@ static void on_launcher_lost(void *user)
 
 /* ---- the start ---- */
 
-/* What is made for this account can still lie behind a folder that it may not enter. */
-static int check_data(struct err *e)
+/*
+ * Our part of the data folder, the one place that we write to from then on. What is made for this
+ * account can still lie behind a folder that it may not enter.
+ */
+static int confine(struct err *e)
 {
-    return access(d.config.data, R_OK | W_OK | X_OK) < 0
+    char store[CONFIG_STORE_PATH_MAX];
+
+    if (config_store_path(&d.config, store, e) < 0) {
+        return -1;
+    }
+    return access(store, R_OK | W_OK | X_OK) < 0
                ? err_sys(e, errno,
                          "the data folder %s is out of reach: the account of huskd must be able to"
                          " enter every folder above it (--data names another one)",
                          d.config.data)
-               : 0;
+               : confine_self(store, e);
 }
 
 /*
@@ -326,8 +334,7 @@ int main(void)
         return fail(&e);
     }
     set_log();
-    if (check_data(&e) < 0 || agent_link_load(d.config.agents_plan, &e) < 0 ||
-        confine_self(d.config.data, &e) < 0) {
+    if (agent_link_load(&e) < 0 || confine(&e) < 0) {
         return fail(&e);
     }
     if (serve(launcher, &listeners, &e) < 0) {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies where below the data folder. The database's files are the store's business. */
+/*
+ * What lies where in the daemon's part of the data folder. The database's files are the store's
+ * business, the rest of the data folder is the supervisor's.
+ */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,11 +24,14 @@ static int make_folder(const char *path, struct err *e)
 int data_make_folders(const struct config *c, struct err *e)
 {
     char path[DATA_PATH_SIZE];
+    int r = 0;
 
-    if (strlen(c->data) > DATA_MAX) {
+    if (config_store_path(c, path, e) < 0) {
+        return -1;
+    }
+    if (strlen(path) > DATA_MAX) {
         return err_set(e, ERR_INVALID, "the path of the data folder is too long");
     }
-    int r = make_folder(c->data, e);
     for (size_t i = 0; r == 0 && i < ARRAY_LEN(folders); i++) {
         data_folder_path(c, (enum data_folder)i, path);
         r = make_folder(path, e);
@@ -35,11 +41,18 @@ int data_make_folders(const struct config *c, struct err *e)
 
 void data_folder_path(const struct config *c, enum data_folder folder, char ret[DATA_PATH_SIZE])
 {
-    (void)str_format(ret, DATA_PATH_SIZE, "%s/%s", c->data, folders[folder]);
+    char store[CONFIG_STORE_PATH_MAX];
+    struct err ignored;
+
+    (void)config_store_path(c, store, &ignored); /* data_make_folders() has looked */
+    (void)str_format(ret, DATA_PATH_SIZE, "%s/%s", store, folders[folder]);
 }
 
 void data_file_path(const struct config *c, enum data_folder folder, const char *name,
                     const char *suffix, char ret[DATA_PATH_SIZE])
 {
-    (void)str_format(ret, DATA_PATH_SIZE, "%s/%s/%s%s", c->data, folders[folder], name, suffix);
+    char parent[DATA_PATH_SIZE];
+
+    data_folder_path(c, folder, parent);
+    (void)str_format(ret, DATA_PATH_SIZE, "%s/%s%s", parent, name, suffix);
 }

@@ -176,7 +176,7 @@ void table_remove_execution(struct service *svc, struct execution *x);
 
 /* data_dir.c */
 enum data_folder { DATA_SPOOL, DATA_TEMPLATES, DATA_WORKSPACES };
-#define DATA_MAX 501        /* of the data folder's own path: the engine takes no longer ones */
+#define DATA_MAX 501        /* of the path of the daemon's part: the engine takes no longer ones */
 #define DATA_PATH_SIZE 1024 /* every path below it fits, with a name of up to 255 */
 int data_make_folders(const struct config *c, struct err *e);
 void data_folder_path(const struct config *c, enum data_folder folder, char ret[DATA_PATH_SIZE]);

@@ -156,9 +156,10 @@ void service_reconfigure(struct service *svc)
 
 static int start(struct service *svc, const struct service_options *o, struct err *e)
 {
-    struct store_options store = {.dir = o->config->data};
+    char dir[CONFIG_STORE_PATH_MAX];
+    struct store_options store = {.dir = dir};
 
-    if (data_make_folders(o->config, e) < 0) {
+    if (config_store_path(o->config, dir, e) < 0 || data_make_folders(o->config, e) < 0) {
         int launcher = o->launcher;
         fd_close(&launcher);
         return -1;

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,26 +19,9 @@
 #include "supervisor/memory.h"
 #include "wire/launcher_msg.h"
 
-#define PROGRAM_FD (SUPERVISOR_LIB_FD + 1)
+#define PROGRAM_FD (SUPERVISOR_PLAN_FD + 1)
 
 /* ---- as whom and with what ---- */
-
-int account_find(const struct config *c, struct account *ret, struct err *e)
-{
-    struct passwd pw;
-    struct passwd *found = NULL;
-    char text[4096];
-
-    *ret = (struct account){.uid = geteuid(), .gid = getegid()};
-    if (geteuid() != 0 || c->user[0] == '\0') {
-        return 0;
-    }
-    if (getpwnam_r(c->user, &pw, text, sizeof(text), &found) != 0 || found == NULL) {
-        return err_set(e, ERR_INVALID, "there is no account \"%s\" (--user)", c->user);
-    }
-    *ret = (struct account){.uid = pw.pw_uid, .gid = pw.pw_gid, .switch_to = true};
-    return 0;
-}
 
 static bool is_for_daemon(const char *variable)
 {
@@ -113,32 +95,59 @@ static NORETURN void give_up(const char *program)
     _exit(127);
 }
 
+/* In the child: what it would read is nothing, what it prints goes through us. */
+static int redirect(int output)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    return null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
+                   dup2(output, STDERR_FILENO) < 0
+               ? -1
+               : 0;
+}
+
+/* Both are ours alone: everything else goes first, so that few descriptors are enough. */
+static void close_others(int a, int b)
+{
+    unsigned low = (unsigned)MIN(a, b);
+    unsigned high = (unsigned)MAX(a, b);
+
+    if (low > STDERR_FILENO + 1) {
+        (void)close_range(STDERR_FILENO + 1, low - 1, 0);
+    }
+    if (high > low + 1) {
+        (void)close_range(low + 1, high - 1, 0);
+    }
+    (void)close_range(high + 1, ~0U, 0);
+}
+
 /*
- * In the child: the socket, for a daemon husk's files, the program until it runs, and no other
- * descriptor. They are opened while we may still go where they are: root's home is closed to the
- * daemon's account.
+ * In the child: the socket, for a daemon husk's files and the plan, the program until it runs, and
+ * no other descriptor. They are opened while we may still go where they are: root's home is closed
+ * to the daemon's account.
  */
 static int keep_descriptors(const struct child_kit *kit, int socket, bool is_daemon,
                             const char *path)
 {
+    close_others(socket, kit->plan);
     int lib = open(kit->o->lib, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int program = open(path, O_PATH | O_CLOEXEC);
-    int kept[] = {socket, lib, program};
+    int kept[] = {socket, lib, kit->plan, program};
+    static const int numbers[] = {SUPERVISOR_FD, SUPERVISOR_LIB_FD, SUPERVISOR_PLAN_FD, PROGRAM_FD};
 
-    if (lib < 0 || program < 0) {
-        return -1;
-    }
     for (size_t i = 0; i < ARRAY_LEN(kept); i++) { /* out of the way of the numbers they get */
-        kept[i] = fcntl(kept[i], F_DUPFD, PROGRAM_FD + 1);
+        kept[i] = kept[i] < 0 ? -1 : fcntl(kept[i], F_DUPFD_CLOEXEC, PROGRAM_FD + 1);
         if (kept[i] < 0) {
             return -1;
         }
     }
-    return dup2(kept[0], SUPERVISOR_FD) < 0 ||
-                   dup3(kept[1], SUPERVISOR_LIB_FD, is_daemon ? 0 : O_CLOEXEC) < 0 ||
-                   dup3(kept[2], PROGRAM_FD, O_CLOEXEC) < 0
-               ? -1
-               : close_range(PROGRAM_FD + 1, ~0U, 0);
+    for (size_t i = 0; i < ARRAY_LEN(kept); i++) {
+        bool stays = numbers[i] == SUPERVISOR_FD || (is_daemon && numbers[i] != PROGRAM_FD);
+        if (dup3(kept[i], numbers[i], stays ? 0 : O_CLOEXEC) < 0) {
+            return -1;
+        }
+    }
+    return close_range(PROGRAM_FD + 1, ~0U, 0);
 }
 
 /*
@@ -149,8 +158,9 @@ static NORETURN void become(const struct child_kit *kit, pid_t parent, int socke
                             char *const *argv)
 {
     const struct account *account = &kit->account;
+    int output = outputs_end_of(&kit->outputs, is_daemon ? OUTPUT_DAEMON : OUTPUT_LAUNCHER);
 
-    if (keep_descriptors(kit, socket, is_daemon, argv[0]) < 0) {
+    if (redirect(output) < 0 || keep_descriptors(kit, socket, is_daemon, argv[0]) < 0) {
         give_up(argv[0]);
     }
     if (is_daemon) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to the supervisor: how launcher and daemon are started, and as whom.
+ * Private to the supervisor: how launcher and daemon are started, and as whom. Their descriptors 0
+ * to 2 are /dev/null and a pipe (output.h): neither has the terminal of who runs us.
  */
 #pragma once
 
@@ -8,15 +9,10 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "config/config.h"
+#include "supervisor/account.h"
+#include "supervisor/outputs.h"
 #include "supervisor/settings.h"
 #include "supervisor/supervisor.h"
-
-struct account {
-    uid_t uid;
-    gid_t gid;
-    bool switch_to; /* another one than ours */
-};
 
 /* What both are started with. */
 struct child_kit {
@@ -24,14 +20,14 @@ struct child_kit {
     struct account account;             /* of the daemon */
     struct settings *settings;          /* borrowed; for the daemon */
     struct listeners listeners;         /* for the daemon */
+    int plan;                           /* sealed; for the daemon, borrowed */
+    struct outputs outputs;             /* where what they print goes */
 };
 
 struct child {
     pid_t pid;  /* 0: it does not run */
     int socket; /* to speak with it, owned; -1: none */
 };
-
-int account_find(const struct config *c, struct account *ret, struct err *e);
 
 int child_start_launcher(const struct child_kit *kit, struct child *ret, struct err *e);
 

@@ -1,70 +1,230 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data folder and who holds it; see supervisor.h. */
+/*
+ * Makes the data folder and takes over an old one; see place.h.
+ *
+ * The order of a takeover is the security argument. In the folder of another account anything can
+ * be under any name, and can change at any moment. So the folder itself is taken first, by its
+ * descriptor: from then on nobody else can add or exchange a name. Then each known name is moved to
+ * store/ or removed, never followed. Nothing that was there is opened. The sticky bit marks a
+ * takeover that has not ended: the next start goes on with it, and trusts nothing before that.
+ *
+ * Must not: follow a link below the folder, or give away what it did not make itself.
+ */
+#include "supervisor/place.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/dirs.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "supervisor/supervisor.h"
+#include "supervisor/account.h"
 
-static int pid_path(const struct config *c, char *ret, size_t size, struct err *e)
+#define OTHERS_WRITE (S_IWGRP | S_IWOTH)
+#define UNFINISHED S_ISVTX
+
+struct folder {
+    int fd;
+    const char *path;
+    struct account account;
+    struct stat st;
+    bool is_root;    /* we are */
+    bool is_old;     /* has the records of a daemon that owned it all */
+    bool is_fresh;   /* has no store/ yet */
+    bool is_suspect; /* others could put files there */
+};
+
+/* ---- what may be in it ---- */
+
+enum fate { UNKNOWN, KEEP, MOVE, REMOVE };
+
+static enum fate fate_of(const char *name)
 {
-    return str_format(ret, size, "%s/husk.pid", c->data) < 0
-               ? err_set(e, ERR_INVALID, "the path of the data folder is too long")
-               : 0;
-}
+    static const struct {
+        const char *pattern;
+        enum fate fate;
+    } entries[] = {
+        {".", KEEP},
+        {"..", KEEP},
+        {"lost+found", KEEP}, /* of every new file system */
+        {CONFIG_STORE, KEEP},
+        {"script-*", KEEP}, /* data folders of their own (cli/agents_place.c) */
+        {"husk.sock", REMOVE},
+        {"husk.pid", REMOVE},
+        {"husk.*", MOVE}, /* the database, an old log */
+        {"agents.json", MOVE},
+        {"agents.json.new", MOVE},
+        {"settings", MOVE},
+        {"settings.new", MOVE},
+        {"lock", MOVE},
+        {"spool", MOVE},
+        {"templates", MOVE},
+        {"workspaces", MOVE},
+    };
 
-/* What a data folder holds; lost+found is in every new file system. */
-static bool is_known(const char *name)
-{
-    static const char *const known[] = {
-        ".",    "..",       "lost+found", "husk.*",    "agents.json*",
-        "lock", "script-*", "spool",      "templates", "workspaces"};
-
-    for (size_t i = 0; i < ARRAY_LEN(known); i++) {
-        if (fnmatch(known[i], name, 0) == 0) {
-            return true;
+    for (size_t i = 0; i < ARRAY_LEN(entries); i++) {
+        if (fnmatch(entries[i].pattern, name, 0) == 0) {
+            return entries[i].fate;
         }
     }
-    return false;
+    return UNKNOWN;
 }
 
-/* A folder of root's will be given away: one that others need, such as / or a home, must not be. */
-static int check_content(const char *path, struct err *e)
+/* Calls `visit` for every name in it until that fails. */
+static int each_entry(const struct folder *f,
+                      int (*visit)(const struct folder *f, const char *name, int store,
+                                   struct err *e),
+                      int store, struct err *e)
 {
-    struct stat st;
+    int own = openat(f->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = own < 0 ? NULL : fdopendir(own);
     int r = 0;
 
-    if (geteuid() != 0 || stat(path, &st) < 0 || st.st_uid != 0) {
-        return 0;
-    }
-    DIR *d = opendir(path);
     if (d == NULL) {
-        return err_sys(e, errno, "open %s", path);
+        err_sys(e, errno, "read %s", f->path);
+        fd_close(&own);
+        return -1;
     }
     for (struct dirent *entry = readdir(d); entry != NULL && r == 0; entry = readdir(d)) {
-        if (!is_known(entry->d_name)) {
-            r = err_set(
-                e, ERR_INVALID,
-                "%s is no data folder, it holds %.64s: name a new or an empty one as --data", path,
-                entry->d_name);
-        }
+        r = visit(f, entry->d_name, store, e);
     }
     closedir(d);
     return r;
 }
 
-/* Like mkdir -p; folders on the way belong to us, the last one to the account. */
+/* A folder that others need, such as / or a home, must not be taken. */
+static int check_name(const struct folder *f, const char *name, int store, struct err *e)
+{
+    (void)store;
+    return fate_of(name) != UNKNOWN
+               ? 0
+               : err_set(e, ERR_INVALID,
+                         "%s is no data folder, it holds %.64s: name a new or an empty one as "
+                         "--data",
+                         f->path, name);
+}
+
+/* ---- the parts of a takeover ---- */
+
+/* A server of before the takeover holds its husk.pid: the file must be one that it made itself. */
+static int check_idle(const struct folder *f, const struct config *c, struct err *e)
+{
+    struct err ignored;
+    pid_t pid;
+
+    return place_holder(f->fd, c, &pid, &ignored) < 0
+               ? 0
+               : err_set(e, ERR_EXISTS,
+                         "an older husk is up with %s (process %d): end that one first", f->path,
+                         (int)pid);
+}
+
+static int take_over(const struct folder *f, struct err *e)
+{
+    /* An entry for the account in a list of access rights would outlive the change of owner. */
+    static const char *const lists[] = {"system.posix_acl_access", "system.posix_acl_default"};
+
+    if ((f->st.st_uid != geteuid() && fchown(f->fd, geteuid(), getegid()) < 0) ||
+        fchmod(f->fd, 0700 | UNFINISHED) < 0) {
+        return err_sys(e, errno, "take %s over", f->path);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+        if (fremovexattr(f->fd, lists[i]) < 0 && errno != ENODATA && errno != EOPNOTSUPP) {
+            return err_sys(e, errno, "take %s over", f->path);
+        }
+    }
+    return 0;
+}
+
+static int make_store(const struct folder *f, struct err *e)
+{
+    const struct account *a = &f->account;
+
+    if (mkdirat(f->fd, CONFIG_STORE, 0700) < 0) {
+        return err_sys(e, errno, "make %s/" CONFIG_STORE, f->path);
+    }
+    AUTO_CLOSE int fd = openat(f->fd, CONFIG_STORE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || (a->switch_to && fchownat(fd, "", a->uid, a->gid, AT_EMPTY_PATH) < 0)) {
+        return err_sys(e, errno, "give %s/" CONFIG_STORE " away", f->path);
+    }
+    return take_fd(&fd);
+}
+
+/*
+ * The folder of the account's, made if it is missing. The descriptor is good for names below it, or
+ * -1. What the account left under the name in a folder of its own is removed unless it is a folder
+ * of its own, too.
+ */
+static int open_store(const struct folder *f, struct err *e)
+{
+    struct stat st = {0};
+
+    for (int again = 0; again < 2; again++) {
+        AUTO_CLOSE int fd =
+            openat(f->fd, CONFIG_STORE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 && errno == ENOENT) {
+            return make_store(f, e);
+        }
+        if (fd < 0) {
+            if (!f->is_suspect || unlinkat(f->fd, CONFIG_STORE, 0) < 0) {
+                return err_sys(e, errno, "open %s/" CONFIG_STORE, f->path);
+            }
+            continue;
+        }
+        if (fstat(fd, &st) < 0) {
+            return err_sys(e, errno, "open %s/" CONFIG_STORE, f->path);
+        }
+        if (st.st_uid == f->account.uid) {
+            return take_fd(&fd);
+        }
+        /* An empty one of ours: we were killed before it was given away. */
+        if (st.st_uid != geteuid() || unlinkat(f->fd, CONFIG_STORE, AT_REMOVEDIR) < 0) {
+            break;
+        }
+    }
+    return err_set(e, ERR_INVALID,
+                   "%s/" CONFIG_STORE " belongs to another account (id %u): chown -R it to the "
+                   "account of huskd, or choose another --data",
+                   f->path, (unsigned)st.st_uid);
+}
+
+static int sweep_name(const struct folder *f, const char *name, int store, struct err *e)
+{
+    enum fate fate = fate_of(name);
+    struct stat st;
+
+    if (fate == UNKNOWN && f->is_root) {
+        return check_name(f, name, store, e);
+    }
+    if (fate == UNKNOWN || fate == KEEP) {
+        return 0;
+    }
+    if (fate == REMOVE && unlinkat(f->fd, name, 0) == 0) {
+        return 0; /* else it is a folder, which nobody needs either */
+    }
+    if (fstatat(store, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        return err_set(e, ERR_EXISTS, "%s is in %s and in its " CONFIG_STORE ": remove one", name,
+                       f->path);
+    }
+    if (renameat(f->fd, name, store, name) < 0 && errno != ENOENT) {
+        return err_sys(e, errno, "move %s/%s to " CONFIG_STORE, f->path, name);
+    }
+    return 0;
+}
+
+/* ---- opening ---- */
+
+/* Like mkdir -p; folders on the way are open to the account, whatever root's umask is. */
 static int make_folders(const char *path, struct err *e)
 {
     bool is_root = geteuid() == 0;
-    mode_t mask = is_root ? umask(022) : 0; /* the account must get in, whatever root's is */
+    mode_t mask = is_root ? umask(022) : 0;
     int r = dirs_make_parents(path, 0755);
 
     if (is_root) {
@@ -73,184 +233,110 @@ static int make_folders(const char *path, struct err *e)
     if (r == 0 && mkdir(path, 0700) < 0 && errno != EEXIST) {
         r = -errno;
     }
-    return r < 0 ? err_sys(e, -r, "make %s", path) : check_content(path, e);
+    return r < 0 ? err_sys(e, -r, "make %s", path) : 0;
 }
 
-/* False for a link to it. A slash at the end would follow one. */
-static bool is_named(const struct stat *folder, const char *path)
+/* A link to the folder is followed if it is ours: others could point it at any folder of root's. */
+static int open_folder(const char *path, struct err *e)
 {
     char name[4200];
     struct stat st;
     size_t n = strlen(path);
 
-    while (n > 1 && path[n - 1] == '/') {
+    while (n > 1 && path[n - 1] == '/') { /* it would follow any link */
         n--;
     }
-    return str_format(name, sizeof(name), "%.*s", (int)n, path) == 0 && lstat(name, &st) == 0 &&
-           st.st_ino == folder->st_ino && st.st_dev == folder->st_dev;
-}
-
-/* Files that another account left there could not be opened: better said now than by a database. */
-static int check_owner(const char *path, uid_t owner, gid_t group, struct err *e)
-{
-    AUTO_CLOSE int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct stat st;
-
-    if (fd < 0 || fstat(fd, &st) < 0) {
-        return err_sys(e, errno, "open %s", path);
-    }
-    if (st.st_uid == owner) {
-        return 0;
-    }
-    if (geteuid() == 0 && st.st_uid == 0) {
-        /* Who can write the folder above could have put a link to any folder there. */
-        if (!is_named(&st, path)) {
-            return err_set(e, ERR_INVALID,
-                           "%s is a link to a folder of root's: name that as --data", path);
-        }
-        return fchown(fd, owner, group) < 0 ? err_sys(e, errno, "give %s away", path) : 0;
-    }
-    return err_set(e, ERR_INVALID, "%s belongs to another account (id %u): choose another --data",
-                   path, (unsigned)st.st_uid);
-}
-
-int place_prepare(const struct config *c, struct err *e)
-{
-    return make_folders(c->data, e);
-}
-
-/*
- * In a folder of the account's any file can be under the name: a link, a pipe, a second name of a
- * file of ours. What we trust or write to was made by one of us.
- */
-static int check_file(int fd, const char *path, struct err *e)
-{
-    struct stat st;
-
-    if (fstat(fd, &st) < 0) {
-        return err_sys(e, errno, "open %s", path);
-    }
-    if (!S_ISREG(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0) || st.st_nlink > 1) {
-        return err_set(e, ERR_INVALID,
-                       "%s belongs to another account (id %u) or is no plain file: not trusted",
-                       path, (unsigned)st.st_uid);
-    }
-    return 0;
-}
-
-/*
- * Who holds the pid file: the kernel knows, whatever is written in it. 0: nobody whom we could
- * see. Only writers count: everybody who can read the file can lock it for reading.
- */
-static pid_t lock_holder(int fd)
-{
-    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
-
-    return fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK ? lock.l_pid : 0;
-}
-
-int place_open_log(const struct config *c, struct err *e)
-{
-    char path[4300];
-
-    if (str_format(path, sizeof(path), "%s/husk.log", c->data) < 0) {
+    if (str_format(name, sizeof(name), "%.*s", (int)n, path) < 0) {
         return err_set(e, ERR_INVALID, "the path of the data folder is too long");
     }
-    AUTO_CLOSE int fd =
-        open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0640);
-    if (fd < 0) { /* a pipe without a reader, too */
-        return err_sys(e, errno, "open %s", path);
+    if (lstat(name, &st) < 0) {
+        return errno == ENOENT ? err_set(e, ERR_NOT_FOUND, "there is no data folder %s", path)
+                               : err_sys(e, errno, "open %s", path);
     }
-    if (check_file(fd, path, e) < 0) {
-        return -1;
+    bool is_link = S_ISLNK(st.st_mode);
+    if (is_link && st.st_uid != geteuid() && st.st_uid != 0) {
+        return err_set(e, ERR_INVALID,
+                       "%s is a link of another account (id %u): name what it points to as --data",
+                       path, (unsigned)st.st_uid);
     }
-    (void)fd_set_nonblock(fd, false);
-    return take_fd(&fd);
+    int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (is_link ? 0 : O_NOFOLLOW));
+    return fd < 0 ? err_sys(e, errno, "open %s", path) : fd;
 }
 
-/* The locked file; or -1. Nobody else may read it, for who reads can hold a lock against us. */
-static int lock_file(const struct config *c, const char *path, struct err *e)
+static int look(struct folder *f, struct err *e)
 {
-    AUTO_CLOSE int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) {
-        return err_sys(e, errno, "open %s", path);
-    }
-    if (check_file(fd, path, e) < 0) {
-        return -1;
-    }
-    /*
-     * The kind of lock whose holder can be asked for; closing any descriptor of this file ends it.
-     */
-    if (fcntl(fd, F_SETLK, &(struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET}) < 0) {
-        if (errno != EAGAIN && errno != EACCES) {
-            return err_sys(e, errno, "lock %s", path);
-        }
-        return err_set(e, ERR_EXISTS,
-                       "husk is up already with %s (process %d): `husk down --data %s` ends it, or "
-                       "choose another --data",
-                       c->data, (int)lock_holder(fd), c->data);
-    }
-    return take_fd(&fd);
-}
+    struct stat st;
 
-int place_take(const struct config *c, uid_t owner, gid_t group, bool *ret_was_left, struct err *e)
-{
-    char path[4300];
-    char text[16];
-    AUTO_CLOSE int fd = -1;
-    struct stat st = {.st_nlink = 0};
-
-    if (pid_path(c, path, sizeof(path), e) < 0 || make_folders(c->data, e) < 0 ||
-        check_owner(c->data, owner, group, e) < 0) {
-        return -1;
+    if (fstat(f->fd, &f->st) < 0) {
+        return err_sys(e, errno, "open %s", f->path);
     }
-    while (st.st_nlink == 0) { /* else a server that was just ending has removed what we opened */
-        fd_close(&fd);
-        fd = lock_file(c, path, e);
-        if (fd < 0) {
-            return -1;
-        }
-        if (fstat(fd, &st) < 0) {
-            return err_sys(e, errno, "stat %s", path);
-        }
+    f->is_root = geteuid() == 0;
+    f->is_old = fstatat(f->fd, "husk.db", &st, AT_SYMLINK_NOFOLLOW) == 0;
+    f->is_fresh = fstatat(f->fd, CONFIG_STORE, &st, AT_SYMLINK_NOFOLLOW) < 0;
+    f->is_suspect = f->st.st_uid != geteuid() || (f->st.st_mode & (OTHERS_WRITE | UNFINISHED)) != 0;
+    if (f->st.st_uid != geteuid() && !(f->is_root && f->st.st_uid == f->account.uid)) {
+        return err_set(e, ERR_INVALID,
+                       "%s belongs to another account (id %u): choose another --data", f->path,
+                       (unsigned)f->st.st_uid);
     }
-    *ret_was_left = st.st_size > 0;
-    (void)str_format(text, sizeof(text), "%d\n", (int)getpid());
-    if (ftruncate(fd, 0) < 0 || pwrite(fd, text, strlen(text), 0) < 0) {
-        return err_sys(e, errno, "write %s", path);
-    }
-    return take_fd(&fd);
-}
-
-void place_leave(const struct config *c, int fd)
-{
-    char path[4300];
-    struct err ignored;
-
-    if (pid_path(c, path, sizeof(path), &ignored) == 0) {
-        (void)unlink(path);
-    }
-    fd_close(&fd);
-}
-
-int place_holder(const struct config *c, pid_t *ret, struct err *e)
-{
-    char path[4300];
-
-    if (pid_path(c, path, sizeof(path), e) < 0) {
-        return -1;
-    }
-    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) {
-        return err_set(e, ERR_NOT_FOUND, "husk is not up with %s", c->data);
-    }
-    if (check_file(fd, path, e) < 0) {
-        return -1;
-    }
-    pid_t pid = lock_holder(fd);
-    if (pid <= 0) {
-        return err_set(e, ERR_NOT_FOUND, "husk is not up with %s", c->data);
-    }
-    *ret = pid;
     return 0;
+}
+
+/* What root takes holds known names only. Others keep what is theirs, unless it is an old one. */
+static int settle(const struct folder *f, const struct config *c, struct err *e)
+{
+    bool sweeps = f->is_root || f->is_old;
+    mode_t open = f->is_root ? 0711 : 0700; /* root's is entered by the account */
+
+    if ((f->is_root && each_entry(f, check_name, -1, e) < 0) || check_idle(f, c, e) < 0 ||
+        take_over(f, e) < 0) {
+        return -1;
+    }
+    AUTO_CLOSE int store = open_store(f, e);
+    if (store < 0 || (sweeps && each_entry(f, sweep_name, store, e) < 0)) {
+        return -1;
+    }
+    if (fchmod(f->fd, (f->st.st_mode & 0755) | open) < 0) {
+        return err_sys(e, errno, "take %s over", f->path);
+    }
+    return 0;
+}
+
+int place_open(const struct config *c, struct err *e)
+{
+    struct folder f = {.path = c->data};
+
+    if (account_find(c, &f.account, e) < 0 || make_folders(c->data, e) < 0) {
+        return -1;
+    }
+    AUTO_CLOSE int fd = open_folder(c->data, e);
+    f.fd = fd;
+    if (fd < 0 || look(&f, e) < 0) {
+        return -1;
+    }
+    if (f.is_fresh || f.is_suspect || f.is_old) {
+        return settle(&f, c, e) < 0 ? -1 : take_fd(&fd);
+    }
+    AUTO_CLOSE int store = open_store(&f, e);
+    return store < 0 ? -1 : take_fd(&fd);
+}
+
+int place_look(const struct config *c, struct err *e)
+{
+    AUTO_CLOSE int fd = open_folder(c->data, e);
+    struct stat st;
+
+    if (fd < 0) {
+        return -1;
+    }
+    if (fstat(fd, &st) < 0) {
+        return err_sys(e, errno, "open %s", c->data);
+    }
+    if (st.st_uid != geteuid() || (st.st_mode & OTHERS_WRITE) != 0) {
+        return err_set(e, ERR_INVALID,
+                       "%s belongs to another account (id %u), or others can write to it: what is "
+                       "in it is not trusted",
+                       c->data, (unsigned)st.st_uid);
+    }
+    return take_fd(&fd);
 }

@@ -9,6 +9,18 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "supervisor/place.h"
+
+void settings_save(const struct settings *s)
+{
+    AUTO_BUF struct buf text = BUF_INIT(PLACE_SETTINGS_MAX);
+    struct err e = {0};
+
+    if (config_pack(s->o->config, &text, &e) < 0 ||
+        place_save_settings(s->folder, s->o->config, &text, &e) < 0) {
+        log_warn("settings_not_saved", "%s, ignoring", e.msg);
+    }
+}
 
 void settings_read(struct settings *s)
 {
@@ -31,6 +43,7 @@ void settings_read(struct settings *s)
         log_warn("settings_partly", "%s", report.warnings.data);
     }
     s->owed = true;
+    settings_save(s);
 }
 
 static int send_message(const struct settings *s, int daemon, const int *fds, size_t n_fds,

@@ -2,7 +2,8 @@
 /*
  * Private to the supervisor: the settings that count. They are read when the server starts and when
  * somebody asks for it (SIGHUP), and at no other time; every daemon gets those that were accepted
- * last, from here. What a daemon says never changes them.
+ * last, from here, and DATA/settings has them for `husk down`. What a daemon says never changes
+ * them.
  */
 #pragma once
 
@@ -12,9 +13,13 @@
 
 struct settings {
     const struct supervisor_options *o; /* borrowed; o->config is what counts */
+    int folder;                         /* DATA, borrowed */
     bool owed;                          /* the daemon that runs has to hear of new ones */
     char refused[800];                  /* what was wrong when they were read last; "": nothing */
 };
+
+/* For those who come later without the file that they were read from. Logs. */
+void settings_save(const struct settings *s);
 
 /* Takes what may change while the server runs. Wrong settings change nothing. Logs. */
 void settings_read(struct settings *s);

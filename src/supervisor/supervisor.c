@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -21,13 +22,15 @@
 #include "base/log.h"
 #include "supervisor/child.h"
 #include "supervisor/definitions.h"
+#include "supervisor/place.h"
 #include "supervisor/workers.h"
 
 #define QUICK_DEATH_MS 10000 /* one that dies sooner is started again more slowly each time */
 #define PAUSE_MAX_MS 5000
 /* Beyond the drain time of requests and that of runs: workers end, files are saved. */
 #define END_EXTRA_MS 30000
-#define END_TICK_MS 50 /* how often a daemon that does not end is killed again */
+#define WAIT_TICK_MS 20 /* how often a launcher is looked at that is on its way out */
+#define END_TICK_MS 50  /* how often a daemon that does not end is killed again */
 /* a daemon whose supervisor was killed closes its sockets within this */
 #define LEFT_PATIENCE_MS 2000
 
@@ -63,6 +66,8 @@ struct supervisor {
     bool launcher_talks; /* its socket is worth listening to */
     struct child daemon;
     struct workers *workers;
+    int folder;   /* DATA */
+    int pid_file; /* held locked */
     enum phase phase;
     uint64_t due; /* when DUE happens; 0: never */
     uint64_t daemon_started;
@@ -233,6 +238,7 @@ static void on_daemon_end(struct supervisor *s, int status)
 {
     s->daemon.pid = 0;
     fd_close(&s->daemon.socket);
+    outputs_finish(&s->kit.outputs, OUTPUT_DAEMON);
     /* It has let them finish if it was told to end; else nobody knows what they were at. */
     workers_orphan(s->workers, s->phase > LOST ? SIGTERM : SIGKILL);
     happen(s, DAEMON_ENDED, status);
@@ -242,6 +248,7 @@ static void on_launcher_end(struct supervisor *s, int status)
 {
     s->launcher.pid = 0;
     fd_close(&s->launcher.socket);
+    outputs_finish(&s->kit.outputs, OUTPUT_LAUNCHER);
     happen(s, LAUNCHER_ENDED, status);
 }
 
@@ -302,22 +309,30 @@ static int timeout(const struct supervisor *s)
     return s->due == 0 ? -1 : s->due > now ? (int)(s->due - now) : 0;
 }
 
+enum { AT_SIGNALS, AT_DAEMON, AT_LAUNCHER, AT_OUTPUTS, POLLED = AT_OUTPUTS + OUTPUTS_POLLED };
+
 static void loop(struct supervisor *s)
 {
+    struct pollfd p[POLLED];
+
     while (s->phase < LOST || s->daemon.pid > 0 || workers_any(s->workers)) {
         bool owes = workers_owe(s->workers) || s->settings.owed;
         short wanted = owes ? POLLIN | POLLOUT : POLLIN;
-        struct pollfd p[] = {{.fd = s->signals, .events = POLLIN},
-                             {.fd = s->daemon.socket, .events = wanted},
-                             {.fd = s->launcher_talks ? s->launcher.socket : -1, .events = POLLIN}};
-        (void)poll(p, ARRAY_LEN(p), timeout(s));
-        if (p[0].revents != 0) {
+
+        p[AT_SIGNALS] = (struct pollfd){.fd = s->signals, .events = POLLIN};
+        p[AT_DAEMON] = (struct pollfd){.fd = s->daemon.socket, .events = wanted};
+        p[AT_LAUNCHER] = (struct pollfd){.fd = s->launcher_talks ? s->launcher.socket : -1,
+                                         .events = POLLIN};
+        outputs_poll(&s->kit.outputs, p + AT_OUTPUTS);
+        (void)poll(p, POLLED, timeout(s));
+        outputs_pump(&s->kit.outputs, p + AT_OUTPUTS); /* first: it was said before what follows */
+        if (p[AT_SIGNALS].revents != 0) {
             take_signals(s);
         }
-        if (s->daemon.socket >= 0 && (p[1].revents & ~POLLOUT) != 0) {
+        if (s->daemon.socket >= 0 && (p[AT_DAEMON].revents & ~POLLOUT) != 0) {
             hear_daemon(s);
         }
-        if (s->launcher.socket >= 0 && p[2].revents != 0) {
+        if (s->launcher.socket >= 0 && p[AT_LAUNCHER].revents != 0) {
             /* One that hangs up is about to end; its end is heard of by signal. */
             s->launcher_talks = definitions_serve(s->kit.o, s->launcher.socket);
         }
@@ -349,53 +364,107 @@ static int block_signals(struct supervisor *s, struct err *e)
     return s->signals < 0 ? err_sys(e, errno, "signalfd") : 0;
 }
 
+/* It ends by itself, with everything it made. One that has much to say must not wait for us. */
 static void end_launcher(struct supervisor *s)
 {
-    fd_close(&s->launcher.socket); /* it ends by itself, with everything it made */
-    if (s->launcher.pid > 0) {
-        (void)waitpid(s->launcher.pid, NULL, 0);
+    struct pollfd p[OUTPUTS_POLLED];
+
+    fd_close(&s->launcher.socket);
+    while (s->launcher.pid > 0 && waitpid(s->launcher.pid, NULL, WNOHANG) == 0) {
+        outputs_poll(&s->kit.outputs, p);
+        (void)poll(p, OUTPUTS_POLLED, WAIT_TICK_MS);
+        outputs_pump(&s->kit.outputs, p);
+    }
+}
+
+static int open_place(struct supervisor *s, bool *ret_was_left, struct err *e)
+{
+    const struct supervisor_options *o = s->kit.o;
+
+    s->folder = place_open(o->config, e);
+    if (s->folder < 0) {
+        return -1;
+    }
+    s->pid_file = place_take(s->folder, o->config, ret_was_left, e);
+    if (s->pid_file < 0) {
+        return -1;
+    }
+    s->settings.folder = s->folder;
+    settings_save(&s->settings);
+    return outputs_open(&s->kit.outputs, o->config, o->is_detached ? s->folder : -1, e);
+}
+
+static int open_workers(struct supervisor *s, struct err *e)
+{
+    const struct supervisor_options *o = s->kit.o;
+    struct workers_options options = {.config = o->config,
+                                      .daemon = o->daemon,
+                                      .plan = o->plan,
+                                      .output = outputs_end_of(&s->kit.outputs, OUTPUT_WORKERS)};
+
+    if (workers_open(&options, &s->workers, e) < 0) {
+        return -1;
+    }
+    s->kit.plan = workers_plan(s->workers);
+    return 0;
+}
+
+/* In this order: nothing is made or changed before the folder is ours alone. */
+static int begin(struct supervisor *s, struct err *e)
+{
+    const struct config *c = s->kit.o->config;
+    const struct account *account = &s->kit.account;
+    bool was_left = false;
+
+    return account_find(c, &s->kit.account, e) < 0 || open_place(s, &was_left, e) < 0 ||
+                   listeners_open(c, account->uid, account->gid, was_left ? LEFT_PATIENCE_MS : 0,
+                                  &s->kit.listeners, e) < 0 ||
+                   block_signals(s, e) < 0 || open_workers(s, e) < 0 ||
+                   start_launcher(s, e) < 0 || start_daemon(s, e) < 0
+               ? -1
+               : 0;
+}
+
+static void end_all(struct supervisor *s)
+{
+    if (s->daemon.pid > 0) {
+        kill(s->daemon.pid, SIGKILL);
+        (void)waitpid(s->daemon.pid, NULL, 0);
+    }
+    workers_close(s->workers);
+    end_launcher(s);
+    outputs_close(&s->kit.outputs);
+    if (s->kit.listeners.n > 0) {
+        listeners_close(&s->kit.listeners, s->kit.o->config);
+    }
+    if (s->pid_file >= 0) {
+        place_leave(s->folder, s->pid_file);
+    }
+    fd_close(&s->folder);
+    fd_close(&s->daemon.socket);
+    if (s->signals >= 0) {
+        fd_close(&s->signals);
+        sigprocmask(SIG_SETMASK, &s->mask_before, NULL);
     }
 }
 
 int supervisor_run(const struct supervisor_options *options, struct err *e)
 {
-    struct supervisor s = {.kit.o = options,
-                           .kit.settings = &s.settings,
-                           .settings.o = options,
-                           .signals = -1,
-                           .launcher.socket = -1,
-                           .daemon.socket = -1};
-    struct account *account = &s.kit.account;
-    const struct config *c = options->config;
-    bool was_left = false;
-    int place = -1;
+    struct supervisor *s = calloc(1, sizeof(*s));
     int r = -1;
 
-    if (account_find(c, account, e) == 0 &&
-        (place = place_take(c, account->uid, account->gid, &was_left, e)) >= 0 &&
-        listeners_open(c, account->uid, account->gid, was_left ? LEFT_PATIENCE_MS : 0,
-                       &s.kit.listeners, e) == 0 &&
-        block_signals(&s, e) == 0 && workers_open(c, options->daemon, &s.workers, e) == 0 &&
-        start_launcher(&s, e) == 0 && start_daemon(&s, e) == 0) {
-        loop(&s);
-        r = s.failed ? err_set(e, ERR_SYSTEM, "the server could not start") : 0;
+    if (s == NULL) {
+        return err_sys(e, ENOMEM, "start the server");
     }
-    if (s.daemon.pid > 0) {
-        kill(s.daemon.pid, SIGKILL);
-        (void)waitpid(s.daemon.pid, NULL, 0);
+    s->kit.o = options;
+    s->kit.settings = &s->settings;
+    s->settings.o = options;
+    s->signals = s->folder = s->pid_file = s->launcher.socket = s->daemon.socket = -1;
+    if (begin(s, e) == 0) {
+        loop(s);
+        r = s->failed ? err_set(e, ERR_SYSTEM, "the server could not start") : 0;
     }
-    workers_close(s.workers);
-    end_launcher(&s);
-    if (s.kit.listeners.n > 0) {
-        listeners_close(&s.kit.listeners, c);
-    }
-    if (place >= 0) {
-        place_leave(c, place);
-    }
-    fd_close(&s.daemon.socket);
-    if (s.signals >= 0) {
-        fd_close(&s.signals);
-        sigprocmask(SIG_SETMASK, &s.mask_before, NULL);
-    }
+    end_all(s);
+    free(s);
     return r;
 }

@@ -31,7 +31,9 @@ struct supervisor_options {
                   void *to, struct err *e);
     const char *launcher; /* paths of the programs */
     const char *daemon;
-    const char *lib;              /* the folder of husk's own files */
+    const char *lib;  /* the folder of husk's own files */
+    int plan;         /* of agents, sealed; -1: the one that the settings name, if any */
+    bool is_detached; /* stderr is DATA/husk.log: keep it small */
     void (*on_ready)(void *user); /* the first daemon serves */
     void *user;
 };
@@ -57,22 +59,3 @@ struct listeners {
 int listeners_open(const struct config *c, uid_t owner, gid_t group, unsigned patience_ms,
                    struct listeners *ret, struct err *e);
 void listeners_close(struct listeners *l, const struct config *c); /* removes the unix socket */
-
-/* place.c: the data folder, and that only one of us uses it. */
-
-/* Makes the folder; whose it is comes later. */
-int place_prepare(const struct config *c, struct err *e);
-/* DATA/husk.log for appending. The descriptor or -1. */
-int place_open_log(const struct config *c, struct err *e);
-/*
- * Makes it, gives it to the account, and holds DATA/husk.pid locked with our pid in it. The
- * descriptor or -1. *ret_was_left: the one before us was killed, and its daemon may still be on
- * its way out.
- */
-int place_take(const struct config *c, uid_t owner, gid_t group, bool *ret_was_left, struct err *e);
-void place_leave(const struct config *c, int fd);
-/*
- * The pid of the supervisor that holds the place, from the kernel. ERR_NOT_FOUND: nobody does. Not
- * for the holder itself: it would lose its lock.
- */
-int place_holder(const struct config *c, pid_t *ret, struct err *e);

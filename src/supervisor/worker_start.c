@@ -2,8 +2,9 @@
 /*
  * Reads the plan of agents and starts a worker for one of them; see workers.h.
  *
- * The worker is of the user who runs us, with that user's environment; its descriptors are the
- * standard ones and WORKER_SOCKET.
+ * The worker is of the user who runs us, with that user's environment, rights and code. So it keeps
+ * our stdout and stderr, unless they are the log file, whose size we answer for. Its other
+ * descriptors are WORKER_SOCKET and WORKER_REPORT.
  */
 #include "supervisor/worker_start.h"
 
@@ -29,36 +30,58 @@
 
 /* ---- the plan ---- */
 
-/* Whoever can write this file decides what runs as us. */
-static int check_file(int fd, const char *path, struct err *e)
+/* Who can write the file, or its folder, decides what runs as us. Neither may be others. */
+static int check_writers(int fd, mode_t type, const char *path, struct err *e)
 {
     struct stat st;
 
     if (fstat(fd, &st) < 0) {
-        return err_sys(e, errno, "read %s", path);
+        return err_sys(e, errno, "read the plan of agents %s", path);
     }
-    if (!S_ISREG(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0) ||
-        (st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        return err_set(e, ERR_INVALID,
-                       "the plan of agents %s must be a file that only you or root can write",
-                       path);
+    if ((st.st_mode & S_IFMT) != type || (st.st_uid != geteuid() && st.st_uid != 0) ||
+        (st.st_mode & (S_IWGRP | S_IWOTH)) != 0 || (type == S_IFREG && st.st_nlink != 1)) {
+        return err_set(
+            e, ERR_INVALID,
+            "the plan of agents %s must be a file that only you or root can write, under "
+            "one name, in a folder that only you or root can write",
+            path);
     }
     return 0;
 }
 
-static int read_plan(const char *path, struct agents_plan *ret, struct err *e)
+static int open_plan(const char *path, struct err *e)
 {
-    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    AUTO_FREE char *text = malloc(AGENTS_PLAN_FILE_MAX + 1);
+    char parent[PATH_MAX];
+    const char *slash = strrchr(path, '/'); /* the settings made it absolute */
 
+    if (slash == NULL ||
+        str_format(parent, sizeof(parent), "%.*s/", (int)(slash - path), path) < 0) {
+        return err_set(e, ERR_INVALID, "the plan of agents %s needs an absolute path", path);
+    }
+    AUTO_CLOSE int folder = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) {
+        return err_sys(e, errno, "read the plan of agents %s", path);
+    }
+    if (check_writers(folder, S_IFDIR, path, e) < 0) {
+        return -1;
+    }
+    AUTO_CLOSE int fd = openat(folder, slash + 1, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) {
         return err_sys(e, errno, "read the plan of agents %s", path);
     }
+    return check_writers(fd, S_IFREG, path, e) < 0 ? -1 : take_fd(&fd);
+}
+
+static int read_plan(const char *path, struct agents_plan *ret, struct err *e)
+{
+    AUTO_CLOSE int fd = open_plan(path, e);
+    AUTO_FREE char *text = malloc(AGENTS_PLAN_FILE_MAX + 1);
+
+    if (fd < 0) {
+        return -1;
+    }
     if (text == NULL) {
         return err_sys(e, ENOMEM, "read the plan of agents %s", path);
-    }
-    if (check_file(fd, path, e) < 0) {
-        return -1;
     }
     ssize_t n = fd_read_all(fd, text, AGENTS_PLAN_FILE_MAX + 1);
     if (n < 0) {
@@ -70,17 +93,29 @@ static int read_plan(const char *path, struct agents_plan *ret, struct err *e)
     return agents_plan_parse(text, (size_t)n, path, ret, e);
 }
 
-int worker_kit_open(const struct config *c, const char *daemon, struct worker_kit *ret,
+int worker_kit_open(const struct config *c, const char *daemon, int given, struct worker_kit *ret,
                     struct err *e)
 {
     const char *slash = strrchr(daemon, '/');
     int folder = slash != NULL ? (int)(slash - daemon) + 1 : 0;
+    bool has_file = given < 0 && c->agents_plan[0] != '\0';
 
-    ret->socket = c->socket;
+    *ret = (struct worker_kit){.socket = c->socket, .sealed = -1, .output = -1};
     if (str_format(ret->husk, sizeof(ret->husk), "%.*shusk", folder, daemon) < 0) {
         return err_set(e, ERR_INVALID, "the path of husk is too long");
     }
-    return c->agents_plan[0] != '\0' ? read_plan(c->agents_plan, &ret->plan, e) : 0;
+    if ((given >= 0 && agents_plan_read_sealed(given, &ret->plan, e) < 0) ||
+        (has_file && read_plan(c->agents_plan, &ret->plan, e) < 0)) {
+        return -1;
+    }
+    ret->sealed = agents_plan_seal(given >= 0 || has_file ? &ret->plan : NULL, e);
+    return ret->sealed < 0 ? -1 : 0;
+}
+
+void worker_kit_release(struct worker_kit *kit)
+{
+    agents_plan_release(&kit->plan);
+    fd_close(&kit->sealed);
 }
 
 /* ---- in the child ---- */
@@ -115,8 +150,12 @@ static int set_environment(const struct worker_kit *kit, const struct agent_plan
                : 0;
 }
 
-static int set_descriptors(int socket, int report)
+static int set_descriptors(const struct worker_kit *kit, int socket, int report)
 {
+    if (kit->output >= 0 &&
+        (dup2(kit->output, STDOUT_FILENO) < 0 || dup2(kit->output, STDERR_FILENO) < 0)) {
+        return -1;
+    }
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     /* First out of the way: either may have a number that the other is to get. */
     int high_socket = fcntl(socket, F_DUPFD_CLOEXEC, WORKER_REPORT + 1);
@@ -170,7 +209,7 @@ static NORETURN void become(const struct worker_kit *kit, const struct agent_pla
 
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     setsid(); /* a terminal's Ctrl-C is for the supervisor, which tells the workers in time */
-    if (getppid() == parent && set_descriptors(fds[0], fds[1]) == 0 &&
+    if (getppid() == parent && set_descriptors(kit, fds[0], fds[1]) == 0 &&
         set_environment(kit, agent) == 0 && chdir(kit->plan.folder) == 0) {
         signals_reset();
         execv(kit->husk, argv);

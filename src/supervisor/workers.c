@@ -46,17 +46,18 @@ struct workers {
     size_t n_slots;
 };
 
-int workers_open(const struct config *c, const char *daemon, struct workers **ret, struct err *e)
+int workers_open(const struct workers_options *o, struct workers **ret, struct err *e)
 {
     struct workers *w = calloc(1, sizeof(*w));
 
     if (w == NULL) {
         return err_sys(e, ENOMEM, "workers");
     }
-    if (worker_kit_open(c, daemon, &w->kit, e) < 0) {
+    if (worker_kit_open(o->config, o->daemon, o->plan, &w->kit, e) < 0) {
         workers_close(w);
         return -1;
     }
+    w->kit.output = o->output;
     for (size_t i = 0; i < w->kit.plan.n_agents; i++) {
         w->n_slots += (size_t)w->kit.plan.agents[i].replicas * SLOTS_PER_REPLICA;
     }
@@ -67,6 +68,11 @@ int workers_open(const struct config *c, const char *daemon, struct workers **re
     }
     *ret = w;
     return 0;
+}
+
+int workers_plan(const struct workers *w)
+{
+    return w->kit.sealed;
 }
 
 static bool runs(const struct slot *s)
@@ -87,7 +93,7 @@ void workers_close(struct workers *w)
             fd_close(&s->report);
         }
     }
-    agents_plan_release(&w->kit.plan);
+    worker_kit_release(&w->kit);
     free(w->slots);
     free(w);
 }

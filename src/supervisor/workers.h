@@ -3,8 +3,8 @@
  * Workers of served agents: processes that the supervisor starts and ends on the daemon's word.
  *
  * The daemon says which agent of the plan, never what to run: the plan was read before there was a
- * daemon, from a file that the daemon's account cannot have written. Each worker is a `husk
- * limited`, which ends all that the worker started.
+ * daemon, from what the command that runs us sealed, or from a file of the operator's. Each worker
+ * is a `husk limited`, which ends all that the worker started.
  */
 #pragma once
 
@@ -18,9 +18,17 @@
 
 struct workers;
 
-/* Reads the plan, if the settings name one. daemon: path of huskd; husk is beside it. */
-int workers_open(const struct config *c, const char *daemon, struct workers **ret, struct err *e);
-void workers_close(struct workers *w); /* kills and waits; NULL is fine */
+/* What workers_open() needs. Everything is borrowed. */
+struct workers_options {
+    const struct config *config; /* may name the file of a plan */
+    const char *daemon;          /* path of huskd; husk is beside it */
+    int plan;                    /* sealed, of who runs us; -1: none, the settings count */
+    int output;                  /* what workers print goes there; -1: where our own does */
+};
+
+int workers_open(const struct workers_options *o, struct workers **ret, struct err *e);
+int workers_plan(const struct workers *w); /* sealed, for the daemon; borrowed */
+void workers_close(struct workers *w);     /* kills and waits; NULL is fine */
 
 /* What the daemon said: checked, and refused with a line in the log if it is no worker message. */
 void workers_hear(struct workers *w, int daemon_socket, const void *data, size_t n);

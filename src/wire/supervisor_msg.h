@@ -11,6 +11,7 @@
 #define SUPERVISOR_FD 3
 #define SUPERVISOR_LIB_FD 4 /* the folder of husk's files, which the daemon may have no way to */
 #define SUPERVISOR_LIB "/proc/self/fd/4"
+#define SUPERVISOR_PLAN_FD 5        /* the plan of agents, sealed (config/agents_plan.h) */
 #define SUPERVISOR_LISTENERS_MAX 15 /* one message carries them and the launcher's socket */
 #define SUPERVISOR_SETTINGS_MAX ((size_t)64 << 10)
 

@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct config_input in = {0};
     struct config_report report = {0};
     struct config c = {.file = strdup("f")};
-    struct config_loader loader = {&in, &c, &report};
+    struct config_loader loader = {.in = &in, .c = &c, .report = &report};
     unsigned lines = 1;
 
     if (c.file == NULL || size > MOST) {

@@ -248,7 +248,7 @@ class Audit:
 
     def check_records(self) -> None:
         """The database is whole, and what it says is possible."""
-        address = f"file:{self.server.data}/husk.db?mode=ro"
+        address = f"file:{self.server.store}/husk.db?mode=ro"
         with closing(sqlite3.connect(address, uri=True)) as db:
             assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
             for name, status, ended, result in db.execute(
@@ -274,11 +274,11 @@ class Audit:
         anything half-written.
         """
         stray = []
-        for path in (self.server.data / "spool").iterdir():
+        for path in (self.server.store / "spool").iterdir():
             answer = self.api.get(f"/executions/{path.stem}")
             if answer.status != 200 or answer["status"] in FINAL:
                 stray.append(str(path))
-        for path in (self.server.data / "workspaces").iterdir():
+        for path in (self.server.store / "workspaces").iterdir():
             if path.suffix != ".tar" or self.api.get(f"/sessions/{path.stem}").status != 200:
                 stray.append(str(path))
         return stray

@@ -56,7 +56,7 @@ class FaultyServer(Server):
     def __init__(self, programs: Path, *flags: str) -> None:
         super().__init__(*flags)
         self.programs = programs
-        self.trigger = self.data / "husk.fault"  # where huskd may remove it
+        self.trigger = self.store / "husk.fault"  # where huskd may remove it
         self.variables = {
             "HUSK_TEST_FAULT_AT": str(self.trigger),
             "HUSK_LIB_DIR": str(BIN.parent / "lib" / "husk"),
@@ -64,7 +64,7 @@ class FaultyServer(Server):
 
     def arm(self, point: str) -> None:
         """label or label:N, the Nth passing."""
-        self.data.mkdir(exist_ok=True, mode=0o700)
+        self.make_store()
         (self.folder / "fault").write_text(point)
         os.rename(self.folder / "fault", self.trigger)
 

@@ -65,7 +65,7 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(str(self.path))
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -89,8 +89,23 @@ class Server(Heard):
         self.templates = self.folder / "templates"  # the operator's
         self.templates.mkdir()
         self.socket = self.data / "husk.sock"
-        self.port = _free_port()
+        self.port = free_port()
         self.flags = flags
+
+    @property
+    def store(self) -> Path:
+        """What huskd writes: husk.db, spool, templates, workspaces. The rest of the data folder is the
+        supervisor's.
+        """
+        return self.data / "store"
+
+    def make_store(self) -> None:
+        """As the supervisor would, for a test that puts files there before the first start."""
+        self.data.mkdir(exist_ok=True)
+        if not self.store.exists():
+            self.store.mkdir(mode=0o700)
+            if os.geteuid() == 0:
+                shutil.chown(self.store, "husk", "husk")
 
     @classmethod
     @contextmanager

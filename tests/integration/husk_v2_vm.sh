@@ -43,6 +43,7 @@ done
 cat >root/etc/passwd <<'PASSWD'
 root:x:0:0:root:/root:/bin/bash
 nobody:x:65534:65534:nobody:/:/bin/false
+husk:x:999:999:husk:/:/bin/false
 PASSWD
 cp "$source_root"/tests/integration/husk_on_v2.py "$source_root"/tests/integration/v2_places.py root/
 

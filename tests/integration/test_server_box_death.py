@@ -37,7 +37,7 @@ def test_a_reset_that_waits_for_its_turn_outlives_the_box(one: Server) -> None:
     for box in wait_tree(one).boxes:
         os.kill(box, signal.SIGSTOP)  # nobody ends what is cancelled
     daemon = one.pid_of_huskd()
-    (one.data / "workspaces" / f"{session}.tar").write_bytes(os.urandom(4096))
+    (one.store / "workspaces" / f"{session}.tar").write_bytes(os.urandom(4096))
     answers: list[Any] = []
 
     def reset() -> None:
@@ -96,7 +96,7 @@ def test_who_waits_for_the_files_of_a_dead_box_gets_them_from_the_new_one(
     api = Api(one.port)
     session = api.session()
     assert put(api, session, "small.txt", b"kept").status == 201
-    wait_until((one.data / "workspaces" / f"{session}.tar").exists, "the copy is there")
+    wait_until((one.store / "workspaces" / f"{session}.tar").exists, "the copy is there")
     api.run(session, "open('big', 'wb').write(b'x' * 60_000_000)")
     download = stall_download(api, session, "big")
     answers: list[Any] = []

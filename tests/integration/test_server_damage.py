@@ -30,7 +30,7 @@ def test_a_reader_that_stays_and_a_writer_that_goes(server: Server) -> None:
     """A snapshot holds nobody up. A lock is waited for, and what waited is done."""
     api = Api(server.port)
     session = api.session()
-    address = f"file:{server.data}/husk.db"
+    address = f"file:{server.store}/husk.db"
     with closing(sqlite3.connect(f"{address}?mode=ro", uri=True)) as reader:
         reader.execute("BEGIN")
         (seen,) = reader.execute("SELECT count(*) FROM executions").fetchone()
@@ -61,7 +61,7 @@ def test_records_past_their_time_go_however_many_there_are(server: Server) -> No
     """Also if older ones ended later, and stay."""
     api = Api(server.port)
     assert server.stop() == 0
-    change(server.data / "husk.db", ENDED)
+    change(server.store / "husk.db", ENDED)
     server.start()
     total = "/sessions?status=terminated"
     wait_until(lambda: int(api.get(total)["total"]) == 1200, "the others are removed")
@@ -76,7 +76,7 @@ def test_a_session_that_was_used_before_it_was_made(server: Server) -> None:
     session = api.session()
     execution = api.start(session, "import time\nprint('on', flush=True)\ntime.sleep(2)")
     api.wait_output(execution, "on")
-    change(server.data / "husk.db", "UPDATE sessions SET status = 0")
+    change(server.store / "husk.db", "UPDATE sessions SET status = 0")
     kill_and_wait(server)
     assert api.get(f"/sessions/{session}")["status"] == "running"
     api.wait_status(execution, "completed")
@@ -88,7 +88,7 @@ def test_a_session_that_took_files_before_it_was_made(server: Server) -> None:
     session = api.session()
     assert put(api, session, "a.txt", b"first").status == 201
     se.create("theirs", "a.txt", "second")
-    change(server.data / "husk.db", "UPDATE sessions SET status = 0")
+    change(server.store / "husk.db", "UPDATE sessions SET status = 0")
     kill_and_wait(server)
     assert api.get(f"/sessions/{session}")["status"] == "running"
     assert api.call("GET", f"/sessions/{session}/files/a.txt").raw == b"first"
@@ -174,14 +174,14 @@ def test_a_damaged_store_is_refused(
     stopped: Server, damage: Callable[[Path], None], said: str
 ) -> None:
     """One line says why, and not a byte is changed."""
-    path = stopped.data / "husk.db"
+    path = stopped.store / "husk.db"
     kept = stopped.folder / "kept"
-    shutil.copytree(stopped.data, kept)
+    shutil.copytree(stopped.store, kept)
     shutil.copystat(path, kept / "husk.db")
     owner = path.stat()
     try:
         damage(path)
-        before = tree_of(stopped.data)
+        before = tree_of(stopped.store)
         done = subprocess.run(
             # fmt: off
             [BIN / "husk", "up", "--data", stopped.data, "--listen", f"127.0.0.1:{stopped.port}", "--socket", stopped.socket],
@@ -195,9 +195,9 @@ def test_a_damaged_store_is_refused(
         why, end = done.stderr.splitlines()
         assert why.startswith("huskd: ") and str(path) in why and said in why, why
         assert end == "husk: the server could not start"
-        assert tree_of(stopped.data) == before
+        assert tree_of(stopped.store) == before
     finally:
-        for left in stopped.data.glob("husk.db*"):
+        for left in stopped.store.glob("husk.db*"):
             left.unlink()
         shutil.copy2(kept / "husk.db", path)
         os.chown(path, owner.st_uid, owner.st_gid)
@@ -207,10 +207,10 @@ def test_a_damaged_store_is_refused(
 
 def copy_running(server: Server, folder: Path) -> None:
     """Its database and log, as a machine that stops would leave them."""
-    owner = server.data.stat()
-    folder.mkdir(mode=0o700)
+    owner = server.store.stat()
+    folder.mkdir(mode=0o700, parents=True)
     for name in ("husk.db", "husk.db-wal"):
-        shutil.copy2(server.data / name, folder / name)
+        shutil.copy2(server.store / name, folder / name)
         os.chown(folder / name, owner.st_uid, owner.st_gid)
     os.chown(folder, owner.st_uid, owner.st_gid)
 
@@ -230,14 +230,14 @@ def test_a_damaged_log_costs_its_end_only(damage: Callable[[Path], None]) -> Non
     with Server.run() as first:
         api = Api(first.port)
         session = api.session()
-        with closing(sqlite3.connect(f"file:{first.data}/husk.db?mode=ro", uri=True)) as reader:
+        with closing(sqlite3.connect(f"file:{first.store}/husk.db?mode=ro", uri=True)) as reader:
             reader.execute("BEGIN")  # so that the log keeps everything
             reader.execute("SELECT count(*) FROM executions").fetchone()
             results = [api.run(session, f"print({i})") for i in range(30)]
             second = Server()
-            copy_running(first, second.data)
+            copy_running(first, second.store)
     try:
-        damage(second.data / "husk.db-wal")
+        damage(second.store / "husk.db-wal")
         second.start()
         api = Api(second.port)
         Audit(second).check(Ledger(sessions={session}))

@@ -224,7 +224,7 @@ def test_full_disk_and_a_cell_under_way() -> None:
         )
         scene.ledger.accepted.add(execution)
         api.wait_output(execution, "first\n")
-        spool = server.data / "spool" / f"{execution}.out"
+        spool = server.store / "spool" / f"{execution}.out"
         assert spool.read_text() == "first\n"
         filler = fill(server.data)
         put(api, scene.session, "go", b"")
@@ -258,7 +258,7 @@ def test_output_of_a_full_time_is_spooled_later() -> None:
         api.wait_output(execution, "written\n")
         server.wait_said("output_not_spooled")
         filler.unlink()
-        spool = server.data / "spool" / f"{execution}.out"
+        spool = server.store / "spool" / f"{execution}.out"
         wait_until(lambda: spool.read_text() == expected, "the file has caught up")
         kill_and_wait(server)
         put(api, session, "end", b"")
@@ -337,7 +337,7 @@ def test_purging_a_session_makes_room() -> None:
         api = Api(server.port)
         session = api.session()
         assert put(api, session, "large.bin", os.urandom(1 << 20)).status == 201
-        copy = server.data / "workspaces" / f"{session}.tar"
+        copy = server.store / "workspaces" / f"{session}.tar"
         wait_until(copy.exists, "the copy is there")
         fill(server.data)
         until_refused(api, "POST", "/sessions", {"mode": "ephemeral"})
@@ -368,4 +368,4 @@ def test_a_session_does_not_end_without_its_files(by: str) -> None:
             wait_taken(api, "DELETE", f"/sessions/{session}", None)
         else:
             wait_until(lambda: str(api.get(f"/sessions/{session}")["status"]) == "timeout", "over")
-        assert "only.bin" in names_in(server.data / "workspaces" / f"{session}.tar")
+        assert "only.bin" in names_in(server.store / "workspaces" / f"{session}.tar")

@@ -89,7 +89,7 @@ def test_failing_calls(server: Server, calls: str, how: str, refused: set[str]) 
             assert api.get("/templates/mine").body == before["mine"]
         if "delete" in refused:
             assert api.get("/templates/old").body == before["old"]
-        names = {p.name for p in (server.data / "templates").iterdir()}
+        names = {p.name for p in (server.store / "templates").iterdir()}
         shown = {item["id"] for item in api.get("/templates?limit=200")["items"]}
         assert names == {f"{n}.template" for n in shown & {"mine", "old", "another"}}
 
@@ -254,7 +254,7 @@ def test_a_copy_of_a_workspace_that_cannot_be_written(server: Server) -> None:
     """The copy before it stays, the files are in the box, and the next copy has them."""
     api = Api(server.port)
     session = api.session()
-    copy = server.data / "workspaces" / f"{session}.tar"
+    copy = server.store / "workspaces" / f"{session}.tar"
     assert put(api, session, "a.txt", b"first").status == 201
     wait_until(copy.exists, "the copy is there")
     old = copy.read_bytes()
@@ -272,7 +272,7 @@ def test_a_copy_of_a_workspace_that_cannot_be_written(server: Server) -> None:
 def test_a_change_of_a_template_that_was_cut_off(server: Server) -> None:
     """Killed between record and file: the next start makes the file what the record says."""
     api = Api(server.port)
-    folder = server.data / "templates"
+    folder = server.store / "templates"
     assert api.post("/templates", new_template("changed")).status == 201
     written = (folder / "changed.template").read_text()
     assert server.stop() == 0

@@ -258,7 +258,7 @@ def use_template(client: Client) -> None:
     answer = client.ask("PUT", f"/templates/{TEMPLATE}", {"description": "two"})
     assert answer.status == 200, answer
     assert client.get(f"/templates/{TEMPLATE}")["description"] == "two"
-    about = (client.server.data / "templates" / f"{TEMPLATE}.template").read_text()
+    about = (client.server.store / "templates" / f"{TEMPLATE}.template").read_text()
     assert "about = two\n" in about
     session = client.session(template_id=TEMPLATE)
     assert client.run(session, code="6 * 7")["value"] == "42"
@@ -311,7 +311,7 @@ def check_work(client: Client, before: dict[str, str], session: str) -> None:
         assert result["status"] == "lost" or (times, result["stdout"]) == (1, "x\n"), (key, result)
     for name in (before["calm"], before["waiting"], session):
         assert len(client.get(f"/sessions/{name}/contexts")["items"]) == 1, name
-    left = [path.name for path in (client.server.data / "templates").iterdir()]
+    left = [path.name for path in (client.server.store / "templates").iterdir()]
     assert left == [], "files of templates without a record"
 
 

@@ -46,7 +46,7 @@ def test_killed_launcher(one: Server) -> None:
     ledger = Ledger(sessions={session})
     assert put(api, session, "a.txt", b"uploaded").status == 201
     ledger.saw(api.run(session, "open('b.txt', 'w').write('written')"))
-    wait_until(lambda: (one.data / "workspaces" / f"{session}.tar").exists(), "the copy is there")
+    wait_until(lambda: (one.store / "workspaces" / f"{session}.tar").exists(), "the copy is there")
     execution = api.start(session, COUNT.format(n=600, pause=0.1))
     ledger.accepted.add(execution)
     api.wait_output(execution, "2\n")

@@ -23,6 +23,7 @@ from waiting import PATIENCE, wait_until
 
 EXIT_HUSK = 125
 NOBODY = pwd.getpwnam("nobody").pw_uid
+HUSK = pwd.getpwnam("husk").pw_uid if os.geteuid() == 0 else -1
 COUNT = "import time\nfor i in range({n}):\n    print(i, flush=True)\n    time.sleep({pause})\n"
 
 
@@ -190,7 +191,7 @@ def test_a_folder_of_other_things_is_not_given_away(more: list[str]) -> None:
         assert sorted(os.listdir(server.data)) == ["lost+found", "something"]
         (server.data / "something").rmdir()
         server.start()
-        assert server.data.stat().st_uid != 0
+        assert server.data.stat().st_uid == 0 and server.store.stat().st_uid == HUSK
     finally:
         server.remove()
 
@@ -423,11 +424,11 @@ def test_down_ends_nobody_whom_the_account_names(whose: str) -> None:
 def test_a_pipe_in_place_of_the_log_holds_nobody() -> None:
     server = Server()
     try:
-        server.data.mkdir(mode=0o700)
+        server.make_store()
         os.mkfifo(server.data / "husk.log")
         done = husk(*up_args(server), "--detach")
         assert done.returncode == EXIT_HUSK
-        assert f"open {server.data}/husk.log" in done.stderr
+        assert f"{server.data}/husk.log" in done.stderr and "is no plain file" in done.stderr
         assert not (server.data / "husk.pid").exists()
     finally:
         server.remove()

@@ -50,7 +50,7 @@ def make_noise(api: Api, session: str, code: str = NOISE, most: int = 40) -> lis
 
 
 def copies(server: Server) -> dict[str, int]:
-    return {file.name: file.stat().st_size for file in (server.data / "workspaces").iterdir()}
+    return {file.name: file.stat().st_size for file in (server.store / "workspaces").iterdir()}
 
 
 def test_kept_output_of_a_session_is_bounded(server: Server) -> None:
@@ -65,7 +65,7 @@ def test_kept_output_of_a_session_is_bounded(server: Server) -> None:
     kept = kept_output(api, session)
     assert sum(kept.values()) <= SESSION_QUOTA
     assert kept == {end["id"]: len(end["stdout"]) for end in ends}  # as it was answered
-    assert list((server.data / "spool").iterdir()) == []
+    assert list((server.store / "spool").iterdir()) == []
     # A neighbour has a quota of its own, and reading needs none.
     other = api.session()
     assert api.run(other, "1 + 1")["value"] == "2"
@@ -111,7 +111,7 @@ def test_counting_survives_a_restart(server: Server) -> None:
     api.call("PUT", f"/sessions/{session}/files/a.bin", raw=bytes(300 * KIB))
     wait_until(lambda: f"{session}.tar" in copies(server), "there is a copy of the workspace")
     make_noise(api, session)
-    wait_until(lambda: not list((server.data / "spool").iterdir()), "nothing is being spooled")
+    wait_until(lambda: not list((server.store / "spool").iterdir()), "nothing is being spooled")
     before = metric(server, "husk_data_bytes")
     server.kill_huskd()
     server.wait_ready()

@@ -167,7 +167,7 @@ def test_a_box_cannot_fill_the_servers_disk_by_holes() -> None:
         sid = api.session(resources={"memory": "128Mi", "disk": "32Mi"})
         assert api.run(sid, HOLES)["status"] == "completed"
         assert server.stop() == 0
-        copy = server.data / "workspaces" / f"{sid}.tar"
+        copy = server.store / "workspaces" / f"{sid}.tar"
         assert copy.stat().st_size < 40 << 20
         server.start()
         look = "import os; print(open('small').read(), 0 < len(os.listdir('.')) < 13)"
@@ -182,7 +182,7 @@ def test_a_workspace_that_is_closed_to_its_owner() -> None:
         api = Api(server.port)
         sid = api.session()
         assert api.run(sid, SHUT)["status"] == "completed"
-        copy = server.data / "workspaces" / f"{sid}.tar"
+        copy = server.store / "workspaces" / f"{sid}.tar"
         wait_until(copy.exists, "the copy is there")
         mode = "import os; print(oct(os.stat('/workspace').st_mode & 0o777))"
         assert api.run(sid, mode)["stdout"] == "0o0\n"
@@ -199,7 +199,7 @@ def test_a_copy_leaves_modes_as_they_are() -> None:
         sid = api.session()
         assert api.run(sid, MAKE)["status"] == "completed"
         before = api.run(sid, LOOK)["stdout"]
-        copy = server.data / "workspaces" / f"{sid}.tar"
+        copy = server.store / "workspaces" / f"{sid}.tar"
         wait_until(copy.exists, "the copy is there")
         assert api.run(sid, LOOK)["stdout"] == before
 
@@ -230,7 +230,7 @@ def test_files_of_what_still_runs_are_there_after_a_stop() -> None:
         api = Api(server.port)
         cell, background = api.session(), api.session()
         assert api.run(background, LATE)["status"] == "completed"
-        wait_until((server.data / "workspaces" / f"{background}.tar").exists, "the copy is there")
+        wait_until((server.store / "workspaces" / f"{background}.tar").exists, "the copy is there")
         shown = f"/sessions/{background}/files/late.txt"
         wait_until(lambda: api.get(shown).status == 200, "the process has written")
         api.wait_output(api.start(cell, STAYS, timeout=60), "on")
@@ -246,7 +246,7 @@ def test_a_stop_waits_for_a_copy_under_way() -> None:
         api = Api(server.port)
         sid = api.session(resources={"memory": "512Mi", "disk": "256Mi"})
         assert put(api, sid, "v.txt", b"old").status == 201
-        copy = server.data / "workspaces" / f"{sid}.tar"
+        copy = server.store / "workspaces" / f"{sid}.tar"
         wait_until(copy.exists, "the copy is there")
         assert api.run(sid, BIG)["status"] == "completed"
         wait_until(copy.with_suffix(".new").exists, "the next copy is being written")
@@ -264,7 +264,7 @@ def test_a_workspace_that_is_being_restored_is_not_saved_by_halves() -> None:
     with Server.run() as server:
         api = Api(server.port)
         sid = api.session(resources={"memory": "512Mi", "disk": "256Mi"})
-        copy = server.data / "workspaces" / f"{sid}.tar"
+        copy = server.store / "workspaces" / f"{sid}.tar"
         assert api.run(sid, BIG)["status"] == "completed"
         wait_until(copy.exists, "the copy is there")
         names = names_in(copy)

@@ -147,6 +147,8 @@ def test_killing_a_worker_that_is_not_there_is_nothing(up: Up) -> None:
         ("mode", "only you or root can write"),
         ("owner", "only you or root can write"),
         ("link", "Too many levels of symbolic links"),
+        ("second name", "under one name"),
+        ("folder", "in a folder that only you or root can write"),
         ("text", "agents.json, line 1"),
         ("absent", "No such file"),
     ],
@@ -162,6 +164,10 @@ def test_a_plan_that_others_could_have_written_is_refused(up: Up, change: str, s
     elif change == "link":
         plan.rename(up.folder / "real.json")
         plan.symlink_to(up.folder / "real.json")
+    elif change == "second name":
+        os.link(plan, up.folder / "second.json")
+    elif change == "folder":
+        up.folder.chmod(0o777)
     elif change == "text":
         plan.write_text("{")
     else:

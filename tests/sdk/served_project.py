@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from husk_server import BIN, _free_port
+from husk_server import BIN, free_port
 from process import Heard
 from waiting import PATIENCE, wait_until
 
@@ -84,7 +84,7 @@ class Project:
     @contextmanager
     def up(self, *flags: str, python: str = sys.executable, **env: str) -> Iterator[Served]:
         """Serves the project until the block ends."""
-        port = _free_port()
+        port = free_port()
         command = [str(BIN / self.program), *UP[self.program], "--port", str(port), *flags]
         served = Served([*command, "--python", python], self.folder, port, env)
         try:

@@ -41,7 +41,7 @@ SIGNATURES: list[tuple[Any, dict[str, Any]]] = [
         {
             "agent": REQUIRED,
             "name": None,
-            "host": "0.0.0.0",
+            "host": "127.0.0.1",  # the original listens on every address, without a key
             "port": 8000,
             "num_cpus": 1,
             "num_gpus": 0,

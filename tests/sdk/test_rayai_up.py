@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from husk_server import BIN, _free_port
+from husk_server import BIN, free_port
 from served_project import Project, Served, environment
 from waiting import PATIENCE
 
@@ -52,8 +52,7 @@ def test_first_minutes() -> None:
     with Project.made("rayai") as project:
         assert "agents/hello/agent.py" in project.run("create-agent", "hello")
         with project.up() as served:
-            served.wait_said(f"0.0.0.0:{served.port} can be reached from other machines")
-            served.wait_said(f"curl -sN http://localhost:{served.port}/agents/hello/")
+            served.wait_said(f"curl -sN http://127.0.0.1:{served.port}/agents/hello/")
             answer = "You said 'good morning', which has 2 words."
             assert served.ask("hello", "good morning") == {
                 "response": answer,
@@ -162,7 +161,7 @@ def test_selected_agents(project: Project) -> None:
 
 
 def test_nothing_to_serve(project: Project) -> None:
-    port = str(_free_port())
+    port = str(free_port())
     arguments = ["agents", "up", "--port", port, "--python", sys.executable]
     said = project.run(*arguments, code=125)
     assert "nothing to serve" in said and "create-agent" in said
@@ -184,7 +183,7 @@ def test_second_server_of_a_project(project: Project) -> None:
     project.write("agents/a/agent.py", CALLABLE.format(package="husk", name="a"))
     with project.up() as served:
         arguments = ["agents", "up", "--python", sys.executable, "--port"]
-        said = project.run(*arguments, str(_free_port()), code=125)
+        said = project.run(*arguments, str(free_port()), code=125)
         assert "is served already" in said and "`husk down --data " in said
         other = ["--data", str(project.parent / "other"), "--python", sys.executable]
         said = project.run("agents", "up", "--port", str(served.port), *other, code=125)
@@ -194,7 +193,7 @@ def test_second_server_of_a_project(project: Project) -> None:
 
 def test_detached(project: Project) -> None:
     project.write("agents/a/agent.py", CALLABLE.format(package="husk", name="a"))
-    port = _free_port()
+    port = free_port()
     arguments = ["--port", str(port), "--python", sys.executable, "--detach"]
     # Not through a pipe: what goes on in the background would keep it open.
     with open(project.parent / "said", "w+") as out:
@@ -215,7 +214,7 @@ def test_detached(project: Project) -> None:
 
 def test_script_by_hand(project: Project) -> None:
     """python agents/a/agent.py serves, too."""
-    port = _free_port()
+    port = free_port()
     text = CALLABLE.format(package="husk", name="a")
     project.write(
         "agents/a/agent.py", text.replace("memory=", f"host='127.0.0.1', port={port}, memory=")

@@ -141,7 +141,7 @@ def check_interpreter_lost(s: Sandbox) -> None:
 
 
 def saved(server: SdkServer, s: Sandbox) -> bool:
-    return (server.data / "workspaces" / f"{s.id}.tar").exists()
+    return (server.store / "workspaces" / f"{s.id}.tar").exists()
 
 
 def test_the_whole_server_restarted(one: SdkServer) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from husk_server import BIN, ROOT, _free_port
+from husk_server import BIN, ROOT, free_port
 from served_project import Served
 from waiting import PATIENCE
 
@@ -132,7 +132,7 @@ def project(files: dict[str, str], *flags: str, **environment: str) -> Iterator[
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(textwrap.dedent(text))
         shutil.copy(Path(__file__).parent / "agent_models.py", folder)
-        port = _free_port()
+        port = free_port()
         command = [str(BIN / "husk"), "agents", "up", "--port", str(port), *flags]
         served = Served([*command, "--python", sys.executable], folder, port, environment)
         try:
@@ -320,7 +320,7 @@ def script(text: str) -> Iterator[Served]:
     folder = Path(tempfile.mkdtemp(prefix="husk-script-"))
     folder.chmod(0o755)
     try:
-        port = _free_port()
+        port = free_port()
         file = folder / "helper" / "agent.py"
         file.parent.mkdir()
         file.write_text(textwrap.dedent(text.format(port=port)))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plan of served agents: what is written can be read, and what is wrong is refused with its
+ * The plan of served agents: what is sealed can be read, and what is wrong is refused with its
  * place.
  */
 #include "config/agents_plan.h"
@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/attr.h"
@@ -61,32 +61,22 @@ TEST(every_field_is_read)
     CHECK_INT(a->request_timeout_ms, 1000);
 }
 
-TEST(what_is_written_is_read_back)
+TEST(what_is_sealed_is_read_back)
 {
     AUTO(agents_plan_release) struct agents_plan plan = {0};
     AUTO(agents_plan_release) struct agents_plan again = {0};
     static const char found[] = "{\"version\":1,\"agents\":[" AGENT(
         "one", "/x/y") "],\"failed\":[{\"file\":\"/p/b.py\","
                        "\"error\":\"E: \\u00e4\",\"traceback\":\"a\\nb\"}]}";
-    char folder[] = "/tmp/agents-plan-XXXXXX";
-    char path[64];
-    char beside[70];
     struct err e = {0};
-    struct stat st;
 
-    CHECK(mkdtemp(folder) != NULL);
-    CHECK_INT(str_format(path, sizeof(path), "%s/plan.json", folder), 0);
-    CHECK_INT(str_format(beside, sizeof(beside), "%s.new", path), 0);
-    CHECK_INT(symlink("/dev/full", beside), 0); /* somebody's trap: not followed */
     CHECK_INT(agents_plan_parse_found(found, strlen(found), "found", &plan, &e), 0);
     plan.python = strdup("/venv/bin/python");
     plan.folder = strdup("/p");
     plan.sdk = strdup("/s");
-    CHECK_INT(agents_plan_write(&plan, path, &e), 0);
-    CHECK_INT(stat(path, &st), 0);
-    CHECK_INT(st.st_mode & 07777, 0644);
-    CHECK(access(beside, F_OK) < 0);
-    CHECK_INT(agents_plan_load(path, &again, &e), 0);
+    AUTO_CLOSE int fd = agents_plan_seal(&plan, &e);
+    CHECK(fd >= 0);
+    CHECK_INT(agents_plan_read_sealed(fd, &again, &e), 0);
     CHECK_STR(again.python, "/venv/bin/python");
     CHECK_STR(again.sdk, "/s");
     CHECK_INT(again.n_agents, 1);
@@ -96,28 +86,58 @@ TEST(what_is_written_is_read_back)
     CHECK_INT(again.n_failed, 1);
     CHECK_STR(again.failed[0].error, "E: \xc3\xa4");
     CHECK_STR(again.failed[0].traceback, "a\nb");
-    CHECK_INT(unlink(path), 0);
-    CHECK_INT(rmdir(folder), 0);
 }
 
-TEST(a_plan_that_could_not_be_read_is_not_written)
+TEST(a_sealed_plan_cannot_be_changed)
+{
+    AUTO(agents_plan_release) struct agents_plan plan = {0};
+    struct err e = {0};
+    char path[32];
+
+    AUTO_CLOSE int fd = agents_plan_seal(NULL, &e);
+    CHECK(fd >= 0);
+    CHECK_INT(write(fd, "{", 1), -1);
+    CHECK_INT(ftruncate(fd, 1), -1);
+    CHECK_INT(fcntl(fd, F_ADD_SEALS, 0), -1);
+    CHECK_INT(str_format(path, sizeof(path), "/proc/self/fd/%d", fd), 0);
+    AUTO_CLOSE int anew = open(path, O_RDWR | O_CLOEXEC);
+    CHECK(anew < 0 || write(anew, "{", 1) == -1);
+    CHECK_INT(agents_plan_read_sealed(fd, &plan, &e), 0);
+    CHECK_INT(plan.n_agents, 0);
+}
+
+TEST(a_plan_that_could_change_is_not_read)
+{
+    static const char text[] = PLAN("");
+    struct agents_plan plan = {0};
+    struct err e = {0};
+    FILE *file = tmpfile();
+    AUTO_CLOSE int open_one = memfd_create("open", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    AUTO_CLOSE int half = memfd_create("half", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    CHECK(file != NULL);
+    CHECK_INT(fd_write_all(fileno(file), text, sizeof(text) - 1), 0);
+    CHECK_INT(fd_write_all(open_one, text, sizeof(text) - 1), 0);
+    CHECK_INT(fd_write_all(half, text, sizeof(text) - 1), 0);
+    CHECK_INT(fcntl(half, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW), 0);
+    const int fds[] = {fileno(file), open_one, half, -1};
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+        CASE("descriptor %zu", i);
+        CHECK_INT(agents_plan_read_sealed(fds[i], &plan, &e), -1);
+        CHECK(strstr(e.msg, "not trusted") != NULL);
+    }
+    fclose(file);
+}
+
+TEST(a_plan_that_could_not_be_read_is_not_sealed)
 {
     AUTO(agents_plan_release) struct agents_plan plan = {0};
     static const char found[] = FOUND(AGENT("one", "/x"));
     struct err e = {0};
 
     CHECK_INT(agents_plan_parse_found(found, strlen(found), "found", &plan, &e), 0);
-    CHECK_INT(agents_plan_write(&plan, "/nowhere/plan", &e), -1); /* python is not set */
+    CHECK_INT(agents_plan_seal(&plan, &e), -1); /* python is not set */
     CHECK(strstr(e.msg, "python") != NULL);
-}
-
-TEST(a_file_that_is_not_there_is_named)
-{
-    struct agents_plan plan = {0};
-    struct err e = {0};
-
-    CHECK_INT(agents_plan_load("/nowhere/plan.json", &plan, &e), -1);
-    CHECK(strstr(e.msg, "/nowhere/plan.json") != NULL);
 }
 
 TEST(names_and_prefixes_of_every_form_that_is_allowed)

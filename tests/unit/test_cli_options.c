@@ -15,6 +15,7 @@ struct target {
     int json;
     char *text;
     struct option_list list;
+    struct option_list bools;
     uint32_t count;
     uint32_t milli;
     uint64_t size;
@@ -28,6 +29,7 @@ static const struct option_row rows[] = {
     {OPTION_FLAG, 'j', "json", NULL, FIELD(json), 7, "a flag"},
     {OPTION_TEXT, 't', "text", "TEXT", FIELD(text), 0, "a text"},
     {OPTION_LIST, 0, "item", "ITEM", FIELD(list), 0, "a list"},
+    {OPTION_BOOLS, 0, "open", "BOOL", FIELD(bools), 0, "a word that may be left out"},
     {OPTION_GROUP, 0, "Second", NULL, 0, 0, NULL},
     {OPTION_COUNT, 0, "count", "N", FIELD(count), 0, "a count"},
     {OPTION_MILLI, 0, "cpus", "N", FIELD(milli), 0, "thousandths"},
@@ -58,6 +60,7 @@ static int parse(char **argv)
         argc++;
     }
     option_list_release(&got.list);
+    option_list_release(&got.bools);
     got = (struct target){0};
     rest = (struct option_rest){0};
     return options_parse(&table, argc, argv, &got, &rest, &e);
@@ -111,6 +114,22 @@ TEST(options_anywhere_are_found_behind_plain_arguments)
     CHECK_STR(rest.args[3], "--text");
     CHECK_INT(PARSE("--json"), 0);
     CHECK_INT(rest.n, 0);
+}
+
+TEST(a_bool_takes_a_word_or_means_true)
+{
+    table.anywhere = true;
+    CHECK_INT(PARSE("--open", "rest", "--open", "off", "--open=no", "--open", "-j", "--open"), 0);
+    CHECK_INT(got.bools.n, 5);
+    CHECK_STR(got.bools.items[0], "true");
+    CHECK_STR(got.bools.items[1], "off");
+    CHECK_STR(got.bools.items[2], "no");
+    CHECK_STR(got.bools.items[3], "true");
+    CHECK_STR(got.bools.items[4], "true");
+    CHECK_INT(got.json, 7);
+    CHECK_INT(rest.n, 1);
+    CHECK_STR(rest.args[0], "rest");
+    option_list_release(&got.bools);
 }
 
 TEST(the_last_of_a_repeated_option_counts)
@@ -187,6 +206,7 @@ TEST(help_shows_every_row_aligned)
               "  -j, --json          a flag\n"
               "  -t, --text TEXT     a text\n"
               "      --item ITEM     a list\n"
+              "      --open BOOL     a word that may be left out\n"
               "\n"
               "Second:\n"
               "      --count N       a count\n"

@@ -3,7 +3,6 @@
 #include "config/config.h"
 
 #include <errno.h>
-#include <pwd.h>
 
 #include "base/limits.h"
 #include "base/log.h"
@@ -66,7 +65,7 @@ TEST(defaults_are_those_promised)
     CHECK_STR(l.c.listen.items[0], "127.0.0.1:8000");
     CHECK_STR(l.c.socket, "/run/husk/husk.sock");
     CHECK_STR(l.c.data, "/var/lib/husk");
-    CHECK_STR(l.c.user, getpwnam("husk") != NULL ? "husk" : "nobody");
+    CHECK_STR(l.c.user, "husk");
     CHECK_INT(l.c.socket_mode, 0660);
     CHECK_INT(l.c.min_isolation, HUSK_ISOLATION_FULL);
     CHECK_INT(l.c.log_level, LOG_INFO);
@@ -85,6 +84,47 @@ TEST(defaults_are_those_promised)
         check_origin(&l.c, key, "default");
     }
     unload(&l);
+}
+
+TEST(who_needs_the_data_directory_only_gets_it_in_spite_of_mistakes)
+{
+    static const struct {
+        char *file; /* NULL: it cannot be read */
+        char *flag;
+        const char *data; /* NULL: refused */
+    } rows[] = {
+        {"pids = many\nno_key = 1\n", NULL, "/var/lib/husk"},
+        {"pids = many\ndata = /d\n", NULL, "/d"},
+        {"listen = 0.0.0.0:1\ndata = /d\n", NULL, "/d"},
+        {"data = relative\n", NULL, NULL},
+        {"data = relative\n", "/flag", "/flag"},
+        {"data = /d\n", "", NULL},
+        {NULL, NULL, NULL},
+        {NULL, "/flag", "/flag"},
+    };
+    char dir[32];
+
+    enter_temporary_directory(dir);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct config_flag flag = {CONFIG_data, rows[i].flag};
+        struct config_input in = {.is_root = true,
+                                  .only_data = true,
+                                  .file = rows[i].file != NULL ? CONF_NAME : "nowhere",
+                                  .flags = &flag,
+                                  .n_flags = rows[i].flag != NULL ? 1 : 0};
+        struct loaded l = {0};
+
+        CASE("row %zu", i);
+        if (rows[i].file != NULL) {
+            write_conf(rows[i].file, strlen(rows[i].file));
+        }
+        CHECK_INT(config_load(&in, &l.c, &l.report, &l.e), rows[i].data != NULL ? 0 : -1);
+        if (rows[i].data != NULL) {
+            CHECK_STR(l.c.data, rows[i].data);
+        }
+        unload(&l);
+    }
+    leave_temporary_directory(dir);
 }
 
 TEST(default_limits_are_those_of_boxes)

@@ -43,6 +43,10 @@ TEST(what_nobody_packed_is_refused)
         {"pids=1\0", 8, "settings that nobody knows"},
         {"pids", 5, "settings that nobody knows"},
         {"pidz=1", 7, "settings that nobody knows"},
+        {"data=/d\0listen=0.0.0.0:1", 25,
+         "settings: --listen: listen: other machines can reach 0.0.0.0:1, and there is no "
+         "authentication: listen on 127.0.0.1 behind a proxy that asks for a password, or give "
+         "--insecure-listen to let in anyone who reaches the port\n"},
         {"data=/d\0pids=0", 15, "settings: --pids: '0' is out of range: expected 1 to 32768\n"},
     };
 

@@ -321,6 +321,45 @@ TEST(addresses_become_socket_addresses)
     CHECK_INT(len, 77);
 }
 
+TEST(addresses_of_other_machines_need_a_word)
+{
+    static const struct {
+        char *address;
+        bool is_loopback;
+    } rows[] = {
+        {"127.0.0.1:1", true},
+        {"127.1.2.3:1", true},
+        {"localhost:1", true},
+        {"[::1]:1", true},
+        {"[::ffff:127.0.0.1]:1", true},
+        {"0.0.0.0:1", false},
+        {"[::]:1", false},
+        {"10.0.0.1:1", false},
+        {"128.0.0.1:1", false},
+        {"126.0.0.1:1", false},
+        {"[::2]:1", false},
+        {"[::ffff:10.0.0.1]:1", false},
+        {"[fe80::1]:1", false},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct loaded l;
+
+        CASE("%s", rows[i].address);
+        load(&l, NULL, NULL, WORDS("--listen", "127.0.0.1:2", "--listen", rows[i].address));
+        CHECK_INT(l.report.n_errors, rows[i].is_loopback ? 0 : 1);
+        if (!rows[i].is_loopback) {
+            CHECK(str_starts(errors_of(&l), "--listen: listen: other machines can reach "));
+            check_has(errors_of(&l), rows[i].address);
+            check_has(errors_of(&l), "--insecure-listen");
+        }
+        unload(&l);
+        load(&l, "insecure_listen = yes\n", NULL, WORDS("--listen", rows[i].address));
+        CHECK_STR(errors_of(&l), "");
+        unload(&l);
+    }
+}
+
 /* ---- variables and arguments that nobody knows ---- */
 
 TEST(unknown_variables_are_only_named)

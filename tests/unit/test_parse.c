@@ -152,3 +152,24 @@ TEST(duration)
 
     check_rows(parse_duration_ms, rows, ARRAY_LEN(rows));
 }
+
+TEST(bool_words)
+{
+    static const char *const words[] = {"true", "1", "yes", "On", "false", "0", "NO", "off"};
+    static const char *const bad[] = {"", "t", "2", "trueish", " on", "y"};
+
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        bool got = i >= ARRAY_LEN(words) / 2;
+
+        CASE("%s", words[i]);
+        CHECK_INT(parse_bool(words[i], &got), 0);
+        CHECK_INT(got, i < ARRAY_LEN(words) / 2);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        bool got = true;
+
+        CASE("%s", bad[i]);
+        CHECK_INT(parse_bool(bad[i], &got), -EINVAL);
+        CHECK(got);
+    }
+}

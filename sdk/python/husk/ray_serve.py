@@ -36,7 +36,7 @@ _NOT_COUNTED = ("in_flight", "queued", "requests", "errors", "restarts")
 
 
 def deploy(
-    deployments: Sequence[Deployment], host: str = "0.0.0.0", port: int = 8000, block: bool = True
+    deployments: Sequence[Deployment], host: str = "127.0.0.1", port: int = 8000, block: bool = True
 ) -> None:
     """Deploys agents and MCP servers, and with `block` serves until a signal comes.
 

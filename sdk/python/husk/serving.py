@@ -68,7 +68,7 @@ registered: list[Deployment] = []
 def serve(
     agent: Any,
     name: Optional[str] = None,
-    host: str = "0.0.0.0",
+    host: str = "127.0.0.1",
     port: int = 8000,
     num_cpus: Number = 1,
     num_gpus: Number = 0,
@@ -88,7 +88,8 @@ def serve(
             a class that makes one of these.
         name: letters, digits, `_` and `-`; without it, the name of the folder that the calling file
             is in.
-        host: where to listen, when a script serves by itself.
+        host: where to listen, when a script serves by itself. There is no authentication: another
+            address than loopback also needs HUSK_INSECURE_LISTEN=true in the environment.
         port: the port, when a script serves by itself.
         num_cpus: CPUs of one worker process.
         num_gpus: GPUs of one worker process.
@@ -126,7 +127,7 @@ def serve_mcp(
     replicas: int = 1,
     route_prefix: Optional[str] = None,
     *,
-    host: str = "0.0.0.0",
+    host: str = "127.0.0.1",
     port: int = 8000,
 ) -> None:
     """Serves an MCP server at `/{name}/mcp`, stateless: every request stands for itself, so
@@ -141,7 +142,8 @@ def serve_mcp(
         memory: memory of one worker process.
         replicas: how many worker processes.
         route_prefix: path instead of `/{name}`; `/mcp` is added to it.
-        host: where to listen, when a script serves by itself.
+        host: where to listen, when a script serves by itself. There is no authentication: another
+            address than loopback also needs HUSK_INSECURE_LISTEN=true in the environment.
         port: the port, when a script serves by itself.
 
     Raises:
