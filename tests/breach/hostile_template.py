@@ -31,14 +31,20 @@ class Packages:
         folder.chmod(0o755)
         (folder / "bin").mkdir()
         (folder / "bin" / "python3").symlink_to("/usr/bin/python3")
-        (folder / "pyvenv.cfg").write_text("home = /usr/bin\ninclude-system-site-packages = false\n")
+        (folder / "pyvenv.cfg").write_text(
+            "home = /usr/bin\ninclude-system-site-packages = false\n"
+        )
 
     def add(self, module: str, text: str) -> None:
         (self.modules / f"{module}.py").write_text(text)
 
     def template(self, server: Server, name: str, module: str, *lines: str) -> str:
         """A template of the operator that preloads the module. Returns its name."""
-        text = [f"mount = {self.folder}", f"runtime = {self.folder}/bin/python3", "language = python"]
+        text = [
+            f"mount = {self.folder}",
+            f"runtime = {self.folder}/bin/python3",
+            "language = python",
+        ]
         text += [f"preload = {module}", *lines]
         (server.templates / f"{name}.template").write_text("\n".join(text) + "\n")
         return name

@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 import stat
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,10 @@ def remount(place: str, flags: int) -> str:
     return next(m for m in Path("/proc/self/mounts").read_text().splitlines() if place in m)
 
 
+def unmount(place: str) -> int:
+    return checked(LIBC.umount2(place.encode(), MNT_DETACH))
+
+
 def name_of(place: str) -> str:
     return place.strip("/").replace("/", "_") or "root"
 
@@ -50,13 +55,13 @@ for _place in READ_ONLY_PLACES:
         ("suid_and_devices", MS_RDONLY),
     ):
         # fmt: off
-        add(f"remount_{name_of(_place)}_{_what}", lambda p=_place, f=_flags: remount(p, f), "EPERM")
+        add(f"remount_{name_of(_place)}_{_what}", partial(remount, _place, _flags), "EPERM")
         add(f"nested_remount_{name_of(_place)}_{_what}",
-            nested(lambda p=_place, f=_flags: remount(p, f)), "EPERM")
+            nested(partial(remount, _place, _flags)), "EPERM")
         # fmt: on
     add(
         f"unmount_{name_of(_place)}",
-        lambda p=_place: checked(LIBC.umount2(p.encode(), MNT_DETACH)),
+        partial(unmount, _place),
         "EPERM ENOSYS",
     )
 
@@ -112,7 +117,7 @@ def join(kind: str) -> int:
 
 
 for _kind in NAMESPACES:
-    add(f"setns_{_kind}", lambda k=_kind: join(k))
+    add(f"setns_{_kind}", partial(join, _kind))
 
 
 @attempt("ESRCH EPERM EACCES")
@@ -147,10 +152,16 @@ for _path, _wanted in {
     add(f"write_{name_of(_path)}", _write, _wanted)
 # fmt: on
 
+
+def read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(64)
+
+
 for _path in ("/proc/kcore", "/proc/1/root/etc/shadow", "/etc/shadow"):
     add(
         f"read_{name_of(_path)}",
-        lambda p=_path: Path(p).read_bytes()[:64],
+        partial(read, _path),
         "EACCES EPERM ENOENT",
     )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
+from functools import partial
+from typing import Any
 
 from attempt import IS_ARM, LIBC, add, call, checked
 
@@ -16,7 +18,7 @@ NETLINKS = {"xfrm": 6, "netfilter": 12, "audit": 9, "uevent": 15, "generic": 16,
 
 # Numbers on x86_64 and aarch64; -1: the same. Arguments that the kernel would refuse for their
 # value get another error than EPERM or ENOSYS, and the test tells the two apart.
-for _name, (_x86_64, _aarch64, *_args) in {
+CALLS: dict[str, tuple[Any, ...]] = {
     "io_uring_setup": (425, -1, 8, ZEROS),
     "userfaultfd": (323, 282, 1),
     "keyctl_session": (250, 219, 1, 0),
@@ -47,18 +49,28 @@ for _name, (_x86_64, _aarch64, *_args) in {
     "process_vm_writev": (311, 271, 1, ZEROS, 1, ZEROS, 1, 0),
     "vhangup": (153, 58),
     "statmount": (457, -1, ZEROS, ZEROS, 512, 0),
-}.items():
-    add(_name, lambda a=_args, n=_x86_64, m=_aarch64: call(n, m, *a), "EPERM ENOSYS")
+}
+for _name, (_x86_64, _aarch64, *_args) in CALLS.items():
+    add(_name, partial(call, _x86_64, _aarch64, *_args), "EPERM ENOSYS")
 
 if not IS_ARM:
     add("iopl", lambda: call(172, -1, 3), "EPERM ENOSYS")
     add("ioperm", lambda: call(173, -1, 0x80, 1, 1), "EPERM ENOSYS")
     add("modify_ldt", lambda: call(154, -1, 0, ZEROS, 512), "EPERM ENOSYS")
 
+
+def trace_parent(request: int) -> int:
+    return checked(LIBC.ptrace(request, os.getppid(), None, None))
+
+
+def open_socket(family: int, kind: int, protocol: int) -> int:
+    return checked(LIBC.socket(family, kind, protocol))
+
+
 for _name, _request in (("attach", PTRACE_ATTACH), ("seize", PTRACE_SEIZE)):
     add(
         f"ptrace_{_name}_the_zygote",
-        lambda r=_request: checked(LIBC.ptrace(r, os.getppid(), None, None)),
+        partial(trace_parent, _request),
         "EPERM ENOSYS",
     )
 add("ptrace_traceme", lambda: checked(LIBC.ptrace(PTRACE_TRACEME, 0, None, None)), "EPERM ENOSYS")
@@ -74,6 +86,6 @@ for _name, _family, _kind, _protocol in [
     *((f"netlink_{n}", AF_NETLINK, socket.SOCK_RAW, p) for n, p in NETLINKS.items()),
 ]:
     add(f"socket_{_name}",
-        lambda f=_family, k=_kind, p=_protocol: checked(LIBC.socket(f, k, p)),
+        partial(open_socket, _family, _kind, _protocol),
         "EPERM EACCES ENOSYS EAFNOSUPPORT")
 # fmt: on

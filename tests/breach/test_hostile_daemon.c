@@ -5,6 +5,7 @@
  * next client as if nothing had happened.
  */
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include "tap.h"
 
 #define DAEMON_UID 65533
+#define READY_MS 10000
 #define TEMPLATES_TRIED 80 /* more than a launcher has room for */
 
 static struct launcher_client taken_over(void)
@@ -137,9 +139,9 @@ TEST(a_daemon_asks_twice)
 
 TEST(a_daemon_names_a_template_by_a_path)
 {
-    static const char *const names[] = {"../python", "/etc/passwd", "a/b",      "..",
-                                        ".",         "",            "a b",      "a\nmount = /",
-                                        "-x",        "%s",          "python\t", "\xff"};
+    static const char *const names[] = {"../python", "/etc/passwd", "a/b",          "..", ".",
+                                        "",          "a b",         "a\nmount = /", "-x", "%s",
+                                        "python\t",  "\xff"};
 
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         AUTO_LAUNCHER struct launcher_client c = taken_over();
@@ -310,7 +312,9 @@ TEST(a_daemon_uses_the_boxes_of_its_predecessor)
     static const enum launcher_op ops[] = {LAUNCHER_USAGE, LAUNCHER_FINISH};
     AUTO_LAUNCHER struct launcher_client c = taken_over();
     struct launcher_box box = launcher_box(&c, launcher_shell_template(&c, 1), 0);
+    struct pollfd ready = {.fd = box.ends[0], .events = POLLIN};
 
+    CHECK_INT(poll(&ready, 1, READY_MS), 1); /* one that is not born yet ends when it is */
     launcher_succeed(&c, DAEMON_UID);
     launcher_greet(&c);
     for (size_t i = 0; i < ARRAY_LEN(ops); i++) {
@@ -340,8 +344,7 @@ TEST(a_daemon_keeps_in_a_place_that_is_not_there)
 {
     AUTO_LAUNCHER struct launcher_client c = taken_over();
     AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    struct launcher_req keep = {
-        .op = LAUNCHER_KEEP, .box_id = 1, .keep.slot = LAUNCHER_KEEP_SLOTS};
+    struct launcher_req keep = {.op = LAUNCHER_KEEP, .box_id = 1, .keep.slot = LAUNCHER_KEEP_SLOTS};
 
     launcher_send(&c, &keep, &null, 1);
     check_hung_up(&c);

@@ -9,6 +9,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hostile_template import Packages, packages
@@ -44,7 +45,7 @@ if patched < 3:
     raise RuntimeError(f"only {patched} instructions found: the attempt was not made")
 """
 
-REFUSED = {
+REFUSED: dict[str, tuple[str, list[str], list[str]]] = {
     # name: module, lines of the template, words of the error
     "patched_filters": (PATCH_FILTERS, [], ["not set up as it must be", "filter"]),
     "too_much_memory": (
@@ -148,7 +149,7 @@ def test_a_hostile_template_is_refused(
 # ---- a zygote without its filter: what the mounts themselves refuse ----
 
 
-def as_zygote(pid: int, function: Callable[[], int]) -> str:
+def as_zygote(pid: int, function: Callable[[], Any]) -> str:
     """What the function comes to as root of the zygote's user and mount namespace, with every
     capability there and no filter: the name of an error, or "reached".
     """
@@ -175,7 +176,7 @@ def as_zygote(pid: int, function: Callable[[], int]) -> str:
     return text
 
 
-def remount(place: str, flags: int) -> int:
+def remount(place: str, flags: int) -> Any:
     return LIBC.mount(None, place.encode(), None, ctypes.c_ulong(LOCKED | flags), None)
 
 
@@ -237,10 +238,10 @@ def test_no_box_gets_a_cgroup_of_another_template(
     assert not seen[0] & seen[1], seen[0] & seen[1]
 
 
-def test_a_box_holds_no_descriptor_of_a_cgroup(
-    v1: Api, v1_server: Server  # noqa: F811
-) -> None:
-    code = "import os; [os.readlink(f'/proc/self/fd/{f}') for f in os.listdir('/proc/self/fd')[:-1]]"
+def test_a_box_holds_no_descriptor_of_a_cgroup(v1: Api, v1_server: Server) -> None:  # noqa: F811
+    code = (
+        "import os; [os.readlink(f'/proc/self/fd/{f}') for f in os.listdir('/proc/self/fd')[:-1]]"
+    )
     for link in v1.run(v1.session(), code)["return_value"]:
         assert "cgroup" not in link and "tasks" not in link, link
 
