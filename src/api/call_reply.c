@@ -168,7 +168,8 @@ void call_reply_err(struct api_call *call, const struct err *e)
     struct api_error error;
 
     api_error_from(e, call->dialect, call->info != NULL ? call->info->id : NULL, detail, &error);
-    if (error.status >= 500) { /* the client is told little: whoever runs the server gets it all */
+    /* The client is told little: the operator's log gets all of it. */
+    if (error.status >= 500 || e->code == ERR_TEMPLATE) {
         char shown[sizeof(e->msg)];
         str_printable(shown, sizeof(shown), e->msg, strlen(e->msg));
         log_warn("api_error", "operation=%s request_id=%s type=%s message=\"%s\"",
