@@ -23,6 +23,7 @@
 #include "base/str.h"
 #include "box/devices.h"
 #include "box/root_etc.h"
+#include "box/root_sys.h"
 #include "box/setup.h"
 #include "box/sys.h"
 
@@ -245,7 +246,7 @@ static int make_skeleton(struct err *e)
     if (mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
         return err_sys(e, errno, "mount proc (inside a container, its /proc must not be masked)");
     }
-    return 0;
+    return root_sys_write(e);
 }
 
 static int pivot(struct err *e)

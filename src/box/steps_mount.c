@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "box/root_sys.h"
 #include "box/steps.h"
 
 static int bind(const char *from, const char *to, struct err *e)
@@ -72,22 +73,29 @@ int step_proc(struct box_setup *s, struct err *e)
 }
 
 /*
- * Read-only as a whole: that covers /proc/sys, sysrq-trigger and all other switches at once, and
- * takes /proc/self/mem and oom_score_adj away with them. Only what anybody may read needs a mask:
- * a box owns no id of the host, so kcore, timer_list, kpagecount and the like refuse it by their
- * mode.
+ * Read-only as a whole: that covers sysrq-trigger and all other switches at once, and takes
+ * /proc/self/mem and oom_score_adj away with them. Only what anybody may read needs a mask: a box
+ * owns no id of the host, so kcore, timer_list, kpagecount and the like refuse it by their mode.
+ *
+ * Each mask costs a box about 0.5 % of its processor time (docs/performance.md). Masked is what
+ * names things of the host or changes with what others do there, unless programs need it. What only
+ * tells of the kernel and the hardware is shown. docs/threats.md has the verdict on each entry.
  */
 int step_proc_masks(struct box_setup *s, struct err *e)
 {
-    static const char *const files[] = {"cmdline", "config.gz",     "interrupts", "kallsyms",
-                                        "keys",    "latency_stats", "modules",    "sched_debug"};
-    static const char *const dirs[] = {"acpi", "asound", "bus", "driver", "fs", "irq", "scsi"};
+    static const char *const files[] = {
+        "bootconfig", "buddyinfo",  "cgroups",     "cmdline",       "config.gz", "diskstats",
+        "interrupts", "kallsyms",   "keys",        "latency_stats", "locks",     "mdstat",
+        "modules",    "partitions", "sched_debug", "schedstat",     "swaps",     "zoneinfo"};
+    static const char *const dirs[] = {"acpi", "asound", "bus",      "driver", "dynamic_debug",
+                                       "fs",   "irq",    "pressure", "scsi"};
     const unsigned long read_only =
         MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC;
 
     (void)s;
     /* An absent entry and an absent mask look the same to mask(). */
-    if (access("/dev/null", F_OK) < 0 || access("/run/empty", F_OK) < 0) {
+    if (access("/dev/null", F_OK) < 0 || access("/run/empty", F_OK) < 0 ||
+        access(ROOT_SYS, F_OK) < 0) {
         return err_sys(e, errno, "find what masks are made of");
     }
     if (mount(NULL, "/proc", NULL, read_only, NULL) < 0) {
@@ -106,7 +114,7 @@ int step_proc_masks(struct box_setup *s, struct err *e)
             return -1;
         }
     }
-    return 0;
+    return mask("sys", ROOT_SYS, e);
 }
 
 int step_devpts(struct box_setup *s, struct err *e)

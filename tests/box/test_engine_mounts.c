@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -93,9 +94,13 @@ static const char *wanted_flags(const char *path)
     static const struct {
         const char *path, *flags;
     } rows[] = {
-        {"/dev", "ro nosuid noexec"},        {"/dev/pts", "nosuid noexec"},
-        {"/proc", "ro nosuid nodev noexec"}, {"/run/box", "nosuid nodev"},
-        {"/workspace", "nosuid nodev"},      {"/tmp", "nosuid nodev"},
+        {"/dev", "ro nosuid noexec"},
+        {"/dev/pts", "nosuid noexec"},
+        {"/proc", "ro nosuid nodev noexec"},
+        {"/run/box", "nosuid nodev"},
+        {"/workspace", "nosuid nodev"},
+        {"/tmp", "nosuid nodev"},
+        {"/run/uuid", "ro nosuid nodev noexec"},
     };
     char host[300];
     struct stat st;
@@ -188,10 +193,13 @@ TEST(the_disk_itself_is_not_the_boxs)
 
 TEST(what_tells_about_the_host_is_masked)
 {
-    static const char *const names[] = {"cmdline", "config.gz", "interrupts",    "kallsyms",
-                                        "keys",    "modules",   "latency_stats", "sched_debug",
-                                        "acpi",    "asound",    "bus",           "driver",
-                                        "fs",      "irq",       "scsi"};
+    static const char *const names[] = {"bootconfig", "buddyinfo",     "cgroups",       "cmdline",
+                                        "config.gz",  "diskstats",     "interrupts",    "kallsyms",
+                                        "keys",       "latency_stats", "locks",         "mdstat",
+                                        "modules",    "partitions",    "sched_debug",   "schedstat",
+                                        "swaps",      "zoneinfo",      "acpi",          "asound",
+                                        "bus",        "driver",        "dynamic_debug", "fs",
+                                        "irq",        "pressure",      "scsi",          "sys"};
     static struct proc_list boxes;
     static struct lines lines;
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
@@ -208,6 +216,54 @@ TEST(what_tells_about_the_host_is_masked)
                 masked = masked || str_eq(lines.list[at].path, path);
             }
             CHECK(masked || access(path, F_OK) < 0); /* not every kernel has all of them */
+        }
+    }
+}
+
+/* As the kernel keeps it for the user namespace of that process. */
+static void read_quota(pid_t pid, const char *name, char *ret, size_t size)
+{
+    char path[96];
+    int pipe_fds[2];
+
+    CHECK_INT(pipe2(pipe_fds, O_CLOEXEC), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        CHECK_INT(str_format(path, sizeof(path), "/proc/%d/ns/user", pid), 0);
+        AUTO_CLOSE int ns = open(path, O_RDONLY | O_CLOEXEC);
+        CHECK_INT(setns(ns, CLONE_NEWUSER), 0);
+        CHECK_INT(str_format(path, sizeof(path), "/proc/sys/user/%s", name), 0);
+        ssize_t n = fd_read_file(AT_FDCWD, path, ret, size);
+        CHECK(n > 0 && fd_write_all(pipe_fds[1], ret, (size_t)n) == 0);
+        _exit(0);
+    }
+    close(pipe_fds[1]);
+    ssize_t n = fd_read_all(pipe_fds[0], ret, size - 1);
+    CHECK(n > 0);
+    ret[n] = '\0';
+    close(pipe_fds[0]);
+    CHECK_INT(waitpid(child, NULL, 0), child);
+}
+
+/* What a box reads in its /proc/sys is a copy: it must say what the kernel does. */
+TEST(the_quotas_that_a_box_is_shown_are_in_force)
+{
+    static const char *const names[] = {"max_user_namespaces", "max_inotify_instances"};
+    static struct proc_list boxes;
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    char name[96];
+    char shown[32];
+    char kept[32];
+
+    raise_boxes(engine, &boxes);
+    for (size_t i = 0; i < boxes.n; i++) {
+        for (size_t k = 0; k < ARRAY_LEN(names); k++) {
+            CASE("box %zu: %s", i, names[k]);
+            CHECK_INT(str_format(name, sizeof(name), "root/proc/sys/user/%s", names[k]), 0);
+            CHECK_INT(str_copy(shown, sizeof(shown), proc_file(boxes.pids[i], name)), 0);
+            read_quota(boxes.pids[i], names[k], kept, sizeof(kept));
+            CHECK_STR(kept, shown);
+            CHECK_STR(kept, k == 0 ? "0\n" : "16\n");
         }
     }
 }

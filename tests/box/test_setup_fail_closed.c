@@ -156,7 +156,7 @@ TEST_TIMEOUT(a_call_that_is_not_permitted_is_never_passed_over, 120)
         {"setresuid", 2, "ids"},
         {"setsid", 2, "identity"},
         {"sethostname", 2, "identity"},
-        {"mount", 24, "disk, proc, proc masks, devpts"},
+        {"mount", 36, "disk, proc, proc masks, devpts"},
         {"mkdir", 3, "disk"},
         {"prlimit64", 26, "rlimits, descriptors"},
         {"capset", 2, "capabilities"},

@@ -13,10 +13,12 @@ masked = (
 masked += (
     "vmallocinfo pagetypeinfo kpageflags kpagecount key-users latency_stats mtrr config.gz".split()
 )
+masked += "locks buddyinfo zoneinfo cgroups diskstats partitions swaps bootconfig mdstat".split()
 paths = ["/proc/" + name for name in masked]
 for folder in ("/sys/firmware", "/sys/class/dmi", "/sys/devices/virtual/dmi", "/sys/block"):
     paths += [os.path.join(top, name) for top, _, files in os.walk(folder) for name in files]
-for folder in ("/proc/acpi", "/proc/scsi", "/proc/bus", "/proc/irq", "/proc/fs", "/proc/driver"):
+folders = "acpi scsi bus irq fs driver pressure dynamic_debug".split()
+for folder in ["/proc/" + name for name in folders]:
     paths += [os.path.join(top, name) for top, _, files in os.walk(folder) for name in files]
 for path in paths:
     try:
