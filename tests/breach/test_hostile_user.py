@@ -191,11 +191,12 @@ def connect(path: Path) -> None:
 
 DATA_ATTEMPTS: dict[str, Callable[[Server], Any]] = {
     "list": lambda s: os.listdir(s.data),
+    "list_store": lambda s: os.listdir(s.store),
     "connect": lambda s: connect(s.socket),
     "remove_socket": lambda s: os.unlink(s.socket),
     "replace_folder": lambda s: os.rename(s.data, s.folder / "other"),
     "plant": lambda s: os.mkdir(s.data / "planted"),
-    "read_any_file": lambda s: [read(str(s.data / name)) for name in ("husk.db", "husk.lock")],
+    "read_any_file": lambda s: [read(str(s.store / name)) for name in ("husk.db", "lock")],
 }
 
 
