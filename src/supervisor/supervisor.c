@@ -321,8 +321,8 @@ static void loop(struct supervisor *s)
 
         p[AT_SIGNALS] = (struct pollfd){.fd = s->signals, .events = POLLIN};
         p[AT_DAEMON] = (struct pollfd){.fd = s->daemon.socket, .events = wanted};
-        p[AT_LAUNCHER] = (struct pollfd){.fd = s->launcher_talks ? s->launcher.socket : -1,
-                                         .events = POLLIN};
+        p[AT_LAUNCHER] =
+            (struct pollfd){.fd = s->launcher_talks ? s->launcher.socket : -1, .events = POLLIN};
         outputs_poll(&s->kit.outputs, p + AT_OUTPUTS);
         (void)poll(p, POLLED, timeout(s));
         outputs_pump(&s->kit.outputs, p + AT_OUTPUTS); /* first: it was said before what follows */
@@ -419,8 +419,8 @@ static int begin(struct supervisor *s, struct err *e)
     return account_find(c, &s->kit.account, e) < 0 || open_place(s, &was_left, e) < 0 ||
                    listeners_open(c, account->uid, account->gid, was_left ? LEFT_PATIENCE_MS : 0,
                                   &s->kit.listeners, e) < 0 ||
-                   block_signals(s, e) < 0 || open_workers(s, e) < 0 ||
-                   start_launcher(s, e) < 0 || start_daemon(s, e) < 0
+                   block_signals(s, e) < 0 || open_workers(s, e) < 0 || start_launcher(s, e) < 0 ||
+                   start_daemon(s, e) < 0
                ? -1
                : 0;
 }
