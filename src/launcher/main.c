@@ -295,7 +295,8 @@ static int prepare_rights(struct launcher *l, struct err *e)
         return -1;
     }
     /* Last: processes that keep other rights than we do are forked by now. */
-    return caps_drop(l->single_id ? CAPS_ROOTLESS : CAPS_LAUNCHER, e);
+    unsigned lent = cgroup_host_is_ours(l->cgroups) ? 0 : CAPS_LENT;
+    return caps_drop(l->single_id ? CAPS_ROOTLESS : CAPS_LAUNCHER | lent, e);
 }
 
 static void shut_down(struct launcher *l)
