@@ -182,6 +182,9 @@ static void loop(struct launcher *l)
         if (l->next_deadline != 0 && l->next_deadline <= clock_ns()) {
             box_expire(l, clock_ns());
         }
+        if (l->end_by != 0 && l->end_by <= clock_ns()) {
+            return;
+        }
         if (p[0].revents != 0 && serve_client(l, false) < 0 && !lose_client(l)) {
             return;
         }

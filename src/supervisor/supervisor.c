@@ -368,9 +368,13 @@ static int block_signals(struct supervisor *s, struct err *e)
 static void end_launcher(struct supervisor *s)
 {
     struct pollfd p[OUTPUTS_POLLED];
+    uint64_t until = clock_ms() + END_EXTRA_MS;
 
     fd_close(&s->launcher.socket);
     while (s->launcher.pid > 0 && waitpid(s->launcher.pid, NULL, WNOHANG) == 0) {
+        if (clock_ms() >= until) {
+            kill(s->launcher.pid, SIGKILL); /* its guard cleans up */
+        }
         outputs_poll(&s->kit.outputs, p);
         (void)poll(p, OUTPUTS_POLLED, WAIT_TICK_MS);
         outputs_pump(&s->kit.outputs, p);
