@@ -205,6 +205,24 @@ ssize_t fd_recv(int sock, void *buf, size_t n, struct fd_set_msg *set, int flags
     return got;
 }
 
+int fd_pair_for_box(int pair[2])
+{
+    const int passrights = 83; /* SO_PASSRIGHTS, <asm-generic/socket.h> of Linux 6.16 */
+    const int off = 0;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+        return -errno;
+    }
+    if (setsockopt(pair[0], SOL_SOCKET, passrights, &off, sizeof(off)) < 0 &&
+        errno != ENOPROTOOPT) {
+        int r = -errno;
+        fd_close(&pair[0]);
+        fd_close(&pair[1]);
+        return r;
+    }
+    return 0;
+}
+
 int fd_set_nonblock(int fd, bool on)
 {
     int flags = fcntl(fd, F_GETFL);

@@ -60,6 +60,13 @@ ssize_t fd_recv(int sock, void *buf, size_t n, struct fd_set_msg *set, int flags
 int fd_set_nonblock(int fd, bool on);
 
 /*
+ * A pair of unix stream sockets. To pair[0] no descriptors can be sent: one whose close() waits
+ * would make its receiver wait. Before Linux 6.16 the kernel has no such option, and they can. 0 or
+ * -errno.
+ */
+int fd_pair_for_box(int pair[2]);
+
+/*
  * As many descriptors as the hard limit allows. Callers have a soft limit that suits select(), or a
  * tiny one; a box takes some ten. Children inherit it: not for who runs other programs as they are.
  */

@@ -61,6 +61,8 @@ void cgroup_make_room(void);
 int cgroup_host_open(const char *instance, bool need_limits, struct cgroup_host **ret,
                      struct err *e);
 const struct cgroup_facts *cgroup_host_facts(const struct cgroup_host *host);
+/* The directories above ours belong to us, too; false where they were delegated to another user. */
+bool cgroup_host_is_ours(const struct cgroup_host *host);
 void cgroup_host_close(
     struct cgroup_host *host); /* kills and removes whatever is left below; NULL is fine */
 

@@ -226,6 +226,18 @@ int cgroup_host_open(const char *instance, bool need_limits, struct cgroup_host 
     return -1;
 }
 
+bool cgroup_host_is_ours(const struct cgroup_host *host)
+{
+    struct stat st;
+
+    for (size_t i = 0; i < host->trees.n; i++) {
+        if (fstat(host->trees.tree[i].base_fd, &st) < 0 || st.st_uid != geteuid()) {
+            return false;
+        }
+    }
+    return true;
+}
+
 const struct cgroup_facts *cgroup_host_facts(const struct cgroup_host *host)
 {
     return &host->facts;

@@ -59,7 +59,7 @@ static int define(void *user, const struct launcher_want *want,
                   void *to, struct err *e)
 {
     const struct starting *s = user;
-    const struct template_dirs dirs = {.operators = s->config->templates};
+    const struct template_dirs dirs = {.operators = s->config->templates, .must_be_ours = true};
     const struct template_choice choice = {.preload = want->preload != 0, .modules = want->modules};
     const struct template_sink sink = {.put = put, .user = to};
     AUTO_FREE struct template_def *def = malloc(sizeof(*def));

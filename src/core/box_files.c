@@ -57,11 +57,12 @@ static int start_worker(struct box_files *f, struct channel *control, struct err
     const char *body;
     int pair[2];
 
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
-        return err_sys(e, errno, "socket for file work");
+    int r = fd_pair_for_box(pair);
+    if (r < 0) {
+        return err_sys(e, -r, "socket for file work");
     }
     f->fd = pair[0];
-    int r = send_socket(control, pair[1], e);
+    r = send_socket(control, pair[1], e);
     fd_close(&pair[1]);
     if (r == 0) {
         r = box_files_next(f, true, NULL, &head, &body, e);

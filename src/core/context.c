@@ -206,8 +206,9 @@ int context_start(struct husk_engine *engine, struct guest *box, struct context 
 {
     int pair[2];
 
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
-        return err_sys(e, errno, "control socket");
+    int r = fd_pair_for_box(pair);
+    if (r < 0) {
+        return err_sys(e, -r, "control socket");
     }
     AUTO_CLOSE int theirs = pair[1];
     *c = (struct context){.used = true};

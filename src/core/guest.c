@@ -38,8 +38,9 @@ static int make_ends(struct ends *ends, struct err *e)
     for (int i = 0; i < 4; i++) {
         ends->ours[i] = ends->theirs[i] = -1;
     }
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
-        return err_sys(e, errno, "control socket");
+    int r = fd_pair_for_box(pair);
+    if (r < 0) {
+        return err_sys(e, -r, "control socket");
     }
     ends->ours[0] = pair[0];
     ends->theirs[0] = pair[1];

@@ -69,8 +69,40 @@ static void find_missing(struct template_def *def)
 
 enum side { OPERATORS, CLIENTS };
 
-static int read_text(const char *dir, const char *name, char *path, size_t size, char **ret,
-                     struct err *e)
+static bool is_ours(const struct stat *st)
+{
+    return (st->st_uid == geteuid() || st->st_uid == 0) && (st->st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/* Held by descriptor, so that what was looked at is what is read. -errno, or a descriptor. */
+static int open_ours(const char *dir, const char *path)
+{
+    AUTO_CLOSE int folder = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    struct stat st;
+
+    if (folder < 0 || fstat(folder, &st) < 0) {
+        return -errno;
+    }
+    if (!is_ours(&st)) {
+        return -EPERM;
+    }
+    AUTO_CLOSE int fd = openat(folder, strrchr(path, '/') + 1,
+                               O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        return errno == ELOOP ? -EPERM : -errno; /* a link leads wherever its maker wants */
+    }
+    return is_ours(&st) && S_ISREG(st.st_mode) && st.st_nlink == 1 ? take_fd(&fd) : -EPERM;
+}
+
+static ssize_t read_ours(const char *dir, const char *path, char *text, size_t size)
+{
+    AUTO_CLOSE int fd = open_ours(dir, path);
+
+    return fd < 0 ? fd : fd_read_all(fd, text, size - 1);
+}
+
+static int read_text(const char *dir, bool must_be_ours, const char *name, char *path, size_t size,
+                     char **ret, struct err *e)
 {
     AUTO_FREE char *text = malloc(TEMPLATE_FILE_MAX);
 
@@ -80,10 +112,16 @@ static int read_text(const char *dir, const char *name, char *path, size_t size,
     if (str_format(path, size, "%s/%s" SUFFIX, dir, name) < 0) {
         return err_set(e, ERR_INVALID, "template path is too long");
     }
-    ssize_t n = fd_read_file(AT_FDCWD, path, text, TEMPLATE_FILE_MAX);
+    ssize_t n = must_be_ours ? read_ours(dir, path, text, TEMPLATE_FILE_MAX)
+                             : fd_read_file(AT_FDCWD, path, text, TEMPLATE_FILE_MAX);
     /* A folder that we may not enter is none of ours; a file that we may not read is a mistake. */
     if (n == -ENOENT || n == -ENOTDIR || (n == -EACCES && access(dir, X_OK) < 0)) {
         return 0;
+    }
+    if (n == -EPERM && must_be_ours) {
+        return err_set(e, ERR_INVALID,
+                       "%s must be a plain file that only you or root can write, in such a folder",
+                       path);
     }
     if (n < 0) {
         return err_sys(e, (int)-n, "read %s", path);
@@ -113,7 +151,8 @@ static int read_one(const struct template_dirs *dirs, const char *dir, enum side
     char path[TEMPLATE_PATH_MAX + 80];
     AUTO_FREE char *text = NULL;
 
-    int n = read_text(dir, name, path, sizeof(path), &text, e);
+    bool must_be_ours = dirs->must_be_ours && dir == dirs->operators;
+    int n = read_text(dir, must_be_ours, name, path, sizeof(path), &text, e);
     if (n <= 0) {
         return n;
     }

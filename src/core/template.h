@@ -51,6 +51,11 @@ struct template_def {
 struct template_dirs {
     const char *operators;
     const char *clients; /* names of the others win */
+    /*
+     * The operator's files decide what runs with our rights: each must be a plain file of ours or
+     * root's, in such a folder, that nobody else can write.
+     */
+    bool must_be_ours;
 };
 
 const char *template_language_name(enum husk_language language); /* python, shell, javascript */

@@ -9,9 +9,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -101,8 +103,8 @@ void box_describe(struct launcher *l, const struct box_entry *box, uint32_t seq)
     (void)str_format(rep.facts.seccomp, sizeof(rep.facts.seccomp), "%s:%s", p->name, p->digest);
     rep.facts.id_start = first_id(l, t, box);
     rep.facts.id_count = l->single_id ? 1 : IDMAP_BLOCK;
-    rep.facts.zygote_age_ms = (clock_ns() - t->ready) / NS_PER_MS;
-    rep.facts.boxes_checked = t->checked;
+    rep.facts.zygote_age_ms = box->zygote_age_ms;
+    rep.facts.boxes_checked = box->checked;
     rep.facts.imports = t->start.imports;
     memcpy(rep.facts.base, t->base, sizeof(rep.facts.base));
     int fds[USAGE_VIEW_FDS];
@@ -128,7 +130,12 @@ static int send_spawn(const struct launcher *l, const struct template *t,
 
     memcpy(all, fds->fds, sizeof(int) * LAUNCHER_BOX_FDS);
     size_t n = LAUNCHER_BOX_FDS + cgroup_procs_fds(box->cgroup, all + LAUNCHER_BOX_FDS);
-    ssize_t sent = fd_send(t->socket, &spawn, sizeof(spawn), all, n, 0);
+    /* Never waited for: one that does not read what it is asked is of no use to anybody. */
+    ssize_t sent = fd_send(t->socket, &spawn, sizeof(spawn), all, n, MSG_DONTWAIT);
+    if (sent == -EAGAIN) {
+        (void)sys_pidfd_signal(t->pidfd, SIGKILL);
+        return err_set(e, ERR_NOT_FOUND, "the zygote of %s does not read its requests", t->name);
+    }
     if (sent == -EPIPE || sent == -ECONNRESET ||
         sent == -EBADF) { /* it died a moment ago: the news is on its way */
         return err_set(e, ERR_NOT_FOUND, "the zygote of %s has died", t->name);
@@ -165,6 +172,8 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
     box->place = take_fd(&place);
     box->template_id = req->template_id;
     box->probe = t->state == TEMPLATE_STARTING;
+    box->zygote_age_ms = (clock_ns() - t->ready) / NS_PER_MS;
+    box->checked = t->checked;
     box->is_session = req->box.mode == LAUNCHER_SESSION;
     box->block = t->free_blocks[--t->n_free_blocks];
     box->state = BOX_SPAWNING;
@@ -309,6 +318,23 @@ static void box_refused(struct launcher *l, struct box_entry *box, const struct 
     box_exited(l, box, &never);
 }
 
+/*
+ * A box ends after it was born, and a birth is refused before. One that lives is not buried: its
+ * ids and its cgroup would go to the next box.
+ */
+static bool is_credible(const struct box_entry *box, const struct zygote_rep *rep)
+{
+    struct pollfd p = {.fd = box->pidfd, .events = POLLIN};
+
+    if (rep->event == ZYGOTE_REFUSED) {
+        return !box->was_announced;
+    }
+    if (rep->event != ZYGOTE_EXITED) {
+        return true;
+    }
+    return box->was_announced && (box->pidfd < 0 || poll(&p, 1, 0) == 1);
+}
+
 void box_zygote_event(struct launcher *l, uint32_t template_id, const struct zygote_rep *rep,
                       struct fd_set_msg *fds)
 {
@@ -321,8 +347,13 @@ void box_zygote_event(struct launcher *l, uint32_t template_id, const struct zyg
     if (rep->event != ZYGOTE_SPAWNED || box->state == BOX_SPAWNING) {
         l->templates[template_id].worked = clock_ns();
     }
+    if (!is_credible(box, rep)) {
+        template_lied(l, template_id);
+        return;
+    }
     switch (rep->event) {
     case ZYGOTE_SPAWNED:
+        box->was_announced = true;
         if (box->state == BOX_SPAWNING && is_birth(l, box, &fds->fds[0])) {
             box_born(l, box, take_fd(&fds->fds[0]));
         }

@@ -30,6 +30,8 @@ const struct caps_row caps_rows[] = {
     ROW(CAP_SETGID, CAPS_LAUNCHER, "write gid_map of a zygote"),
     ROW(CAP_SETFCAP, CAPS_ROOTLESS, "write uid_map of a zygote that has id 0 of our namespace"),
     ROW(CAP_KILL, CAPS_LAUNCHER | CAPS_GUARD, "pidfd_send_signal() to zygotes and boxes"),
+    ROW(CAP_DAC_OVERRIDE, CAPS_LENT,
+        "write cgroup.procs and make directories in a cgroup of another user, as in containers"),
     ROW(CAP_MKNOD, CAPS_LAUNCHER, "mknodat() of the devices in a template's /dev"),
     ROW(CAP_SYS_PTRACE, CAPS_LAUNCHER,
         "open /proc/PID/ns/user for the id map of a lent directory, and /proc/PID/root of a box to "

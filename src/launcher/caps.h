@@ -17,6 +17,7 @@ enum caps_role {
     CAPS_LAUNCHER = 1 << 0, /* as root */
     CAPS_ROOTLESS = 1 << 1, /* the launcher as root of its own user namespace */
     CAPS_GUARD = 1 << 2,    /* husk-guard, as root; without root it keeps none */
+    CAPS_LENT = 1 << 3,     /* either, as root in a cgroup that was delegated to another user */
 };
 
 struct caps_row {

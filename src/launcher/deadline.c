@@ -168,5 +168,5 @@ void box_expire(struct launcher *l, uint64_t now)
         }
         next = earlier(next, t->start_deadline);
     }
-    l->next_deadline = next;
+    l->next_deadline = earlier(next, l->end_by);
 }

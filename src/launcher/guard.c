@@ -85,6 +85,7 @@ static void await_zygotes(void)
 
 static void stand_by(struct launcher *l, int launcher)
 {
+    unsigned lent = cgroup_host_is_ours(l->cgroups) ? 0 : CAPS_LENT;
     struct err e;
 
     prctl(PR_SET_NAME, "husk-guard", 0, 0, 0);
@@ -98,7 +99,7 @@ static void stand_by(struct launcher *l, int launcher)
     for (size_t i = 0; i < TEMPLATES_MAX; i++) {
         held[i] = (struct held){.lease = -1, .zygote = -1};
     }
-    if (caps_drop(l->single_id ? 0 : CAPS_GUARD, &e) < 0 ||
+    if (caps_drop(l->single_id ? 0 : CAPS_GUARD | lent, &e) < 0 ||
         fd_send(launcher, "", 1, NULL, 0, 0) != 1) {
         _exit(1);
     }

@@ -206,19 +206,33 @@ static int start(struct launcher *l, struct template *t, const struct box_entry 
     return 0;
 }
 
+/* Little, and no more than the operator allows. */
+static struct limits probe_limits(const struct limits *most)
+{
+    struct limits l = {.memory_bytes = PROBE_MEMORY};
+
+    if (most->memory_bytes != 0) {
+        l.memory_bytes = MIN(l.memory_bytes, most->memory_bytes);
+    }
+    limits_fill(&l);
+    l.cpu_milli = most->cpu_milli != 0 ? MIN(l.cpu_milli, most->cpu_milli) : l.cpu_milli;
+    l.pids = most->pids != 0 ? MIN(l.pids, most->pids) : l.pids;
+    l.disk_bytes = most->disk_bytes != 0 ? MIN(l.disk_bytes, most->disk_bytes) : l.disk_bytes;
+    return l;
+}
+
 int inspect_probe(struct launcher *l, uint32_t id, struct err *e)
 {
     struct template *t = &l->templates[id];
     struct launcher_req req = {
         .op = LAUNCHER_BOX,
         .template_id = id,
-        .box = {.limits = {.memory_bytes = PROBE_MEMORY}, .warmth = LAUNCHER_COOL},
+        .box = {.limits = probe_limits(&t->start.most), .warmth = LAUNCHER_COOL},
     };
     struct fd_set_msg fds = {.n = 0};
     int pair[2];
     int ends[2];
 
-    limits_fill(&req.box.limits);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
         return err_sys(e, errno, "socketpair");
     }

@@ -52,6 +52,7 @@
 #define OOM_WATCH_MS 100
 #define ZYGOTE_MEMORY (2 * GIB)    /* of a zygote whose template says nothing */
 #define ZYGOTE_CPU_MILLI 2000      /* it works alone, beside the box that it is making */
+#define ORPHAN_MS 600000           /* for a client whose supervisor was killed to save files */
 #define INSPECT_MS 3000            /* a box that is looked at ends by then in any case */
 #define PROBE_MEMORY (64 * MIB)    /* of the first box, which is only looked at */
 #define ZYGOTE_PIDS 64             /* imports that start programs to ask for something */
@@ -102,8 +103,9 @@ struct template
     uint32_t start_seq;      /* request to answer when it is ready */
     uint64_t start_deadline; /* ns */
     uint64_t worked;         /* ns: when it last bore or buried a box */
-    uint64_t ready;          /* ns: since when */
-    uint64_t made;           /* boxes */
+    bool said_ready;
+    uint64_t ready; /* ns: since when */
+    uint64_t made;  /* boxes */
     /* inspect.c */
     pid_t inspector;    /* our child, while verdict is open */
     int verdict;        /* what it will say; -1: nothing is looked at */
@@ -135,6 +137,9 @@ struct box_entry {
     bool silent;  /* FINISH was answered: nobody waits for the EXIT event */
     bool probe;   /* the first box of a zygote, which no client has asked for */
     bool was_inspected;
+    bool was_announced; /* its zygote has said that it is born */
+    uint64_t zygote_age_ms;
+    uint32_t checked; /* these two as they were when it was asked for */
     bool is_session;
     struct kept *kept;
 };
@@ -157,6 +162,7 @@ struct launcher {
     uint32_t ending;        /* boxes in BOX_ENDING */
     uint32_t spawning;      /* boxes in BOX_SPAWNING */
     uint64_t next_deadline; /* ns; nothing is due before it. 0: nothing armed */
+    uint64_t end_by;        /* ns: the supervisor is gone, and the client has time until then */
     bool watch_oom;         /* the kernel kills single processes: we have to end the rest */
 };
 
@@ -186,6 +192,7 @@ int template_start(struct launcher *l, uint32_t id, uint32_t seq,
                    const struct launcher_start *start, struct err *e);
 /* Its client hears why it cannot start; what there is of it goes. */
 void template_refuse(struct launcher *l, uint32_t id, const struct err *e);
+void template_lied(struct launcher *l, uint32_t id);  /* its zygote broke the rules: it is killed */
 void template_stop(struct launcher *l, uint32_t id);  /* zygote and boxes are killed; never waits */
 void template_await(struct launcher *l, uint32_t id); /* until they are gone */
 void template_serve(struct launcher *l, uint32_t id); /* the zygote has something to say */

@@ -182,6 +182,9 @@ static void loop(struct launcher *l)
         if (l->next_deadline != 0 && l->next_deadline <= clock_ns()) {
             box_expire(l, clock_ns());
         }
+        if (l->end_by != 0 && l->end_by <= clock_ns()) {
+            return;
+        }
         if (p[0].revents != 0 && serve_client(l, false) < 0 && !lose_client(l)) {
             return;
         }
@@ -295,7 +298,8 @@ static int prepare_rights(struct launcher *l, struct err *e)
         return -1;
     }
     /* Last: processes that keep other rights than we do are forked by now. */
-    return caps_drop(l->single_id ? CAPS_ROOTLESS : CAPS_LAUNCHER, e);
+    unsigned lent = cgroup_host_is_ours(l->cgroups) ? 0 : CAPS_LENT;
+    return caps_drop(l->single_id ? CAPS_ROOTLESS : CAPS_LAUNCHER | lent, e);
 }
 
 static void shut_down(struct launcher *l)

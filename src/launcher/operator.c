@@ -49,7 +49,11 @@ bool operator_serve(struct launcher *l)
         permit_operator(l, &msg.req, &fds);
     } else {
         fd_close(&l->supervisor);
-        goes_on = l->client >= 0; /* its last client may finish */
+        goes_on = l->client >= 0; /* its last client may finish, but not stay */
+        l->end_by = clock_ns() + (uint64_t)ORPHAN_MS * NS_PER_MS;
+        if (l->next_deadline == 0 || l->end_by < l->next_deadline) {
+            l->next_deadline = l->end_by;
+        }
     }
     fd_set_release(&fds);
     return goes_on;

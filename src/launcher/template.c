@@ -311,6 +311,11 @@ static void zygote_says(struct launcher *l, uint32_t id, struct zygote_rep *rep,
 
     switch (rep->event) {
     case ZYGOTE_READY:
+        if (t->said_ready) {
+            template_lied(l, id);
+            break;
+        }
+        t->said_ready = true;
         if (t->state == TEMPLATE_STARTING && check_alone(t, &rep->err) < 0) {
             template_refuse(l, id, &rep->err);
         } else if (t->state == TEMPLATE_STARTING && !t->start.imports) {
@@ -328,6 +333,14 @@ static void zygote_says(struct launcher *l, uint32_t id, struct zygote_rep *rep,
         box_zygote_event(l, id, rep, fds);
         break;
     }
+}
+
+void template_lied(struct launcher *l, uint32_t id)
+{
+    struct template *t = &l->templates[id];
+
+    (void)sys_pidfd_signal(t->pidfd, SIGKILL);
+    fd_close(&t->socket);
 }
 
 /* At most so many: one that talks without end must not keep us from all the others. */
@@ -348,8 +361,7 @@ static void hear(struct launcher *l, uint32_t id, int most)
              * other. It may take a while, in which its socket would keep us awake.
              */
             fd_set_release(&fds);
-            (void)sys_pidfd_signal(t->pidfd, SIGKILL);
-            fd_close(&t->socket);
+            template_lied(l, id);
             return;
         }
         zygote_says(l, id, &rep, &fds);

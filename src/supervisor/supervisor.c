@@ -321,8 +321,8 @@ static void loop(struct supervisor *s)
 
         p[AT_SIGNALS] = (struct pollfd){.fd = s->signals, .events = POLLIN};
         p[AT_DAEMON] = (struct pollfd){.fd = s->daemon.socket, .events = wanted};
-        p[AT_LAUNCHER] = (struct pollfd){.fd = s->launcher_talks ? s->launcher.socket : -1,
-                                         .events = POLLIN};
+        p[AT_LAUNCHER] =
+            (struct pollfd){.fd = s->launcher_talks ? s->launcher.socket : -1, .events = POLLIN};
         outputs_poll(&s->kit.outputs, p + AT_OUTPUTS);
         (void)poll(p, POLLED, timeout(s));
         outputs_pump(&s->kit.outputs, p + AT_OUTPUTS); /* first: it was said before what follows */
@@ -368,9 +368,13 @@ static int block_signals(struct supervisor *s, struct err *e)
 static void end_launcher(struct supervisor *s)
 {
     struct pollfd p[OUTPUTS_POLLED];
+    uint64_t until = clock_ms() + END_EXTRA_MS;
 
     fd_close(&s->launcher.socket);
     while (s->launcher.pid > 0 && waitpid(s->launcher.pid, NULL, WNOHANG) == 0) {
+        if (clock_ms() >= until) {
+            kill(s->launcher.pid, SIGKILL); /* its guard cleans up */
+        }
         outputs_poll(&s->kit.outputs, p);
         (void)poll(p, OUTPUTS_POLLED, WAIT_TICK_MS);
         outputs_pump(&s->kit.outputs, p);
@@ -419,8 +423,8 @@ static int begin(struct supervisor *s, struct err *e)
     return account_find(c, &s->kit.account, e) < 0 || open_place(s, &was_left, e) < 0 ||
                    listeners_open(c, account->uid, account->gid, was_left ? LEFT_PATIENCE_MS : 0,
                                   &s->kit.listeners, e) < 0 ||
-                   block_signals(s, e) < 0 || open_workers(s, e) < 0 ||
-                   start_launcher(s, e) < 0 || start_daemon(s, e) < 0
+                   block_signals(s, e) < 0 || open_workers(s, e) < 0 || start_launcher(s, e) < 0 ||
+                   start_daemon(s, e) < 0
                ? -1
                : 0;
 }

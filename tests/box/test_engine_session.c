@@ -367,8 +367,9 @@ TEST(closing_a_session_ends_its_box)
 }
 
 /*
- * A box that died can leave sockets in a message that its reader has not taken yet. The network
- * namespace that they live in must not become another box's.
+ * A box that died can leave sockets in a message that its reader has not taken yet, where the
+ * kernel lets it send one. The network namespace that they live in must not become another box's;
+ * see test_netns.c, too.
  */
 TEST(sockets_that_outlive_their_box_are_in_nobody_elses_way)
 {
@@ -379,7 +380,8 @@ TEST(sockets_that_outlive_their_box_are_in_nobody_elses_way)
         "def end():\n"
         "    time.sleep(0.3)\n" /* the cell is over, and nobody reads this any more */
         "    fds = array.array('i', [s.fileno() for s in left])\n"
-        "    control.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])\n"
+        "    try: control.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])\n"
+        "    except PermissionError: pass\n" /* from Linux 6.16 on the socket takes none */
         /* ends PID 1 at its next poll() */
         "    resource.prlimit(1, resource.RLIMIT_NOFILE, (0, 0))\n"
         "    if os.fork() == 0:\n"

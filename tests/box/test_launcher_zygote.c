@@ -212,8 +212,10 @@ static void check_first_stays(const char *words)
     CHECK_INT(str_format(program, sizeof(program),
                          "say(1)\n"
                          "own = struct.unpack('I', s.recv(999)[:4])[0]\n"
-                         "import ctypes\nctypes.CDLL(None).unshare(0x20000000)\n" /* NEWPID */
-                         "pid = os.fork()\nif pid == 0: time.sleep(100)\n"
+                         "import ctypes\n" /* clone3() with NEWUSER and NEWPID: a zygote may */
+                         "a = struct.pack('11Q', 0x30000000, 0, 0, 0, 17, *[0] * 6)\n"
+                         "pid = ctypes.CDLL(None).syscall(435, a, 88)\n"
+                         "if pid == 0: time.sleep(100)\n"
                          "child = os.pidfd_open(pid)\n%s\n"
                          "say(4, struct.unpack('I', s.recv(999)[:4])[0])\ntime.sleep(100)",
                          words),
@@ -243,6 +245,74 @@ TEST(a_zygote_speaks_of_boxes_by_their_whole_number)
 TEST(a_box_is_born_once)
 {
     check_first_stays("for i in range(3): say(3, own, child)");
+}
+
+/* Starts a zygote that lies about its boxes; it is ended for that, and others are served on. */
+static void check_is_ended(const char *words, unsigned boxes)
+{
+    char program[600];
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+    struct launcher_rep rep = {0};
+
+    CHECK_INT(str_format(program, sizeof(program), "say(1)\n%s\ntime.sleep(100)", words), 0);
+    launcher_greet(&c);
+    uint32_t honest = launcher_shell_template(&c, 2);
+    uint32_t id = lying_template(&c, program);
+    start(&c, id, LAUNCHER_EV_OK);
+    for (unsigned i = 0; i < boxes && rep.event != LAUNCHER_EV_GONE; i++) {
+        struct launcher_req req = {
+            .op = LAUNCHER_BOX, .template_id = id, .box = {.limits = limits_default()}};
+        int ours[LAUNCHER_BOX_FDS];
+        int theirs[LAUNCHER_BOX_FDS];
+        launcher_ends(ours, theirs);
+        launcher_send(&c, &req, theirs, LAUNCHER_BOX_FDS);
+        do {
+            CHECK(launcher_next(&c, &rep));
+        } while (rep.seq != c.seq && rep.event != LAUNCHER_EV_GONE);
+        for (int k = 0; k < LAUNCHER_BOX_FDS; k++) {
+            close(ours[k]);
+            close(theirs[k]);
+        }
+    }
+    while (rep.event != LAUNCHER_EV_GONE) {
+        CHECK(launcher_next(&c, &rep));
+    }
+    CHECK_INT(rep.template_id, id);
+    struct launcher_box other = launcher_box(&c, honest, 0);
+    launcher_box_release(&other);
+}
+
+/* Each READY would leave descriptors open, and a box that nobody knows. */
+TEST(a_zygote_that_is_ready_twice_is_ended)
+{
+    check_is_ended("say(1)", 0);
+}
+
+/* It would give its ids and its cgroup to the next box, and outlive its deadline. */
+TEST(a_box_that_lives_cannot_be_buried)
+{
+    check_is_ended("own = struct.unpack('I', s.recv(999)[:4])[0]\n"
+                   "import ctypes\n"
+                   "a = struct.pack('11Q', 0x30000000, 0, 0, 0, 17, *[0] * 6)\n"
+                   "pid = ctypes.CDLL(None).syscall(435, a, 88)\n"
+                   "if pid == 0: time.sleep(100)\n"
+                   "say(3, own, os.pidfd_open(pid))\nsay(5, own)",
+                   1);
+}
+
+TEST(a_box_that_was_not_born_cannot_be_buried)
+{
+    check_is_ended("say(5, struct.unpack('I', s.recv(999)[:4])[0])", 1);
+}
+
+/* It refuses boxes by guessing. The launcher would wait for it, and everybody else for that. */
+TEST(a_zygote_that_reads_no_requests_is_ended)
+{
+    check_is_ended("while True:\n"
+                   "    for b in range(5):\n"
+                   "        for g in range(1, 400): say(4, b + 4096 * g)\n"
+                   "    time.sleep(0.01)",
+                   1000);
 }
 
 /* What it gives as the box's pidfd is not one: the launcher must not fall over it. */

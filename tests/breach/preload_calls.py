@@ -11,7 +11,7 @@ from typing import Any
 from attempt import IS_ARM, LIBC, add, call, checked
 
 ZEROS = ctypes.create_string_buffer(512)
-PTRACE_TRACEME, PTRACE_ATTACH, PTRACE_SEIZE = 0, 16, 0x4206
+PTRACE_TRACEME, PTRACE_SEIZE = 0, 0x4206
 AF_ALG, AF_BLUETOOTH, AF_CAN, AF_KEY, AF_PACKET = 38, 31, 29, 15, 17
 AF_NETLINK, AF_RDS, AF_TIPC, AF_VSOCK, AF_XDP = 16, 21, 30, 40, 44
 NETLINKS = {"xfrm": 6, "netfilter": 12, "audit": 9, "uevent": 15, "generic": 16, "sock_diag": 4}
@@ -67,12 +67,8 @@ def open_socket(family: int, kind: int, protocol: int) -> int:
     return checked(LIBC.socket(family, kind, protocol))
 
 
-for _name, _request in (("attach", PTRACE_ATTACH), ("seize", PTRACE_SEIZE)):
-    add(
-        f"ptrace_{_name}_the_zygote",
-        partial(trace_parent, _request),
-        "EPERM ENOSYS",
-    )
+# Not PTRACE_ATTACH: where it works it stops the zygote, and no outcome would be told.
+add("ptrace_seize_the_zygote", partial(trace_parent, PTRACE_SEIZE), "EPERM ENOSYS")
 add("ptrace_traceme", lambda: checked(LIBC.ptrace(PTRACE_TRACEME, 0, None, None)), "EPERM ENOSYS")
 
 # fmt: off

@@ -220,22 +220,24 @@ static void try_limits(uint64_t memory, uint32_t cpu, uint32_t pids)
 {
     AUTO_LAUNCHER struct launcher_client c = taken_over();
     struct launcher_req box = {.op = LAUNCHER_BOX, .box.limits = limits_default()};
-    int pair[2];
+    int ours[LAUNCHER_BOX_FDS];
+    int fds[LAUNCHER_BOX_FDS];
 
     box.template_id = bounded(&c);
     box.box.limits.memory_bytes = memory;
     box.box.limits.disk_bytes = 64 * MIB;
     box.box.limits.cpu_milli = cpu;
     box.box.limits.pids = pids;
-    CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    const int fds[LAUNCHER_BOX_FDS] = {pair[1], pair[1], pair[1], pair[1]};
+    launcher_ends(ours, fds);
     check_refused(&c, &box, fds, LAUNCHER_BOX_FDS, ERR_INVALID);
     box.box.limits.memory_bytes = 256 * MIB;
     box.box.limits.cpu_milli = 500;
     box.box.limits.pids = 32;
     launcher_call(&c, &box, fds, LAUNCHER_BOX_FDS, LAUNCHER_EV_BOX);
-    close(pair[0]);
-    close(pair[1]);
+    for (size_t i = 0; i < LAUNCHER_BOX_FDS; i++) {
+        close(ours[i]);
+        close(fds[i]);
+    }
 }
 
 TEST(a_daemon_wants_more_memory_than_the_template_allows)

@@ -12,14 +12,20 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from husk_server import BIN, Server
 from procfs import below
 from v1_client import Api, v1_server  # noqa: F401
 
-STRANGER = 4242
+
+class Account(NamedTuple):
+    uid: int
+    gid: int
+
+
+STRANGER = Account(4242, 4242)
 LIBC = ctypes.CDLL(None, use_errno=True)
 PTRACE_SEIZE = 0x4206
 CHILD_SECONDS = 10
@@ -33,7 +39,7 @@ COUNTERS = {
 PARTS = ("supervisor", "launcher", "guard", "zygote", "box")
 
 
-def as_user(uid: int, function: Callable[[], Any]) -> str:
+def as_user(account: Account, function: Callable[[], Any]) -> str:
     """The name of an error, or what was reached."""
     there, back = os.pipe()
     child = os.fork()
@@ -42,8 +48,8 @@ def as_user(uid: int, function: Callable[[], Any]) -> str:
         text = "broken"
         try:
             os.setgroups([])
-            os.setresgid(uid, uid, uid)
-            os.setresuid(uid, uid, uid)
+            os.setresgid(account.gid, account.gid, account.gid)
+            os.setresuid(account.uid, account.uid, account.uid)
             text = f"reached: {function()!r}"
         except OSError as error:
             text = errno.errorcode[error.errno or 0]
@@ -82,11 +88,16 @@ def processes(v1_server: Server) -> Iterator[dict[str, int]]:  # noqa: F811
     api.call("DELETE", f"/sessions/{session}")
 
 
+def account_of(pid: int) -> Account:
+    status = os.stat(f"/proc/{pid}")
+    return Account(status.st_uid, status.st_gid)
+
+
 @pytest.fixture(scope="module", params=["stranger", "daemon"])
-def uid(request: pytest.FixtureRequest, processes: dict[str, int]) -> int:
+def account(request: pytest.FixtureRequest, processes: dict[str, int]) -> Account:
     """An ordinary user, and huskd's own account without what confines huskd."""
-    daemon = os.stat(f"/proc/{processes['huskd']}").st_uid
-    assert daemon not in (0, STRANGER)
+    daemon = account_of(processes["huskd"])
+    assert 0 not in daemon and daemon != STRANGER
     return STRANGER if request.param == "stranger" else daemon
 
 
@@ -142,8 +153,10 @@ PROCESS_ATTEMPTS: dict[str, Callable[[int], Any]] = {
 
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("name", PROCESS_ATTEMPTS)
-def test_a_process_of_the_server(processes: dict[str, int], uid: int, part: str, name: str) -> None:
-    assert as_user(uid, lambda: PROCESS_ATTEMPTS[name](processes[part])) in REFUSED
+def test_a_process_of_the_server(
+    processes: dict[str, int], account: Account, part: str, name: str
+) -> None:
+    assert as_user(account, lambda: PROCESS_ATTEMPTS[name](processes[part])) in REFUSED
 
 
 @pytest.mark.parametrize("name", PROCESS_ATTEMPTS)
@@ -156,8 +169,8 @@ def test_a_stranger_reaches_the_daemon(processes: dict[str, int], name: str) -> 
 def test_its_own_account_does_not_reach_the_daemon(processes: dict[str, int], name: str) -> None:
     """Another process of the account must not borrow the daemon's socket to the launcher."""
     daemon = processes["huskd"]
-    account = os.stat(f"/proc/{daemon}").st_uid
-    assert as_user(account, lambda: PROCESS_ATTEMPTS[name](daemon)) in REFUSED
+    own = account_of(daemon)
+    assert as_user(own, lambda: PROCESS_ATTEMPTS[name](daemon)) in REFUSED
 
 
 # ---- files ----
@@ -180,8 +193,8 @@ ID_ATTEMPTS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", ID_ATTEMPTS)
-def test_the_lease_of_ids(uid: int, name: str) -> None:
-    assert as_user(uid, ID_ATTEMPTS[name]) in REFUSED
+def test_the_lease_of_ids(account: Account, name: str) -> None:
+    assert as_user(account, ID_ATTEMPTS[name]) in REFUSED
 
 
 def connect(path: Path) -> None:
@@ -191,11 +204,12 @@ def connect(path: Path) -> None:
 
 DATA_ATTEMPTS: dict[str, Callable[[Server], Any]] = {
     "list": lambda s: os.listdir(s.data),
+    "list_store": lambda s: os.listdir(s.store),
     "connect": lambda s: connect(s.socket),
     "remove_socket": lambda s: os.unlink(s.socket),
     "replace_folder": lambda s: os.rename(s.data, s.folder / "other"),
     "plant": lambda s: os.mkdir(s.data / "planted"),
-    "read_any_file": lambda s: [read(str(s.data / name)) for name in ("husk.db", "husk.lock")],
+    "read_any_file": lambda s: [read(str(s.store / name)) for name in ("husk.db", "lock")],
 }
 
 
@@ -212,11 +226,13 @@ TEMPLATE_ATTEMPTS: dict[str, Callable[[Server], Any]] = {
 
 
 @pytest.mark.parametrize("name", TEMPLATE_ATTEMPTS)
-def test_the_operators_templates(v1_server: Server, uid: int, name: str) -> None:  # noqa: F811
-    assert as_user(uid, lambda: TEMPLATE_ATTEMPTS[name](v1_server)) in REFUSED
+def test_the_operators_templates(
+    v1_server: Server, account: Account, name: str
+) -> None:  # noqa: F811
+    assert as_user(account, lambda: TEMPLATE_ATTEMPTS[name](v1_server)) in REFUSED
 
 
-def test_cgroups_of_boxes(processes: dict[str, int], uid: int) -> None:
+def test_cgroups_of_boxes(processes: dict[str, int], account: Account) -> None:
     """No other account moves a process into the cgroup of a box, or changes its limits."""
     lines = Path(f"/proc/{processes['box']}/cgroup").read_text().splitlines()
     tried = 0
@@ -226,7 +242,7 @@ def test_cgroups_of_boxes(processes: dict[str, int], uid: int) -> None:
         for file in ("cgroup.procs", "tasks", "memory.limit_in_bytes", "memory.max", "pids.max"):
             if (folder / file).exists():
                 tried += 1
-                assert as_user(uid, lambda: write(str(folder / file))) in REFUSED, folder / file
+                assert as_user(account, lambda: write(str(folder / file))) in REFUSED, folder / file
     assert tried > 0, lines
 
 
@@ -254,5 +270,9 @@ def test_the_daemon_holds_no_folder_of_the_host(
         link = os.readlink(fd)
         if link.startswith("/sys/fs/cgroup/"):
             assert os.path.basename(link) in COUNTERS, link
+            info = Path(f"/proc/{processes['huskd']}/fdinfo/{fd.name}").read_text()
+            flags = int(info.split("flags:")[1].split()[0], 8)
+            is_read_only = flags & os.O_ACCMODE == os.O_RDONLY
+            assert is_read_only or os.path.basename(link) != "memory.oom_control", link
         elif link.startswith("/") and link not in ("/dev/null", "/dev/urandom"):
             assert link.startswith(own), link

@@ -121,6 +121,15 @@ def zygotes(server: Server) -> list[int]:
     return found
 
 
+def zygote_itself(server: Server) -> int:
+    """A child of the launcher that makes boxes: numbers of processes may have begun anew."""
+    everyone = below(server.process.pid)
+    launcher = next(p.pid for p in everyone if p.name == "husk-launcher")
+    boxes = {p.parent for p in everyone}
+    mine = set(zygotes(server))
+    return next(p.pid for p in everyone if p.parent == launcher and p.pid in mine & boxes)
+
+
 def of_module(server: Server, module: str) -> list[int]:
     name = module.encode()
     return [p for p in zygotes(server) if name in Path(f"/proc/{p}/cmdline").read_bytes()]
@@ -190,7 +199,7 @@ def test_mounts_of_a_zygote_are_locked(
     v1: Api, v1_server: Server, place: str, flags: int  # noqa: F811
 ) -> None:
     v1.session()
-    zygote = min(zygotes(v1_server))
+    zygote = zygote_itself(v1_server)
     assert as_zygote(zygote, lambda: LIBC.access(b"/husk/husk-init", 0)) == "reached"
     assert as_zygote(zygote, lambda: remount(place, flags)) == "EPERM"
 
@@ -198,7 +207,7 @@ def test_mounts_of_a_zygote_are_locked(
 @pytest.mark.parametrize("place", ["/", "/usr", "/husk"])
 def test_mounts_of_a_zygote_stay(v1: Api, v1_server: Server, place: str) -> None:  # noqa: F811
     v1.session()
-    zygote = min(zygotes(v1_server))
+    zygote = zygote_itself(v1_server)
     outcome = as_zygote(zygote, lambda: LIBC.umount2(place.encode(), MNT_DETACH))
     assert outcome == "EINVAL", "the kernel's word for a locked mount"
 

@@ -215,7 +215,9 @@ def is_refused(place: Callable[[], Place], says: str, *before: str) -> None:
 
 def is_weaker_when_asked(place: Callable[[], Place], *before: str) -> None:
     run = ("husk", "run", "--json", *USERNS, *SMALL, HOG)
-    result = json.loads(place().run(*before, *run).stdout)
+    done = place().run(*before, *run)
+    check(done.stdout != "", done)
+    result = json.loads(done.stdout)
     equal(cause(result), ("memory_exceeded", "oom", 137))
     check("cgroup limits" in result["receipt"]["missing"], result)
     equal(result["receipt"]["cgroup"], "none")

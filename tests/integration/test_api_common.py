@@ -57,7 +57,9 @@ def test_detailed_health_names_each_part(server: Server) -> None:
     assert sorted(parts) == ["disk", "engine", "pool", "store"]
     assert all(part["status"] in ("healthy", "degraded") for part in parts.values())
     assert parts["store"]["status"] == "healthy" and parts["store"]["latency_ms"] > 0
-    assert re.fullmatch(r"\d+ MiB free of \d+ MiB", parts["disk"]["detail"])
+    assert re.fullmatch(
+        r"\d+ MiB free of \d+ MiB; \d+ MiB kept of \d+ MiB \(data_quota\)", parts["disk"]["detail"]
+    )
     assert str(server.folder) not in answer.text
 
 

@@ -49,7 +49,8 @@ def keys_in_table() -> list[str]:
 
 
 def test_show_lists_every_setting_aligned(husk: Program, tripwire: Tripwire) -> None:
-    done = husk("config", "show", env=tripwire.env)
+    # The folder of this test would be a value too long for the column.
+    done = husk("config", "show", env={**tripwire.env, "HUSK_TEMPLATE_DIR": ""})
     rows = table(done)
     assert list(rows) == keys_in_table()
     assert rows["listen"] == ("127.0.0.1:8000", "default")

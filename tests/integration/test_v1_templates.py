@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import uuid
 from pathlib import Path
 from typing import Any
@@ -326,3 +327,26 @@ def test_a_session_has_no_more_than_the_template_allows(v1: Api, v1_server: Serv
 @pytest.mark.parametrize("method,body", [("GET", None), ("PUT", {"name": "x"}), ("DELETE", None)])
 def test_ids_that_are_none(v1: Api, method: str, body: Any) -> None:
     check_bad_ids(v1, method, "/templates/{}", body)
+
+
+@pytest.mark.parametrize("how", ["owner", "mode", "link", "second_name"])
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another account")
+def test_a_definition_that_others_could_write_is_not_used(
+    v1: Api, v1_server: Server, tmp_path: Path, how: str
+) -> None:
+    """It decides what runs with the supervisor's rights."""
+    file = v1_server.templates / f"theirs-{how.replace('_', '-')}.template"
+    file.write_text("memory = 128M\n")
+    if how == "owner":
+        os.chown(file, 4242, 4242)
+    elif how == "mode":
+        file.chmod(0o666)
+    elif how == "link":
+        file.rename(v1_server.folder / "elsewhere")
+        file.symlink_to(v1_server.folder / "elsewhere")
+    else:
+        os.link(file, v1_server.folder / "other")
+    body = {"template_id": file.stem, "mode": "persistent"}
+    check_error(v1.post("/sessions", body), 422, "InvalidParameter")
+    assert f"{file.name} must be a plain file" in v1_server.output
+    file.unlink()

@@ -337,3 +337,45 @@ TEST(who_can_be_written_to_by_others_is_not_looked_at)
     }
     remove_top();
 }
+
+TEST(an_ordinary_user_keeps_what_is_not_husks)
+{
+    static const char *const moved[] = {"husk.db", "lock", "husk.log"};
+    static const char *const kept[] = {"notes", "something.json"};
+    char path[PATH_SIZE];
+    char name[64];
+
+    if (geteuid() == 0) {
+        CHECK_INT(setgid(ACCOUNT), 0);
+        CHECK_INT(setuid(ACCOUNT), 0);
+    }
+    make_top();
+    CHECK_INT(mkdir(folder, 0755), 0);
+    for (size_t i = 0; i < ARRAY_LEN(kept); i++) {
+        in_folder(kept[i], path);
+        put_text(path, kept[i], geteuid());
+    }
+    in_folder("templates", path); /* of their own: there is no database */
+    CHECK_INT(mkdir(path, 0700), 0);
+    open_and_close();
+    CHECK(is_there(path));
+    check_owner(folder, geteuid(), 0755);
+
+    for (size_t i = 0; i < ARRAY_LEN(moved); i++) {
+        in_folder(moved[i], path);
+        put_text(path, moved[i], geteuid());
+    }
+    open_and_close();
+    for (size_t i = 0; i < ARRAY_LEN(moved); i++) {
+        in_folder(moved[i], path);
+        CHECK(!is_there(path));
+        CHECK_INT(str_format(name, sizeof(name), "store/%s", moved[i]), 0);
+        in_folder(name, path);
+        check_text(path, moved[i]);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(kept); i++) {
+        in_folder(kept[i], path);
+        check_text(path, kept[i]);
+    }
+    remove_top();
+}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of lint.py, test_summary.py and reachable.py in tools/: what gates everything must itself
-be right.
+"""Tests of lint.py, test_summary.py, reachable.py and account in tools/: what gates everything must
+itself be right.
 """
 from __future__ import annotations
 
@@ -173,3 +173,33 @@ def test_a_checkout_in_a_closed_folder_is_reachable_for_its_tests_alone(tmp_path
     assert (done.stdout, done.stderr) == ("foundkeptkept", "")
     assert subprocess.run(look, cwd=place, capture_output=True, check=False).returncode != 0
     assert place.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    "uid, has_account, has_group, creates",
+    [
+        (0, False, False, "--user-group"),
+        (0, False, True, "--gid=husk"),
+        (0, True, True, ""),
+        (1, False, False, ""),
+    ],
+)
+def test_the_account_is_created_once_and_by_root_only(
+    tmp_path: Path, uid: int, has_account: bool, has_group: bool, creates: str
+) -> None:
+    programs = {
+        "id": f"echo {uid}",
+        "getent": f"[ $1 = passwd ] && exit {int(not has_account)}\nexit {int(not has_group)}",
+        "useradd": f'echo "$@" >{tmp_path}/asked',
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    subprocess.run([TOOLS / "account"], env=env, check=True, capture_output=True)
+    asked = tmp_path / "asked"
+    words = asked.read_text().split() if asked.exists() else []
+    assert bool(words) == bool(creates)
+    if words:
+        assert creates in words and words[-1] == "husk"
+        assert {"--system", "--no-create-home", "/usr/sbin/nologin"} <= set(words)
