@@ -49,7 +49,7 @@ static size_t add_quoted(char *line, size_t size, size_t len, const char *text)
 static void write_line(char *line, size_t len)
 {
     line[len++] = '\n';
-    (void)fd_write_all(STDERR_FILENO, line, len); /* nobody to tell when stderr is gone */
+    (void)fd_write_all(STDERR_FILENO, line, len); /* a closed stderr cannot be reported */
 }
 
 static void write_json(const char *stamp, const char *level, const char *event, const char *text)

@@ -2,7 +2,7 @@
 /*
  * Confines a zygote before it runs the first instruction of its template; see zygote_confine.h.
  *
- * The zygote imports modules that nobody has read, and then makes boxes. So it keeps what making a
+ * The zygote imports modules that husk has not read, then makes boxes. So it keeps what making a
  * box needs and nothing else. `steps` is the order: what takes privilege away comes after the last
  * step that needs it.
  *
@@ -82,7 +82,7 @@ static int await_helper(pid_t helper, int mapped, struct err *e)
 /*
  * Mounts that were attached here are not locked: with CAP_SYS_ADMIN they could be made writable
  * again. In a second user and mount namespace the same mounts are copies of a more privileged one,
- * and the kernel lets nobody take them off or change what they forbid.
+ * and the kernel lets no process in it unmount them or lift their restrictions.
  */
 static int lock_mounts(const struct zygote_confinement *c, struct err *e)
 {

@@ -186,5 +186,5 @@ void term_say(const char *program, const char *fmt, ...)
     str_printable(line + n, sizeof(line) - 1 - (size_t)n, text, strlen(text));
     size_t len = strlen(line);
     line[len++] = '\n';
-    (void)fd_write_all(STDERR_FILENO, line, len); /* nobody to tell when stderr is gone */
+    (void)fd_write_all(STDERR_FILENO, line, len); /* a closed stderr cannot be reported */
 }

@@ -25,7 +25,7 @@ struct channel {
     bool pending;      /* the frame at the front was taken note of, and is dropped later */
     size_t unread;     /* bytes of the inbox that are still in the socket, too */
     uint64_t patience_ms;       /* with an end that takes nothing */
-    struct budget_share *share; /* that pays for the inbox; borrowed; NULL: nobody does */
+    struct budget_share *share; /* pays for the inbox; borrowed; NULL: not charged */
     size_t charged;             /* bytes of the inbox that were ever used since it was allocated */
     uint64_t begun_ms;          /* since when a part of a frame is there; 0: there is none */
     uint64_t frame_ms;          /* how long the rest of it may take */
@@ -50,7 +50,7 @@ void channel_drop(struct channel *c, const struct frame_head *head);
 
 /* When the frame that was begun must be there (clock_ms()); UINT64_MAX: none was. */
 uint64_t channel_due_ms(const struct channel *c);
-/* That time has passed; of a channel that nobody reads just now. */
+/* That time has passed; for a channel without a reader right now. */
 bool channel_is_overdue(const struct channel *c);
 
 /* Gives up what has arrived. Nothing can be read from the channel after that. */

@@ -234,7 +234,7 @@ void guest_free(struct husk_engine *engine,
 
 /* Its share of the engine's budget, by g->limits. */
 void guest_open_share(struct guest *g);
-void guest_wake(struct guest *g); /* whoever waits for news of it looks again */
+void guest_wake(struct guest *g); /* wakes the fibers that wait for news of it */
 
 /* The launcher has been told to end it: nothing it says about it matters any more. */
 void guest_forget(struct husk_engine *engine, const struct guest *g);

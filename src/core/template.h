@@ -53,7 +53,7 @@ struct template_dirs {
     const char *clients; /* names of the others win */
     /*
      * The operator's files decide what runs with our rights: each must be a plain file of ours or
-     * root's, in such a folder, that nobody else can write.
+     * root's, in such a folder, that no other user can write.
      */
     bool must_be_ours;
 };

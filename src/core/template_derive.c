@@ -3,7 +3,7 @@
  * A client's template and the operator's one that it is made from; see template.h.
  *
  * Everything that decides what runs in a zygote is the base's. The client chooses modules from the
- * list that the base offers: they become bits of a number, and whoever starts the zygote looks the
+ * list that the base offers: they become bits of a number, and the starter of the zygote looks the
  * names up again.
  */
 #include <stdlib.h>

@@ -9,7 +9,7 @@
  * their client is done with them, or at the first cell of a session. One that does not fit ends its
  * template, whose boxes are all suspect.
  *
- * A child does the looking, since tracing waits for the traced: the launcher waits for nobody. It
+ * A child does the looking, since tracing waits for the traced: the launcher does not wait. It
  * reads what the kernel says and decides nothing itself.
  */
 #include <errno.h>
@@ -282,9 +282,9 @@ static void condemn(struct launcher *l, uint32_t id, const struct inspect_verdic
     struct launcher_rep gone_rep = {.event = LAUNCHER_EV_GONE, .template_id = id};
 
     err_set(&gone_rep.err, ERR_ISOLATION,
-            "template %s: a box was not set up as it must be: %s. One of its modules changes what "
-            "boxes are made of: %.150s",
-            t->name, v->why, "remove it from preload, offers or warm, and restart the server");
+            "template %s: a box was not set up as it must be: %s. One of its modules changes how "
+            "boxes are made: remove it from preload, offers or warm, and restart the server",
+            t->name, v->why);
     log_error("template_condemned", "%s", gone_rep.err.msg);
     if (t->state == TEMPLATE_STARTING) {
         reply_error(l, t->start_seq, id, &gone_rep.err);

@@ -214,7 +214,7 @@ void box_report_usage(struct launcher *l, const struct box_entry *box,
                       const struct launcher_req *req);
 void box_finish(struct launcher *l, struct box_entry *box, const struct launcher_req *req);
 void box_end(struct launcher *l, struct box_entry *box, enum launcher_end why);
-void box_dismiss(struct launcher *l, struct box_entry *box); /* ends it; nobody waits for that */
+void box_dismiss(struct launcher *l, struct box_entry *box); /* ends it without an EXIT event */
 void box_zygote_event(struct launcher *l, uint32_t template_id, const struct zygote_rep *rep,
                       struct fd_set_msg *fds);
 void box_orphaned(struct launcher *l, uint32_t template_id); /* the zygote died */
@@ -254,7 +254,7 @@ struct inspect_verdict {
 int inspect_probe(struct launcher *l, uint32_t id,
                   struct err *e);                             /* asks for a template's first box */
 void inspect_born(struct launcher *l, struct box_entry *box); /* it is there */
-/* By chance. True: it is being looked at, and ends afterwards if nobody waits for its end. */
+/* By chance. True: it is being looked at; a dismissed box ends after the verdict. */
 bool inspect_sample(struct launcher *l, struct box_entry *box);
 void inspect_serve(struct launcher *l, uint32_t id); /* there is a verdict */
 void inspect_end(struct template *t);

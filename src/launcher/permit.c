@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The permit table: every request that exists, from whom it is taken, what must be true for it, who
- * handles it, and why it has to exist.
+ * The permit table: every request that exists, which side may send it, what must be true for it,
+ * its handler, and why it has to exist.
  *
  * What is not in the table does not exist. A request at the wrong time, from the wrong side or with
  * the wrong shape closes the connection; a request that merely cannot be done gets an error.
  *
- * The operator is whoever decides what runs: the supervisor of a supervised launcher, else the
- * client, which then is the user who started us.
+ * The operator decides what runs: it is the supervisor of a supervised launcher, else the client,
+ * which then runs as the user that started the launcher.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -178,7 +178,7 @@ static int handle_run(struct launcher *l, struct launcher_req *req, struct fd_se
         return 0; /* dismissed */
     }
     if (box != NULL && box->is_session) {
-        (void)inspect_sample(l, box); /* its first process is ours: stopping it disturbs nobody */
+        (void)inspect_sample(l, box); /* its first process is husk's: a program sees no stop */
     }
     if (box != NULL && req->run.deadline_ms != 0) {
         box_arm(l, box, req->run.deadline_ms);
@@ -288,7 +288,7 @@ static const struct permit {
     [LAUNCHER_HELLO] = {handle_hello, CLIENT, NEED_NO_GREETING},
     /* Names a definition; ids and a slot are set aside, nothing runs yet. */
     [LAUNCHER_TEMPLATE] = {handle_template, CLIENT, NEED_GREETING},
-    /* What boxes see is lent by descriptor: only whoever could open it can lend it. */
+    /* What boxes see is lent by descriptor: only a process that can open it can lend it. */
     [LAUNCHER_MOUNT] = {handle_mount, OPERATOR, NEED_GREETING | NEED_BUILDING},
     /* A root is unusable without the links that its distribution has (/lib, /bin). */
     [LAUNCHER_LINK] = {handle_link, OPERATOR, NEED_GREETING | NEED_BUILDING},

@@ -84,7 +84,7 @@ int template_begin(struct launcher *l, const struct launcher_req *req, struct er
 }
 
 /*
- * A mount may show its owner as the box's user: the operator, who lends it, is root or that owner.
+ * A mount may show its owner as the box's user: the operator that lends it is root or that owner.
  * Never if that is root: a box must not act as host id 0.
  */
 static int decide_owner(const struct launcher *l, const struct template *t,

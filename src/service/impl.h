@@ -263,7 +263,7 @@ int workspace_restore(struct session *s, struct err *e);
 void workspace_remove(struct service *svc, const char *session_id);
 uint64_t workspace_size(const struct service *svc, const char *session_id); /* of its copy */
 uint64_t workspace_total(struct service *svc); /* of all copies: walks the folder */
-void workspace_sweep(struct service *svc);     /* copies that nobody will read */
+void workspace_sweep(struct service *svc);     /* copies of sessions that are gone */
 
 /* spool.c */
 ssize_t spool_take(struct execution *x, enum husk_stream stream, int pipe, char *buf, size_t size);

@@ -5,7 +5,7 @@
  * Three things count: texts of records (requests, results, and ROW_BYTES for the rest of a row),
  * spooled output, and copies of workspaces. What records take is part of the session's own record,
  * written with them, so that a start adds up one column; copies are looked at once, when the
- * server starts. After that nobody walks anything.
+ * server starts. After that no write walks the tree.
  *
  * An execution takes its bytes before they are written: those of its request when it is made,
  * those of its output as it comes. Output that has no room is cut. When the execution ends, what it

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replaces zygotes by age and by number of boxes: whoever learns the address layout of one box
- * knows it for all boxes of its zygote.
+ * Replaces zygotes by age and by number of boxes: an attacker that learns the address layout of
+ * one box knows it for all boxes of its zygote.
  *
  * How it works: a second zygote of the same definition is started apart, with pools like those of
  * the first. When they are filled the two change places. The first makes no more boxes, and goes
- * with the last one that it made (templates_sweep()). Nobody waits meanwhile.
+ * with the last one that it made (templates_sweep()). Requests do not wait.
  */
 #include <stdlib.h>
 
@@ -62,7 +62,7 @@ static void replace(void *user)
     free(user);
     struct live_template *fresh = live_successor(r.svc->engine, old, &e);
     if (fresh != NULL) {
-        fresh->users++; /* it is in nobody's hands, and must stay */
+        fresh->users++; /* no request uses it yet, and templates_sweep() must keep it */
         copy_pools(old, fresh);
         if (live_start(r.svc->engine, fresh, NULL, 0, &e) == 0) {
             await_filled(r.svc, fresh);

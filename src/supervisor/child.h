@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Private to the supervisor: how launcher and daemon are started, and as whom. Their descriptors 0
- * to 2 are /dev/null and a pipe (output.h): neither has the terminal of who runs us.
+ * to 2 are /dev/null and a pipe (output.h): neither has the operator's terminal.
  */
 #pragma once
 

@@ -22,7 +22,7 @@
 #define CPU_MOST 1024000
 #define PIDS_MOST 32768
 
-/* Files on a tmpfs are memory, charged to whoever writes them: they have a quota of their own. */
+/* Files on a tmpfs are memory, charged to the writer: they have a quota of their own. */
 static uint64_t most_bytes(const struct config *c)
 {
     struct statfs fs;

@@ -4,7 +4,7 @@
  *
  * Called in the child that becomes the daemon, while it may still make cgroups. The cgroup is
  * named after that process, so that a sweep never takes it from a daemon that lives, and a guard
- * of its own removes it when the daemon has ended, whoever was killed before.
+ * of its own removes it when the daemon has ended, even after kill -9 of the supervisor.
  */
 #pragma once
 

@@ -91,7 +91,7 @@ static void emit(struct output_sink *sink, const char *text, size_t n, bool is_c
         len += sizeof(cut) - 1;
     }
     shown[len++] = '\n';
-    (void)fd_write_all(STDERR_FILENO, shown, len); /* nobody to tell when stderr is gone */
+    (void)fd_write_all(STDERR_FILENO, shown, len); /* a closed stderr cannot be reported */
     keep_small(sink, len);
 }
 

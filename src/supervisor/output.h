@@ -34,7 +34,7 @@ struct output_sink {
 
 /* Where they come from. Zeroed, it has no pipe yet. */
 struct output {
-    const char *name;            /* of who prints, for the log */
+    const char *name;            /* of the process that prints, for the log */
     int ours;                    /* owned, as is theirs */
     int theirs;                  /* for the child */
     char bytes[OUTPUT_READ_MAX]; /* what was read; from `at` on it waits for stderr */

@@ -4,8 +4,8 @@
  *
  * The order of a takeover is the security argument. In the folder of another account anything can
  * be under any name, and can change at any moment. So the folder itself is taken first, by its
- * descriptor: from then on nobody else can add or exchange a name. Then each known name is moved to
- * store/ or removed, never followed. Nothing that was there is opened. The sticky bit marks a
+ * descriptor: from then on no other account can add or exchange a name. Then each known name is
+ * moved to store/ or removed, never followed. Nothing that was there is opened. The sticky bit marks a
  * takeover that has not ended: the next start goes on with it, and trusts nothing before that.
  *
  * Must not: follow a link below the folder, or give away what it did not make itself.
@@ -206,7 +206,7 @@ static int sweep_name(const struct folder *f, const char *name, int store, struc
         return 0;
     }
     if (fate == REMOVE && unlinkat(f->fd, name, 0) == 0) {
-        return 0; /* else it is a folder, which nobody needs either */
+        return 0; /* else it is a folder, which is not needed either */
     }
     if (fstatat(store, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
         return err_set(e, ERR_EXISTS, "%s is in %s and in its " CONFIG_STORE ": remove one", name,

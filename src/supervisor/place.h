@@ -2,7 +2,7 @@
 /*
  * The data folder. It has two owners:
  *
- *     DATA/            of whoever runs the supervisor: nobody else can write there
+ *     DATA/            of the user that runs the supervisor: no other user can write there
  *       husk.pid         held locked by the supervisor
  *       husk.log         of a detached server; husk.log.1 is the part before it
  *       settings         those that were accepted last

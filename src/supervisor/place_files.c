@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The supervisor's own files in the data folder; see place.h. Each is opened beneath the folder's
- * descriptor, is a plain file with one name, and belongs to whoever runs us.
+ * descriptor, is a plain file with one name, and belongs to the user that runs us.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -54,7 +54,7 @@ static pid_t lock_holder(int fd)
     return fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK ? lock.l_pid : 0;
 }
 
-/* The locked file; or -1. Nobody else may read it: a reader could hold a lock against us. */
+/* The locked file; or -1. No other user may read it: a reader could hold a lock against us. */
 static int lock_file(int folder, const struct config *c, struct err *e)
 {
     AUTO_CLOSE int fd = open_file(folder, c, PID_FILE, O_RDWR | O_CREAT, 0600, e);

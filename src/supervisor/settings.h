@@ -18,7 +18,7 @@ struct settings {
     char refused[800];                  /* what was wrong when they were read last; "": nothing */
 };
 
-/* For those who come later without the file that they were read from. Logs. */
+/* For commands that run later, when the file may be broken. Logs. */
 void settings_save(const struct settings *s);
 
 /* Takes what may change while the server runs. Wrong settings change nothing. Logs. */

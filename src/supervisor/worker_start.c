@@ -2,7 +2,7 @@
 /*
  * Reads the plan of agents and starts a worker for one of them; see workers.h.
  *
- * The worker is of the user who runs us, with that user's environment, rights and code. So it keeps
+ * The worker runs as our own user, with that user's environment, rights and code. So it keeps
  * our stdout and stderr, unless they are the log file, whose size we answer for. Its other
  * descriptors are WORKER_SOCKET and WORKER_REPORT.
  */
@@ -30,7 +30,7 @@
 
 /* ---- the plan ---- */
 
-/* Who can write the file, or its folder, decides what runs as us. Neither may be others. */
+/* A user that can write the file or its folder decides what runs as us: only we may. */
 static int check_writers(int fd, mode_t type, const char *path, struct err *e)
 {
     struct stat st;

@@ -25,7 +25,7 @@ struct worker_process {
 };
 
 /*
- * given: the sealed plan of who runs us, borrowed; -1: the file that the settings name, or none. On
+ * given: the sealed plan of the command, borrowed; -1: the file that the settings name, or none. On
  * -1 the kit is still to be released.
  */
 int worker_kit_open(const struct config *c, const char *daemon, int given, struct worker_kit *ret,

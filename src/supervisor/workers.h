@@ -22,7 +22,7 @@ struct workers;
 struct workers_options {
     const struct config *config; /* may name the file of a plan */
     const char *daemon;          /* path of huskd; husk is beside it */
-    int plan;                    /* sealed, of who runs us; -1: none, the settings count */
+    int plan;                    /* sealed, made by the command; -1: none, the settings count */
     int output;                  /* what workers print goes there; -1: where our own does */
 };
 
