@@ -5,8 +5,9 @@
  * The order of a takeover is the security argument. In the folder of another account anything can
  * be under any name, and can change at any moment. So the folder itself is taken first, by its
  * descriptor: from then on no other account can add or exchange a name. Then each known name is
- * moved to store/ or removed, never followed. Nothing that was there is opened. The sticky bit marks a
- * takeover that has not ended: the next start goes on with it, and trusts nothing before that.
+ * moved to store/ or removed, never followed. Nothing that was there is opened. The sticky bit
+ * marks a takeover that has not ended: the next start goes on with it, and trusts nothing before
+ * that.
  *
  * Must not: follow a link below the folder, or give away what it did not make itself.
  */
