@@ -8,7 +8,9 @@
 
 A suite is a folder below tests/. Its tests are the C programs that the build registers for it, the
 shell scripts *.tap.sh and *_vm.sh in the folder (both speak TAP), and its pytest files. HUSK_BUILD,
-HUSK_BIN_DIR and HUSK_BIN tell tests where the build, its programs and its husk program are.
+HUSK_BIN_DIR and HUSK_BIN tell tests where the build, its programs and its husk program are. The
+breach suite also compiles mutants: copies of the build below it, each with one defence taken away,
+in which one test must fail (tests/breach/mutations.py).
 
 With T_MUST_WORK=1 a skip is a failure, unless tests/expected-skips lists it. The C harness applies
 that rule itself; here it is applied to shell scripts and pytest.

@@ -4,15 +4,14 @@
  * api/workspace_se.yaml.
  */
 #include <string.h>
-#include <unistd.h>
 
 #include "api/se.h"
+#include "base/limits.h"
 #include "base/parse.h"
 #include "base/str.h"
 
-#define TRIES 4 /* when others create and remove the same session at the same time */
-#define MEMORY_MAX ((uint64_t)1 << 40) /* limits_check() lets no box have more */
-#define SESSION_PROCESSES 100          /* as in the original, whose setting is for its pool only */
+#define TRIES 4               /* when others create and remove the same session at the same time */
+#define SESSION_PROCESSES 100 /* as in the original, whose setting is for its pool only */
 
 struct husk_limits se_limits(const struct api_call *call, uint64_t disk)
 {
@@ -129,22 +128,13 @@ static uint64_t asked_size(const json_t *body)
     return bytes;
 }
 
-/* What a box could have at all: more would be no limit. */
-static uint64_t memory_there(void)
-{
-    long pages = sysconf(_SC_PHYS_PAGES);
-    long page = sysconf(_SC_PAGESIZE);
-
-    return pages > 0 && page > 0 ? MIN((uint64_t)pages * (uint64_t)page, MEMORY_MAX) : MEMORY_MAX;
-}
-
 void api_se_session_create(struct api_call *call)
 {
     const char *id = call_text(call, "session_id");
     uint64_t disk = asked_size(call_body(call));
     struct err e;
 
-    if (se_limits(call, disk).memory_bytes > memory_there()) {
+    if (se_limits(call, disk).memory_bytes > limits_machine_memory()) {
         se_reply_field(call, "size", "less_than_equal",
                        "size is kept in memory and comes on top of what programs may use: together "
                        "that is more than a box can have on this machine");

@@ -156,53 +156,71 @@ ssize_t fd_send(int sock, const void *buf, size_t n, const int *fds, size_t nfds
 /*
  * Collects the descriptors of a message. Also those that the caller does not want: they are open.
  */
-static void collect_fds(struct msghdr *msg, struct fd_set_msg *set)
+static size_t collect_fds(struct msghdr *msg, int *fds, size_t most)
 {
+    size_t count = 0;
+
     for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) {
             continue;
         }
         size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < n && set->n < FD_MESSAGE_MAX; i++) {
-            memcpy(&set->fds[set->n++], CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+        for (size_t i = 0; i < n && count < most; i++) {
+            memcpy(&fds[count++], CMSG_DATA(c) + i * sizeof(int), sizeof(int));
         }
     }
+    return count;
 }
 
-ssize_t fd_recv(int sock, void *buf, size_t n, struct fd_set_msg *set, int flags)
+/* Bytes or -errno; -EMSGSIZE when something was cut off. The descriptors that came are open. */
+static ssize_t receive(int sock, struct iovec *iov, int *fds, size_t most, size_t *ret_n, int flags)
 {
     union {
-        char space[CMSG_SPACE(sizeof(int) * FD_MESSAGE_MAX)];
+        char space[CMSG_SPACE(sizeof(int) * FD_PILE_MAX)];
         struct cmsghdr align;
     } control;
-    struct iovec iov = {.iov_base = buf, .iov_len = n};
     struct msghdr msg = {
-        .msg_iov = &iov,
+        .msg_iov = iov,
         .msg_iovlen = 1,
         .msg_control = control.space,
-        .msg_controllen = sizeof(control.space),
+        .msg_controllen = CMSG_SPACE(sizeof(int) * most),
     };
-    struct fd_set_msg unwanted = {.n = 0};
     ssize_t got;
 
+    *ret_n = 0;
     do {
         got = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC);
     } while (got < 0 && errno == EINTR);
     if (got < 0) {
         return -errno;
     }
+    *ret_n = collect_fds(&msg, fds, most);
+    return (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ? -EMSGSIZE : got;
+}
 
+ssize_t fd_recv(int sock, void *buf, size_t n, struct fd_set_msg *set, int flags)
+{
+    struct iovec iov = {.iov_base = buf, .iov_len = n};
+    struct fd_set_msg unwanted = {.n = 0};
     struct fd_set_msg *into = set != NULL ? set : &unwanted;
-    collect_fds(&msg, into);
-    if ((msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+
+    ssize_t got = receive(sock, &iov, into->fds, FD_MESSAGE_MAX, &into->n, flags);
+    if (got < 0) {
         fd_set_release(into);
-        return -EMSGSIZE;
+        return got;
     }
     if (unwanted.n > 0) {
         fd_set_release(&unwanted);
         return -EBADMSG;
     }
     return got;
+}
+
+ssize_t fd_recv_pile(int sock, void *buf, size_t n, struct fd_pile *pile, int flags)
+{
+    struct iovec iov = {.iov_base = buf, .iov_len = n};
+
+    return receive(sock, &iov, pile->fds, FD_PILE_MAX, &pile->n, flags);
 }
 
 int fd_pair_for_box(int pair[2])

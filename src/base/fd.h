@@ -15,6 +15,7 @@
 
 #define AUTO_CLOSE AUTO(auto_close_cleanup)
 #define FD_MESSAGE_MAX 16 /* descriptors in one message */
+#define FD_PILE_MAX 253   /* SCM_MAX_FD: Linux sends no more in one message */
 
 void fd_close(int *fd); /* closes if >= 0, sets -1, keeps errno */
 void auto_close_cleanup(int *fd);
@@ -56,6 +57,18 @@ ssize_t fd_send(int sock, const void *buf, size_t n, const int *fds, size_t nfds
  * descriptors are closed then). set may be NULL: any descriptor sent is then an error, -EBADMSG.
  */
 ssize_t fd_recv(int sock, void *buf, size_t n, struct fd_set_msg *set, int flags);
+
+/* Every descriptor that one message can bring. Owned by its holder. */
+struct fd_pile {
+    int fds[FD_PILE_MAX];
+    size_t n;
+};
+
+/*
+ * Like fd_recv(), but closes none, whatever it returns: for receivers that must not wait for a
+ * close(). pile->n is set in any case.
+ */
+ssize_t fd_recv_pile(int sock, void *buf, size_t n, struct fd_pile *pile, int flags);
 
 int fd_set_nonblock(int fd, bool on);
 

@@ -3,6 +3,7 @@
 #include "base/limits.h"
 
 #include <inttypes.h>
+#include <unistd.h>
 
 #include "base/units.h"
 
@@ -21,6 +22,15 @@ struct limits limits_default(void)
         .inodes = 65536,
         .open_files = 1024,
     };
+}
+
+uint64_t limits_machine_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES);
+    long page = sysconf(_SC_PAGE_SIZE);
+
+    return pages > 0 && page > 0 ? MIN((uint64_t)pages * (uint64_t)page, LIMITS_MEMORY_MAX)
+                                 : LIMITS_MEMORY_MAX;
 }
 
 uint64_t limits_disk_max(uint64_t memory_bytes)

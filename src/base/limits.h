@@ -38,6 +38,9 @@ int limits_check(const struct limits *l, struct err *e);
  */
 int limits_within(const struct limits *l, const struct limits *most, struct err *e);
 
+/* What this machine has; more would be no limit. LIMITS_MEMORY_MAX if the kernel does not tell. */
+uint64_t limits_machine_memory(void);
+
 /* Files that fit beside the disk: each takes about 1 KiB of the box's memory. */
 uint32_t limits_inodes_max(uint64_t memory_bytes);
 

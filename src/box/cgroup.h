@@ -106,8 +106,9 @@ size_t cgroup_procs_fds(const struct cgroup *cg, int fds[CGROUP_PROCS_MAX]);
 size_t cgroup_memory_procs_fds(const struct cgroup *cg, int fds[CGROUP_PROCS_MAX]);
 
 /*
- * The counters for somebody else to read: descriptors (borrowed, all readable, none that limits)
- * and what they are. The reader checks what it got with cgroup_view_check() before it uses it.
+ * The counters for another process to read: descriptors (borrowed, none that limits or sets back
+ * what others read) and what they are. The reader checks what it got with cgroup_view_check()
+ * before it uses it.
  */
 size_t cgroup_view_export(const struct cgroup *cg, struct usage_view *ret, int fds[USAGE_VIEW_FDS]);
 bool cgroup_view_check(const struct usage_view *v);

@@ -20,7 +20,7 @@
 #define CG_SELF "husk-self" /* v2: where a launcher moves that is in the way of its own boxes */
 #define CG_NAME_SIZE 64     /* what str_is_name() allows, and a NUL */
 #define CG_TEXT_SIZE 16384  /* the largest control file: one line per block device */
-#define CG_PART_FILES 3
+#define CG_PART_FILES 4
 #define CG_REMOVE_MS 2000    /* how long a dying cgroup is waited for */
 #define CG_PERIOD_US 100000  /* of the CPU quota */
 #define CG_QUOTA_MIN_US 1000 /* the kernel refuses less */
@@ -59,6 +59,7 @@ struct cg_part {
 struct cg_file {
     const char *name;
     bool writable;
+    bool is_own;   /* never given to others */
     bool optional; /* some supported kernel lacks it */
 };
 

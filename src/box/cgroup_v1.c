@@ -63,7 +63,7 @@ static int memory_reset(const struct cg_part *p)
             return -EBUSY;
         }
     }
-    return cg_rewrite(p->fd[MEM_PEAK], "0") < 0 ? -EBUSY : 0;
+    return cg_write_u64(p->dir_fd, "memory.max_usage_in_bytes", 0) < 0 ? -EBUSY : 0;
 }
 
 /* ---- cpu ---- */
@@ -85,7 +85,7 @@ static void cpuacct_usage(const struct cg_part *p, struct cgroup_usage *ret)
 
 static int cpuacct_reset(const struct cg_part *p)
 {
-    return cg_rewrite(p->fd[0], "0") < 0 ? -EBUSY : 0;
+    return cg_write_u64(p->dir_fd, "cpuacct.usage", 0) < 0 ? -EBUSY : 0;
 }
 
 /* ---- blkio: lines of "8:0 Read 4096" ---- */
@@ -104,7 +104,7 @@ static void blkio_usage(const struct cg_part *p, struct cgroup_usage *ret)
 static const struct cg_ops memory_ops = {
     .needs = "memory.limit_in_bytes",
     .files = {{.name = "memory.usage_in_bytes"},
-              {.name = "memory.max_usage_in_bytes", .writable = true},
+              {.name = "memory.max_usage_in_bytes"},
               {.name = "memory.oom_control"}},
     .prepare = memory_prepare,
     .limit = memory_limit,
@@ -117,7 +117,7 @@ static const struct cg_ops cpu_ops = {
     .limit = cpu_limit,
 };
 static const struct cg_ops cpuacct_ops = {
-    .files = {{.name = "cpuacct.usage", .writable = true}},
+    .files = {{.name = "cpuacct.usage"}},
     .usage = cpuacct_usage,
     .reset = cpuacct_reset,
 };

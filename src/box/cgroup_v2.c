@@ -116,7 +116,7 @@ void cg_v2_enable(int dir_fd, unsigned *resources, struct cgroup_facts *facts)
 
 /* ---- memory ---- */
 
-enum { MEM_CURRENT, MEM_PEAK, MEM_EVENTS };
+enum { MEM_CURRENT, MEM_PEAK, MEM_EVENTS, MEM_OWN_PEAK };
 
 static int memory_oom(const struct cg_part *p, bool takes_one)
 {
@@ -143,7 +143,8 @@ static int memory_limit(const struct cg_part *p, const struct limits *l)
 static void memory_usage(const struct cg_part *p, struct cgroup_usage *ret)
 {
     ret->memory_now = cg_read_u64(p->fd[MEM_CURRENT]);
-    ret->memory_peak = cg_read_u64(p->fd[MEM_PEAK]);
+    /* A reader elsewhere has the one that was given to it, and not ours. */
+    ret->memory_peak = cg_read_u64(p->fd[p->fd[MEM_OWN_PEAK] >= 0 ? MEM_OWN_PEAK : MEM_PEAK]);
     ret->oom_kills = cg_read_key(p->fd[MEM_EVENTS], "oom_kill");
 }
 
@@ -159,7 +160,8 @@ static int memory_reset(const struct cg_part *p)
         }
     }
     /* Since 6.12 a write starts the peak anew for this descriptor; before, it is there for good. */
-    if (p->fd[MEM_PEAK] >= 0 && cg_rewrite(p->fd[MEM_PEAK], "0") < 0) {
+    if (p->fd[MEM_PEAK] >= 0 &&
+        (cg_rewrite(p->fd[MEM_PEAK], "0") < 0 || cg_rewrite(p->fd[MEM_OWN_PEAK], "0") < 0)) {
         return -EBUSY;
     }
     return 0;
@@ -218,7 +220,8 @@ static const struct cg_ops memory_ops = {
     .needs = "memory.max",
     .files = {{.name = "memory.current"},
               {.name = "memory.peak", .writable = true, .optional = true},
-              {.name = "memory.events"}},
+              {.name = "memory.events"},
+              {.name = "memory.peak", .writable = true, .is_own = true, .optional = true}},
     .prepare = memory_prepare,
     .oom = memory_oom,
     .limit = memory_limit,

@@ -3,8 +3,9 @@
  * Reading a box's counters elsewhere: the descriptors are handed over, with a note of what each
  * one is.
  *
- * Only files that count are given away, none that limits. Who has the descriptors could at most
- * set a peak back.
+ * Only files that count are given away, none that limits, and all of them read-only: a write would
+ * set a counter back, for every reader. memory.peak of v2 is the exception: it starts anew for the
+ * descriptor that is written to, so others get one of their own, which we have set back for them.
  */
 #include <string.h>
 
@@ -40,8 +41,9 @@ size_t cgroup_view_export(const struct cgroup *cg, struct usage_view *ret, int f
     for (size_t r = 0; r < CG_RESOURCES; r++) {
         const struct cg_part *p = &cg->parts[r];
         for (size_t i = 0; p->ops != NULL && i < CG_PART_FILES; i++) {
-            const char *name = p->ops->files[i].name;
-            if (name == NULL || p->fd[i] < 0 || !cg_is_counter(name) || ret->n == USAGE_VIEW_FDS) {
+            const struct cg_file *file = &p->ops->files[i];
+            if (file->name == NULL || file->is_own || p->fd[i] < 0 || !cg_is_counter(file->name) ||
+                ret->n == USAGE_VIEW_FDS) {
                 continue;
             }
             ret->items[ret->n].resource = (uint8_t)r;

@@ -19,6 +19,14 @@
 #include "base/str.h"
 #include "box/idmap.h"
 
+/*
+ * gcc 12's analyzer loses sight of what a list owns once it is stored there; root_plan_release()
+ * frees it.
+ */
+#if defined(__GNUC__) && !defined(__clang__)
+#    pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
+#endif
+
 void root_plan_release(struct root_plan *plan)
 {
     for (size_t i = 0; i < plan->n_places; i++) {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/commands.h"
@@ -60,7 +61,9 @@ static int define(void *user, const struct launcher_want *want,
 {
     const struct starting *s = user;
     const struct template_dirs dirs = {.operators = s->config->templates, .must_be_ours = true};
-    const struct template_choice choice = {.preload = want->preload != 0, .modules = want->modules};
+    const struct template_choice choice = {.preload = want->preload != 0,
+                                           .modules = want->modules,
+                                           .memory_most = limits_machine_memory()};
     const struct template_sink sink = {.put = put, .user = to};
     AUTO_FREE struct template_def *def = malloc(sizeof(*def));
 

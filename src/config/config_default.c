@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include "base/limits.h"
 #include "base/str.h"
@@ -114,11 +113,7 @@ static void default_disk(struct config_loader *l)
 
 static void default_daemon_memory(struct config_loader *l)
 {
-    long pages = sysconf(_SC_PHYS_PAGES);
-    long page = sysconf(_SC_PAGE_SIZE);
-    uint64_t machine = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 4 * GIB;
-
-    l->c->daemon_memory_bytes = MAX(MIN(GIB, machine / 4), 256 * MIB);
+    l->c->daemon_memory_bytes = MAX(MIN(GIB, limits_machine_memory() / 4), 256 * MIB);
 }
 
 /* Of the folder, or of the one above it that exists: it may be made only later. */

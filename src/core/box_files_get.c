@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests whose answer comes in parts: listings, contents, archives; see box_files.h. */
 #include <errno.h>
+#include <string.h>
 
 #include "base/attr.h"
 #include "core/box_files_impl.h"
@@ -70,7 +71,8 @@ static int take_entries(struct box_files *f, struct answer *a, const struct file
         return box_files_broke_rules(f, e);
     }
     while ((r = files_msg_get_entry(body, head->len, &at, &entry, &name)) > 0) {
-        if (++a->count > a->most) {
+        bool is_below = memchr(name, '/', entry.name_len) != NULL;
+        if (++a->count > a->most || (is_below && !list->recursive)) {
             return box_files_broke_rules(f, e);
         }
         if (list->on_entry(list->user, &entry, name, name + entry.name_len) != 0) {
@@ -143,6 +145,9 @@ static int take_content(struct box_files *f, struct answer *a, const struct file
     }
     if (take_info(f, a, head, body, e) < 0) {
         return -1;
+    }
+    if (a->info.kind != FILES_FILE) {
+        return box_files_broke_rules(f, e);
     }
     uint64_t left = a->info.size - MIN(a->info.size, read->offset);
     a->most = read->length != 0 ? MIN(read->length, left) : left;

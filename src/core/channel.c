@@ -9,7 +9,7 @@
 #include "base/fd.h"
 #include "base/fiber.h"
 
-#define READ_CHUNK 65536
+#define READ_CHUNK ((size_t)65536)
 #define FIRST_CHUNK 1000 /* most frames are small, and there is a channel for every parked box */
 /* for a box that takes nothing; one that runs has its own deadline */
 #define SEND_PATIENCE_MS 30000

@@ -188,7 +188,12 @@ struct guest *guest_start(struct husk_engine *engine, struct live_template *live
     if (engine_dispatch(engine, e) < 0 || live_start(engine, live, NULL, 0, e) < 0) {
         return NULL;
     }
-    return guest_new(engine, live, options, e);
+    g = guest_new(engine, live, options, e);
+    if (g == NULL && e->code == ERR_NOT_FOUND) { /* it is no name that the caller got wrong */
+        err_set(e, ERR_TEMPLATE, "template %s: its zygotes die as soon as they are ready",
+                live->name);
+    }
+    return g;
 }
 
 void guest_kill(struct husk_engine *engine, const struct guest *g)

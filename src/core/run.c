@@ -317,6 +317,47 @@ static bool is_over_by_now(struct run *run)
     return is_over(run);
 }
 
+/* What ends a run without a word from its box. */
+static bool is_stopped(struct run *run)
+{
+    if (run->spec->cancel != NULL && *run->spec->cancel) {
+        run->cancelled = true;
+        return true;
+    }
+    if (run->guest->share.losses != run->losses) {
+        give_up(run);
+        return true;
+    }
+    return false;
+}
+
+/* Does what is due. True: it may have ended the run, so nothing is waited for yet. */
+static bool do_what_is_due(struct run *run, uint64_t now, uint64_t *look_at)
+{
+    bool is_due = now >= channel_due_ms(run->channel) && !run->channel_lost;
+
+    if (is_due) {
+        take_frames(run);
+    }
+    if (now >= *look_at && !is_over(run)) {
+        *look_at = now + LOOK_MS;
+        look_for_end(run);
+        return true;
+    }
+    return is_due && is_over(run);
+}
+
+static void take_rest(struct run *run)
+{
+    if (run->ended_ns == 0) {
+        run->ended_ns = clock_ns();
+    }
+    if (!run->done && !run->channel_lost) {
+        take_frames(run); /* its last word may have come together with its end */
+    }
+    run_drain(run);
+}
+
 int run_drive(struct run *run, int64_t wait_ms, struct err *e)
 {
     struct pollfd p[P_COUNT];
@@ -327,31 +368,12 @@ int run_drive(struct run *run, int64_t wait_ms, struct err *e)
     if (run->spec->stdin_fd <= 0) {
         feed_data(run); /* mostly there is none: then nobody has to wait for room in its pipe */
     }
-    while (!is_over(run)) {
-        if (run->spec->cancel != NULL && *run->spec->cancel) {
-            run->cancelled = true;
-            break;
-        }
-        if (run->guest->share.losses != run->losses) {
-            give_up(run);
-            break;
-        }
+    while (!is_over(run) && !is_stopped(run)) {
         uint64_t now = clock_ms();
-        if (now >= channel_due_ms(run->channel) && !run->channel_lost) {
-            take_frames(run);
-            if (is_over(run)) {
-                break;
-            }
-        }
-        if (now >= until) {
-            if (is_over_by_now(run)) {
-                break;
-            }
+        if (now >= until && !is_over_by_now(run)) {
             return 0;
         }
-        if (now >= look_at) {
-            look_at = now + LOOK_MS;
-            look_for_end(run);
+        if (is_over(run) || do_what_is_due(run, now, &look_at)) {
             continue;
         }
         watch(run, p, stdin_ready);
@@ -362,12 +384,6 @@ int run_drive(struct run *run, int64_t wait_ms, struct err *e)
         }
         serve(run, p, &stdin_ready);
     }
-    if (run->ended_ns == 0) {
-        run->ended_ns = clock_ns();
-    }
-    if (!run->done && !run->channel_lost) {
-        take_frames(run); /* its last word may have come together with its end */
-    }
-    run_drain(run);
+    take_rest(run);
     return 1;
 }

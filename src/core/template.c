@@ -101,16 +101,14 @@ static ssize_t read_ours(const char *dir, const char *path, char *text, size_t s
     return fd < 0 ? fd : fd_read_all(fd, text, size - 1);
 }
 
-static int read_text(const char *dir, bool must_be_ours, const char *name, char *path, size_t size,
-                     char **ret, struct err *e)
+/* The length plus 1, 0: there is none, -1. */
+static int read_text(const char *dir, bool must_be_ours, const char *path, char **ret,
+                     struct err *e)
 {
     AUTO_FREE char *text = malloc(TEMPLATE_FILE_MAX);
 
     if (text == NULL) {
-        return err_sys(e, ENOMEM, "read template %s", name);
-    }
-    if (str_format(path, size, "%s/%s" SUFFIX, dir, name) < 0) {
-        return err_set(e, ERR_INVALID, "template path is too long");
+        return err_sys(e, ENOMEM, "read %s", path);
     }
     ssize_t n = must_be_ours ? read_ours(dir, path, text, TEMPLATE_FILE_MAX)
                              : fd_read_file(AT_FDCWD, path, text, TEMPLATE_FILE_MAX);
@@ -144,22 +142,32 @@ int template_rebase(const struct template_dirs *dirs, struct template_def *def, 
     return template_derive(def, base, e);
 }
 
+/* Where files are, and whose they are. */
+struct folder {
+    const char *dir;
+    enum side side;
+    const char *origin; /* as users read it; NULL: the path of each file */
+};
+
 /* Reads dir/name.template. 1 found, 0 not there, -1 broken. */
-static int read_one(const struct template_dirs *dirs, const char *dir, enum side side,
-                    const char *name, const char *origin, struct template_def *ret, struct err *e)
+static int read_one(const struct template_dirs *dirs, const struct folder *in, const char *name,
+                    struct template_def *ret, struct err *e)
 {
     char path[TEMPLATE_PATH_MAX + 80];
     AUTO_FREE char *text = NULL;
 
-    bool must_be_ours = dirs->must_be_ours && dir == dirs->operators;
-    int n = read_text(dir, must_be_ours, name, path, sizeof(path), &text, e);
+    if (str_format(path, sizeof(path), "%s/%s" SUFFIX, in->dir, name) < 0) {
+        return err_set(e, ERR_INVALID, "template path is too long");
+    }
+    bool must_be_ours = dirs->must_be_ours && in->dir == dirs->operators;
+    int n = read_text(in->dir, must_be_ours, path, &text, e);
     if (n <= 0) {
         return n;
     }
-    const char *from = origin != NULL ? origin : path;
-    int r = side == CLIENTS ? template_parse_client(name, from, text, (size_t)n - 1, ret, e)
-                            : template_parse(name, from, text, (size_t)n - 1, ret, e);
-    if (r < 0 || (side == CLIENTS && template_rebase(dirs, ret, e) < 0)) {
+    const char *from = in->origin != NULL ? in->origin : path;
+    int r = in->side == CLIENTS ? template_parse_client(name, from, text, (size_t)n - 1, ret, e)
+                                : template_parse(name, from, text, (size_t)n - 1, ret, e);
+    if (r < 0 || (in->side == CLIENTS && template_rebase(dirs, ret, e) < 0)) {
         return -1;
     }
     find_missing(ret);
@@ -174,16 +182,18 @@ int template_find(const struct template_dirs *dirs, const char *name, struct tem
     if (!str_is_name(name)) {
         return err_set(e, ERR_INVALID, "\"%.80s\" is not a template name", name);
     }
-    int r = dirs->operators != NULL ? read_one(dirs, dirs->operators, OPERATORS, name, NULL, ret, e)
-                                    : 0;
+    const struct folder own = {.dir = built_in, .side = OPERATORS, .origin = "built in"};
+    const struct folder operators = {.dir = dirs->operators, .side = OPERATORS};
+    const struct folder clients = {.dir = dirs->clients, .side = CLIENTS};
+    int r = dirs->operators != NULL ? read_one(dirs, &operators, name, ret, e) : 0;
     if (r == 0) {
         if (paths_lib("templates", built_in, sizeof(built_in), e) < 0) {
             return -1;
         }
-        r = read_one(dirs, built_in, OPERATORS, name, "built in", ret, e);
+        r = read_one(dirs, &own, name, ret, e);
     }
     if (r == 0 && dirs->clients != NULL) {
-        r = read_one(dirs, dirs->clients, CLIENTS, name, NULL, ret, e);
+        r = read_one(dirs, &clients, name, ret, e);
     }
     if (r == 0 && paths_lib_dir(built_in, sizeof(built_in), e) < 0) {
         return -1;
@@ -201,21 +211,20 @@ struct visit {
     void *user;
 };
 
-static int each_in(const struct visit *v, const char *dir, enum side side, const char *origin,
-                   struct err *e)
+static int each_in(const struct visit *v, const struct folder *in, struct err *e)
 {
     AUTO_FREE struct template_def *def = malloc(sizeof(*def)); /* large, for a fiber's stack */
     struct err broken;
     int result = 0;
 
-    DIR *d = def != NULL ? opendir(dir) : NULL;
+    DIR *d = def != NULL ? opendir(in->dir) : NULL;
     if (def == NULL) {
-        return err_sys(e, ENOMEM, "list %s", dir);
+        return err_sys(e, ENOMEM, "list %s", in->dir);
     }
     if (d == NULL) {
         return errno == ENOENT || errno == ENOTDIR || errno == EACCES
                    ? 0
-                   : err_sys(e, errno, "list %s", dir);
+                   : err_sys(e, errno, "list %s", in->dir);
     }
     for (struct dirent *entry = readdir(d); entry != NULL && result == 0; entry = readdir(d)) {
         size_t n = strlen(entry->d_name);
@@ -224,10 +233,10 @@ static int each_in(const struct visit *v, const char *dir, enum side side, const
             str_format(name, sizeof(name), "%.*s", (int)(n - strlen(SUFFIX)), entry->d_name) < 0) {
             continue;
         }
-        if (read_one(v->dirs, dir, side, name, origin, def, &broken) < 0) {
+        if (read_one(v->dirs, in, name, def, &broken) < 0) {
             memset(def, 0, sizeof(*def));
             (void)str_copy(def->info.name, sizeof(def->info.name), name);
-            (void)str_copy(def->info.origin, sizeof(def->info.origin), dir);
+            (void)str_copy(def->info.origin, sizeof(def->info.origin), in->dir);
             (void)str_format(def->info.missing, sizeof(def->info.missing), "%.250s", broken.msg);
         }
         result = v->fn(v->user, def);
@@ -241,11 +250,13 @@ int template_each(const struct template_dirs *dirs,
 {
     const struct visit v = {.dirs = dirs, .fn = fn, .user = user};
     char built_in[TEMPLATE_PATH_MAX];
+    const struct folder own = {.dir = built_in, .side = OPERATORS, .origin = "built in"};
+    const struct folder operators = {.dir = dirs->operators, .side = OPERATORS};
+    const struct folder clients = {.dir = dirs->clients, .side = CLIENTS};
 
     if (paths_lib("templates", built_in, sizeof(built_in), e) < 0 ||
-        (dirs->clients != NULL && each_in(&v, dirs->clients, CLIENTS, NULL, e) < 0) ||
-        each_in(&v, built_in, OPERATORS, "built in", e) < 0) {
+        (clients.dir != NULL && each_in(&v, &clients, e) < 0) || each_in(&v, &own, e) < 0) {
         return -1;
     }
-    return dirs->operators != NULL ? each_in(&v, dirs->operators, OPERATORS, NULL, e) : 0;
+    return operators.dir != NULL ? each_in(&v, &operators, e) : 0;
 }

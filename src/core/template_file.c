@@ -387,29 +387,29 @@ static int parse_lines(struct parser *p, const char *text, size_t n, struct err 
 }
 
 /* What a failure leaves alone is *ret. */
-static int parse(enum side side, const char *name, const char *origin, const char *text, size_t n,
+static int parse(struct parser *p, const char *name, const char *text, size_t n,
                  struct template_def *ret, struct err *e)
 {
     AUTO_FREE struct template_def *def = calloc(1, sizeof(*def)); /* large, for a fiber's stack */
-    struct parser p = {.def = def, .origin = origin, .side = side};
 
     if (def == NULL) {
         return err_sys(e, ENOMEM, "read template %s", name);
     }
+    p->def = def;
     def->host_root = true;
     def->fingerprint = fingerprint_of(text, n);
     (void)str_copy(def->seccomp, sizeof(def->seccomp), "default");
-    if (parse_lines(&p, text, n, e) < 0) {
+    if (parse_lines(p, text, n, e) < 0) {
         return -1;
     }
     if (str_copy(def->info.name, sizeof(def->info.name), name) < 0 || !str_is_name(name)) {
         return err_set(e, ERR_INVALID,
                        "template name \"%.80s\" must be lower-case letters, digits, - _ .", name);
     }
-    if (side == CLIENTS && def->base[0] == '\0') {
-        return err_set(e, ERR_INVALID, "%s: it has no base", origin);
+    if (p->side == CLIENTS && def->base[0] == '\0') {
+        return err_set(e, ERR_INVALID, "%s: it has no base", p->origin);
     }
-    (void)str_copy(def->info.origin, sizeof(def->info.origin), origin);
+    (void)str_copy(def->info.origin, sizeof(def->info.origin), p->origin);
     *ret = *def;
     return 0;
 }
@@ -418,8 +418,9 @@ int template_parse(const char *name, const char *origin, const char *text, size_
                    struct template_def *ret, struct err *e)
 {
     static const char *const runtimes[] = {"/usr/bin/python3", "/bin/bash", "/usr/bin/node"};
+    struct parser p = {.origin = origin, .side = OPERATORS};
 
-    if (parse(OPERATORS, name, origin, text, n, ret, e) < 0) {
+    if (parse(&p, name, text, n, ret, e) < 0) {
         return -1;
     }
     if (ret->info.runtime[0] == '\0') {
@@ -431,5 +432,7 @@ int template_parse(const char *name, const char *origin, const char *text, size_
 int template_parse_client(const char *name, const char *origin, const char *text, size_t n,
                           struct template_def *ret, struct err *e)
 {
-    return parse(CLIENTS, name, origin, text, n, ret, e);
+    struct parser p = {.origin = origin, .side = CLIENTS};
+
+    return parse(&p, name, text, n, ret, e);
 }

@@ -312,6 +312,9 @@ static int add_start(const struct template_sink *to, const struct template_def *
                   .most = engine_limits_import(&def->most)},
     };
 
+    if (req.start.most.memory_bytes == 0) {
+        req.start.most.memory_bytes = choice->memory_most;
+    }
     if (profile == NULL) {
         return err_set(e, ERR_INVALID, "there is no seccomp profile \"%s\"", def->seccomp);
     }

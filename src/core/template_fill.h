@@ -19,6 +19,8 @@ struct template_sink {
 struct template_choice {
     bool preload;     /* its modules are imported and its warm-up is run */
     uint64_t modules; /* of those that it offers, also these */
+    /* the most memory of a box where the template has no max_memory; 0: no bound */
+    uint64_t memory_most;
     const struct husk_mount *mounts;
     size_t n_mounts;
 };

@@ -69,8 +69,7 @@ static void release_entry(struct launcher *l, struct box_entry *box)
 
 void box_forget(struct launcher *l, struct box_entry *box)
 {
-    (void)l;
-    keep_drop_all(box);
+    keep_drop_all(l, box);
     box->state = BOX_FREE;
 }
 
@@ -266,7 +265,7 @@ static void box_exited(struct launcher *l, struct box_entry *box, const struct z
         }
         reply(l, &rep);
     } else {
-        keep_drop_all(box);
+        keep_drop_all(l, box);
     }
     bool was_probe = box->probe;
     release_entry(l, box);
@@ -319,14 +318,14 @@ static void box_refused(struct launcher *l, struct box_entry *box, const struct 
 }
 
 /*
- * A box ends after it was born, and a birth is refused before. One that lives is not buried: its
- * ids and its cgroup would go to the next box.
+ * A box is born once, ends after that, and is refused before. One that lives is not buried: its ids
+ * and its cgroup would go to the next box.
  */
 static bool is_credible(const struct box_entry *box, const struct zygote_rep *rep)
 {
     struct pollfd p = {.fd = box->pidfd, .events = POLLIN};
 
-    if (rep->event == ZYGOTE_REFUSED) {
+    if (rep->event == ZYGOTE_REFUSED || rep->event == ZYGOTE_SPAWNED) {
         return !box->was_announced;
     }
     if (rep->event != ZYGOTE_EXITED) {
@@ -339,13 +338,18 @@ void box_zygote_event(struct launcher *l, uint32_t template_id, const struct zyg
                       struct fd_set_msg *fds)
 {
     struct box_entry *box = &l->boxes[rep->box_id % BOXES_MAX];
+    struct template *t = &l->templates[template_id];
 
     if (box->state == BOX_FREE || box->state == BOX_DEAD || box->id != rep->box_id ||
         box->template_id != template_id) {
-        return; /* a zygote may speak of its own boxes only */
+        /* A zygote may speak of its own boxes only, and send descriptors of no others. */
+        if (rep->event == ZYGOTE_SPAWNED && t->state != TEMPLATE_ENDING) {
+            template_lied(l, template_id);
+        }
+        return;
     }
-    if (rep->event != ZYGOTE_SPAWNED || box->state == BOX_SPAWNING) {
-        l->templates[template_id].worked = clock_ns();
+    if (rep->event != ZYGOTE_SPAWNED) {
+        t->worked = clock_ns();
     }
     if (!is_credible(box, rep)) {
         template_lied(l, template_id);
@@ -355,6 +359,7 @@ void box_zygote_event(struct launcher *l, uint32_t template_id, const struct zyg
     case ZYGOTE_SPAWNED:
         box->was_announced = true;
         if (box->state == BOX_SPAWNING && is_birth(l, box, &fds->fds[0])) {
+            t->worked = clock_ns();
             box_born(l, box, take_fd(&fds->fds[0]));
         }
         break;
@@ -375,11 +380,15 @@ void box_orphaned(struct launcher *l, uint32_t template_id)
 
     for (size_t i = 0; i < BOXES_MAX; i++) {
         struct box_entry *box = &l->boxes[i];
-        if (box->state != BOX_FREE && box->state != BOX_DEAD && box->template_id == template_id) {
+        if (box->state == BOX_FREE || box->template_id != template_id) {
+            continue;
+        }
+        if (box->state != BOX_DEAD) {
             if (box->end == LAUNCHER_END_SELF) {
                 box->end = LAUNCHER_END_ZYGOTE;
             }
             box_exited(l, box, &dead);
         }
+        box->is_orphan = true;
     }
 }

@@ -17,7 +17,7 @@
 
 #define ROW(cap, roles, reason)                                                                    \
     {                                                                                              \
-        cap, #cap, roles, reason                                                                   \
+        cap, roles, #cap, reason                                                                   \
     }
 
 const struct caps_row caps_rows[] = {

@@ -21,9 +21,9 @@ enum caps_role {
 };
 
 struct caps_row {
-    int cap; /* CAP_* */
+    int cap;        /* CAP_* */
+    unsigned roles; /* enum caps_role: the kinds that keep it */
     const char *name;
-    unsigned roles;     /* enum caps_role: the kinds that keep it */
     const char *reason; /* the calls that need it */
 };
 

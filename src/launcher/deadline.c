@@ -18,6 +18,12 @@ void box_owed(struct launcher *l, struct box_entry *box)
     l->next_deadline = earlier(l->next_deadline, box->zygote_by);
 }
 
+void template_arm(struct launcher *l, struct template *t, uint64_t ms)
+{
+    t->start_deadline = clock_ns() + ms * NS_PER_MS;
+    l->next_deadline = earlier(l->next_deadline, t->start_deadline);
+}
+
 /* A box that waited has closed them; one that is kept has them open. */
 static void open_counters(const struct box_entry *box)
 {
@@ -47,7 +53,7 @@ static void announce_end(struct launcher *l, struct box_entry *box)
         .box = {.wait_status = SIGKILL, .end = box->end},
     };
 
-    if (!box->silent) {
+    if (!box->silent && !box->probe) {
         usage_fill(box, false, &rep.box.usage);
         reply(l, &rep);
     }
@@ -142,7 +148,10 @@ static void expire_start(struct launcher *l, uint32_t id)
 
     t->start_deadline = 0;
     if (t->state == TEMPLATE_BUILDING) {
-        err_set(&e, ERR_TEMPLATE, "the supervisor sent no definition of %s", t->base);
+        err_set(&e, ERR_TEMPLATE,
+                t->ticket != 0 ? "the supervisor sent no definition of %s"
+                               : "the definition of %s was not asked for",
+                t->base);
         template_refuse(l, id, &e);
     } else {
         (void)sys_pidfd_signal(t->pidfd, SIGKILL); /* its death is the answer */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a client may give to a box as its descriptors; see launcher.h.
+ * What a client may give to a box as its descriptors, and what it may have kept; see launcher.h.
  *
  * The control socket is one end of an AF_UNIX stream socketpair, and each standard stream is an end
  * of an unnamed pipe. The launcher checks what the kernel says about each descriptor, so that a
@@ -68,6 +68,17 @@ int ends_check(const struct fd_set_msg *fds, struct err *e)
     for (size_t i = 1; i < fds->n; i++) {
         if (!is_pipe_end(fds->fds[i])) {
             return err_set(e, ERR_INVALID, "descriptor %zu of a box is not an end of a pipe", i);
+        }
+    }
+    return 0;
+}
+
+int ends_check_kept(const struct fd_set_msg *fds, struct err *e)
+{
+    for (size_t i = 0; i < fds->n; i++) {
+        if (!is_pair_end(fds->fds[i]) && !is_pipe_end(fds->fds[i])) {
+            return err_set(e, ERR_INVALID,
+                           "descriptor %zu to be kept is no end of a socketpair or a pipe", i);
         }
     }
     return 0;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,8 +17,8 @@
 #include "box/netns.h"
 #include "launcher/launcher.h"
 
-/* A message's, and the client's socket. */
-#define FILES_RESERVED ((rlim_t)2 * FD_MESSAGE_MAX)
+/* The most that a message can bring, the client's socket, the closer's. */
+#define FILES_RESERVED ((rlim_t)FD_PILE_MAX + FD_MESSAGE_MAX)
 
 int files_open(struct launcher *l, struct err *e)
 {
@@ -34,13 +35,26 @@ int files_open(struct launcher *l, struct err *e)
     return setrlimit(RLIMIT_NOFILE, &l->files) < 0 ? err_sys(e, errno, "setrlimit") : 0;
 }
 
-ssize_t files_recv(const struct launcher *l, int sock, void *buf, size_t n, struct fd_set_msg *fds)
+void files_use_all(const struct launcher *l)
 {
     const struct rlimit all = {.rlim_cur = l->files.rlim_max, .rlim_max = l->files.rlim_max};
 
     (void)setrlimit(RLIMIT_NOFILE, &all);
-    ssize_t got = fd_recv(sock, buf, n, fds, MSG_DONTWAIT);
+}
+
+ssize_t files_recv(struct launcher *l, int sock, void *buf, size_t n, struct fd_set_msg *fds)
+{
+    struct fd_pile pile;
+
+    files_use_all(l);
+    ssize_t got = fd_recv_pile(sock, buf, n, &pile, MSG_DONTWAIT);
     (void)setrlimit(RLIMIT_NOFILE, &l->files);
+    if (got <= 0 || pile.n > FD_MESSAGE_MAX) {
+        closer_close(l, pile.fds, pile.n);
+        return got > 0 ? -EMSGSIZE : got;
+    }
+    memcpy(fds->fds, pile.fds, pile.n * sizeof(*pile.fds));
+    fds->n = pile.n;
     return got;
 }
 

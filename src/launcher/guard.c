@@ -12,10 +12,8 @@
  * Must not: act on anything while the launcher lives, except take and close descriptors.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -88,20 +86,14 @@ static void stand_by(struct launcher *l, int launcher)
     unsigned lent = cgroup_host_is_ours(l->cgroups) ? 0 : CAPS_LENT;
     struct err e;
 
-    prctl(PR_SET_NAME, "husk-guard", 0, 0, 0);
     fd_close(&l->client);
     fd_close(&l->supervisor);
-    setsid();
-    /* Only the launcher's end ends us: a terminal's or a supervisor's signals are meant for it. */
-    sigset_t all;
-    sigfillset(&all);
-    sigprocmask(SIG_BLOCK, &all, NULL);
     for (size_t i = 0; i < TEMPLATES_MAX; i++) {
         held[i] = (struct held){.lease = -1, .zygote = -1};
     }
     if (caps_drop(l->single_id ? 0 : CAPS_GUARD | lent, &e) < 0 ||
         fd_send(launcher, "", 1, NULL, 0, 0) != 1) {
-        _exit(1);
+        return;
     }
     take_notes(launcher);
     cgroup_host_close(l->cgroups);
@@ -111,26 +103,10 @@ static void stand_by(struct launcher *l, int launcher)
 
 int guard_start(struct launcher *l, struct err *e)
 {
-    int pair[2];
-    char ready;
+    pid_t pid; /* it ends after us */
 
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
-        return err_sys(e, errno, "socketpair to the guard");
-    }
-    pid_t pid = fork();
-    if (pid < 0) {
-        return err_sys(e, errno, "start the guard");
-    }
-    if (pid == 0) {
-        close(pair[1]);
-        stand_by(l, pair[0]);
-    }
-    close(pair[0]);
-    l->guard = pair[1];
-    if (fd_recv(l->guard, &ready, 1, NULL, 0) != 1) {
-        return err_set(e, ERR_SYSTEM, "the guard could not give its rights up");
-    }
-    return 0;
+    l->guard = bystander_start(l, &(struct bystander){"husk-guard", stand_by, &pid}, e);
+    return l->guard < 0 ? -1 : 0;
 }
 
 static int tell(const struct launcher *l, enum guard_op op, uint32_t id, const int *fds, size_t n,

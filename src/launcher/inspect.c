@@ -124,6 +124,7 @@ static bool is_filter(pid_t pid, long index, const struct seccomp_code *want)
 {
     static struct sock_filter code[FILTER_MAX];
 
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): ptrace() takes its numbers so */
     long n = ptrace(PTRACE_SECCOMP_GET_FILTER, pid, (void *)index, code);
     return n == want->len && memcmp(code, want->code, (size_t)n * sizeof(*code)) == 0;
 }
@@ -150,11 +151,34 @@ static int await_ready(const struct look *l)
     return l->control < 0 || (poll(p, 2, READY_MS) > 0 && (p[0].revents & POLLIN) != 0) ? 0 : -1;
 }
 
+/*
+ * A copy of ours could be the last one of a file: then our end would be the kernel's time to free
+ * it, and the launcher waits for our end.
+ */
+static void close_others(const struct look *l, int answer)
+{
+    int keep[] = {l->pidfd, l->control, answer};
+    unsigned from = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(keep); i++) { /* three: the smallest that is left, each time */
+        unsigned next = ~0u;
+        for (size_t k = 0; k < ARRAY_LEN(keep); k++) {
+            next = keep[k] >= (int)from && (unsigned)keep[k] < next ? (unsigned)keep[k] : next;
+        }
+        if (next != ~0u && next > from) {
+            (void)close_range(from, next - 1, 0);
+        }
+        from = next != ~0u ? next + 1 : from;
+    }
+    (void)close_range(from, ~0u, 0);
+}
+
 static NORETURN void inspect(const struct look *l, int answer)
 {
     struct inspect_verdict v = {.result = INSPECT_FITS};
     pid_t parent = getppid();
 
+    close_others(l, answer);
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     prctl(PR_SET_NAME, "husk-inspector", 0, 0, 0);
     if (getppid() != parent) {
@@ -294,14 +318,14 @@ static void condemn(struct launcher *l, uint32_t id, const struct inspect_verdic
     template_stop(l, id);
 }
 
-void inspect_end(struct template *t)
+void inspect_end(struct launcher *l, struct template *t)
 {
     if (t->verdict >= 0) {
         kill(t->inspector, SIGKILL);
         (void)waitpid(t->inspector, NULL, 0);
     }
     fd_close(&t->verdict);
-    fd_close(&t->probe);
+    closer_close_one(l, &t->probe);
 }
 
 void inspect_serve(struct launcher *l, uint32_t id)
@@ -316,7 +340,10 @@ void inspect_serve(struct launcher *l, uint32_t id)
         v.result = INSPECT_NOT_SEEN;
     }
     v.why[sizeof(v.why) - 1] = '\0';
-    inspect_end(t);
+    inspect_end(l, t);
+    if (t->state == TEMPLATE_ENDING) {
+        return;
+    }
     if (v.result == INSPECT_NO_FIT) {
         condemn(l, id, &v);
         return;

@@ -41,7 +41,7 @@ int keep_put(struct launcher *l, struct box_entry *box, const struct launcher_re
     if (box->cgroup != NULL) {
         cgroup_fold(box->cgroup, false); /* a session's: there may be many, for hours */
     }
-    keep_drop(box, req->keep.slot);
+    keep_drop(l, box, req->keep.slot);
     for (size_t i = 0; i < fds->n; i++) {
         int r = files_settle(l, &fds->fds[i]);
         if (r < 0) {
@@ -58,7 +58,7 @@ int keep_put(struct launcher *l, struct box_entry *box, const struct launcher_re
     return 0;
 }
 
-void keep_drop(struct box_entry *box, uint32_t slot)
+void keep_drop(struct launcher *l, struct box_entry *box, uint32_t slot)
 {
     if (box->kept == NULL) {
         return;
@@ -67,17 +67,17 @@ void keep_drop(struct box_entry *box, uint32_t slot)
         struct place *p = *at;
         if (p->slot == slot) {
             *at = p->next;
-            fd_set_release(&p->fds);
+            closer_close_set(l, &p->fds);
             free(p);
             return;
         }
     }
 }
 
-void keep_drop_all(struct box_entry *box)
+void keep_drop_all(struct launcher *l, struct box_entry *box)
 {
     while (box->kept != NULL && box->kept->places != NULL) {
-        keep_drop(box, box->kept->places->slot);
+        keep_drop(l, box, box->kept->places->slot);
     }
     free(box->kept);
     box->kept = NULL;
@@ -140,8 +140,12 @@ void keep_adopt(struct launcher *l)
         }
     }
     for (size_t i = 0; i < BOXES_MAX; i++) {
-        const struct box_entry *box = &l->boxes[i];
+        struct box_entry *box = &l->boxes[i];
         if (box->state == BOX_FREE || box->kept == NULL) {
+            continue;
+        }
+        if (box->is_orphan) { /* the successor would take it for a box of another template */
+            box_forget(l, box);
             continue;
         }
         box_describe(l, box, 0);

@@ -6,7 +6,8 @@
  *   main.c       start-up and the loop
  *   permit.c     which request is allowed when, and who handles it
  *   operator.c   what the supervisor says: clients, and definitions of templates
- *   template.c   templates under construction, and what their zygotes say
+ *   template_build.c  templates under construction
+ *   template.c   templates that run, and what their zygotes say
  *   zygote.c     the birth of a zygote
  *   last_words.c what it says before it is ready
  *   box.c        boxes: birth and end
@@ -14,10 +15,12 @@
  *   deadline.c   what is due: runs that take too long, zygotes that owe a birth or a burial
  *   inspect.c    looks at boxes from outside: are they what receipts say?
  *   ends.c       which descriptors a box may get
+ *   closer.c     a bystander that closes descriptors whose close() may take long
  *   usage.c      what a box has used
  *   pidfd.c      whom a pidfd means
  *   files.c      as many descriptors as we may have
  *   lease.c      host id ranges, shared with other launchers on this kernel
+ *   bystander.c  starts the guard and the closer
  *   guard.c      a bystander that cleans up if the launcher is killed
  *   caps.c       which capabilities are kept after start-up, and why
  *   rootless.c   becoming root of a user namespace when it is not root
@@ -52,12 +55,17 @@
 #define OOM_WATCH_MS 100
 #define ZYGOTE_MEMORY (2 * GIB)    /* of a zygote whose template says nothing */
 #define ZYGOTE_CPU_MILLI 2000      /* it works alone, beside the box that it is making */
-#define ORPHAN_MS 600000           /* for a client whose supervisor was killed to save files */
 #define INSPECT_MS 3000            /* a box that is looked at ends by then in any case */
 #define PROBE_MEMORY (64 * MIB)    /* of the first box, which is only looked at */
 #define ZYGOTE_PIDS 64             /* imports that start programs to ask for something */
 #ifndef ZYGOTE_START_MS            /* a test builds a launcher with less patience */
 #    define ZYGOTE_START_MS 120000 /* a template that is not ready by then is broken */
+#endif
+#ifndef ASK_MS           /* likewise */
+#    define ASK_MS 20000 /* for a template to be asked for, and for its definition to come */
+#endif
+#ifndef ORPHAN_MS            /* likewise */
+#    define ORPHAN_MS 600000 /* for a client whose supervisor was killed to save files */
 #endif
 
 /*
@@ -141,6 +149,7 @@ struct box_entry {
     uint64_t zygote_age_ms;
     uint32_t checked; /* these two as they were when it was asked for */
     bool is_session;
+    bool is_orphan; /* BOX_DEAD: its template is gone, and the place of that may be another's */
     struct kept *kept;
 };
 
@@ -150,6 +159,9 @@ struct launcher {
     bool supervised;  /* definitions come from the supervisor, never from the client */
     uint32_t tickets; /* given out so far */
     int guard;        /* what is told to the guard goes in here */
+    int closer;       /* descriptors that are to be closed go in here */
+    pid_t closer_pid;
+    pid_t closers_dying[8]; /* they were killed, and may not be gone; 0: none */
     uid_t client_uid;
     bool greeted;
     bool single_id; /* not root: every box maps onto the one id we have */
@@ -184,12 +196,14 @@ int take_client(struct launcher *l, int fd, uid_t uid, struct err *e);
 void hear_last_words(struct launcher *l);
 void reply_error(struct launcher *l, uint32_t seq, uint32_t template_id, const struct err *e);
 
-/* template.c */
-struct template *template_at(struct launcher *l, uint32_t id);
+/* template_build.c */
+struct template *template_at(struct launcher *l, uint32_t id); /* NULL: none, or it is ending */
 int template_begin(struct launcher *l, const struct launcher_req *req, struct err *e);
 int template_mount(struct launcher *l, const struct launcher_req *req, int fd, struct err *e);
 int template_start(struct launcher *l, uint32_t id, uint32_t seq,
                    const struct launcher_start *start, struct err *e);
+
+/* template.c */
 /* Its client hears why it cannot start; what there is of it goes. */
 void template_refuse(struct launcher *l, uint32_t id, const struct err *e);
 void template_lied(struct launcher *l, uint32_t id);  /* its zygote broke the rules: it is killed */
@@ -230,6 +244,7 @@ void box_cgroup_give(struct template *t, struct cgroup *cg);
 void box_cgroup_free_all(struct template *t);
 
 /* deadline.c */
+void template_arm(struct launcher *l, struct template *t, uint64_t ms); /* or it has failed */
 void box_arm(struct launcher *l, struct box_entry *box, uint64_t ms);
 void box_owed(struct launcher *l, struct box_entry *box); /* by its zygote: a birth, a burial */
 void box_doom(struct launcher *l,
@@ -239,8 +254,8 @@ void box_expire(struct launcher *l, uint64_t now);
 /* keep.c: descriptors of boxes that outlive the client. */
 int keep_put(struct launcher *l, struct box_entry *box, const struct launcher_req *req,
              struct fd_set_msg *fds, struct err *e);
-void keep_drop(struct box_entry *box, uint32_t slot);
-void keep_drop_all(struct box_entry *box);
+void keep_drop(struct launcher *l, struct box_entry *box, uint32_t slot);
+void keep_drop_all(struct launcher *l, struct box_entry *box);
 void keep_exit(struct box_entry *box, const struct launcher_rep *rep); /* the news of its end */
 void keep_client_gone(struct launcher *l);
 void keep_adopt(struct launcher *l);
@@ -257,10 +272,18 @@ void inspect_born(struct launcher *l, struct box_entry *box); /* it is there */
 /* By chance. True: it is being looked at; a dismissed box ends after the verdict. */
 bool inspect_sample(struct launcher *l, struct box_entry *box);
 void inspect_serve(struct launcher *l, uint32_t id); /* there is a verdict */
-void inspect_end(struct template *t);
+void inspect_end(struct launcher *l, struct template *t);
 
 /* ends.c: refuses everything but one end of a unix socketpair and three of pipes. */
 int ends_check(const struct fd_set_msg *fds, struct err *e);
+/* Of a session, to be kept: refuses everything but ends of socketpairs and pipes. */
+int ends_check_kept(const struct fd_set_msg *fds, struct err *e);
+
+/* closer.c: closes what others chose, without waiting for it. Negative ones are left out. */
+int closer_start(struct launcher *l, struct err *e);
+void closer_close(struct launcher *l, int *fds, size_t n);
+void closer_close_one(struct launcher *l, int *fd);
+void closer_close_set(struct launcher *l, struct fd_set_msg *set);
 
 /* usage.c: what it has used so far, and how full its disk is if that is asked for. */
 void usage_fill(const struct box_entry *box, bool want_disk, struct launcher_usage *ret);
@@ -274,10 +297,19 @@ int pidfd_check_proc(struct err *e);
 
 /* files.c. */
 int files_open(struct launcher *l, struct err *e);
-/* Like fd_recv(), without waiting and whatever else is open. */
-ssize_t files_recv(const struct launcher *l, int sock, void *buf, size_t n, struct fd_set_msg *fds);
+void files_use_all(const struct launcher *l); /* also those that are kept for receiving */
+/* Like fd_recv(), without waiting and whatever else is open. What does not fit is closed. */
+ssize_t files_recv(struct launcher *l, int sock, void *buf, size_t n, struct fd_set_msg *fds);
 /* What was received is to stay open. 0, or -errno: there is no room for it. */
 int files_settle(const struct launcher *l, int *fd);
+
+/* bystander.c: run() says one byte when its rights are gone. Our end of the socket, or -1. */
+struct bystander {
+    const char *name;
+    void (*run)(struct launcher *l, int end); /* returns if it cannot */
+    pid_t *ret_pid;
+};
+int bystander_start(struct launcher *l, const struct bystander *b, struct err *e);
 
 /* guard.c: forks the bystander; shares a template's lease and zygote with it; takes them back. */
 int guard_start(struct launcher *l, struct err *e);

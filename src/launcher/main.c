@@ -81,7 +81,7 @@ static int serve_client(struct launcher *l, bool has_successor)
     if (ok && (!has_successor || req.op == LAUNCHER_KEEP || req.op == LAUNCHER_DROP)) {
         ok = permit_client(l, &req, &fds);
     }
-    fd_set_release(&fds);
+    closer_close_set(l, &fds);
     return ok ? 1 : -1;
 }
 
@@ -113,7 +113,7 @@ int take_client(struct launcher *l, int fd, uid_t uid, struct err *e)
 
 bool lose_client(struct launcher *l)
 {
-    fd_close(&l->client);
+    closer_close_one(l, &l->client); /* with what it may have sent and we have not read */
     if (l->supervisor < 0) {
         return false;
     }
@@ -155,6 +155,23 @@ static size_t collect(const struct launcher *l, struct pollfd *p, uint32_t *ids)
     return n;
 }
 
+/* What the zygote says, what the inspector says, and the zygote's end. */
+static void serve_template(struct launcher *l, uint32_t id, const struct pollfd p[3])
+{
+    const struct template *t = &l->templates[id];
+
+    if ((p[0].revents & (POLLIN | POLLHUP)) != 0) {
+        template_serve(l, id);
+    }
+    if (p[1].revents != 0 && t->state >= TEMPLATE_STARTING && t->verdict >= 0) {
+        inspect_serve(l, id);
+    }
+    if (p[2].revents != 0 && t->state >= TEMPLATE_STARTING) {
+        template_died(l, id);
+        template_await(l, id);
+    }
+}
+
 static void loop(struct launcher *l)
 {
     struct pollfd p[2 + 3 * TEMPLATES_MAX];
@@ -167,17 +184,7 @@ static void loop(struct launcher *l)
         }
         /* Zygotes before the client: what a request is about may just have ended. */
         for (size_t i = 2; i + 2 < n; i += 3) {
-            if ((p[i].revents & (POLLIN | POLLHUP)) != 0) {
-                template_serve(l, ids[i]);
-            }
-            const struct template *t = &l->templates[ids[i]];
-            if (p[i + 1].revents != 0 && t->state >= TEMPLATE_STARTING && t->verdict >= 0) {
-                inspect_serve(l, ids[i]);
-            }
-            if (p[i + 2].revents != 0 && l->templates[ids[i]].state >= TEMPLATE_STARTING) {
-                template_died(l, ids[i]);
-                template_await(l, ids[i]);
-            }
+            serve_template(l, ids[i], &p[i]);
         }
         if (l->next_deadline != 0 && l->next_deadline <= clock_ns()) {
             box_expire(l, clock_ns());
@@ -294,7 +301,7 @@ static int prepare_rights(struct launcher *l, struct err *e)
         }
     }
     l->facts.isolation = l->facts.missing[0] == '\0' ? LAUNCHER_FULL : LAUNCHER_USERNS;
-    if (guard_start(l, e) < 0) {
+    if (guard_start(l, e) < 0 || closer_start(l, e) < 0) {
         return -1;
     }
     /* Last: processes that keep other rights than we do are forked by now. */

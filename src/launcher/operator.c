@@ -14,8 +14,6 @@
 #include "base/units.h"
 #include "launcher/launcher.h"
 
-#define ASK_MS 20000 /* a supervisor that has not sent a definition by then does not work */
-
 union operator_msg {
     struct launcher_newcomer newcomer;
     struct launcher_req req;
@@ -77,9 +75,6 @@ int operator_ask(struct launcher *l, uint32_t id, uint32_t seq, struct err *e)
         return err_sys(e, n < 0 ? (int)-n : EIO, "ask the supervisor for template %s", t->base);
     }
     t->start_seq = seq;
-    t->start_deadline = clock_ns() + (uint64_t)ASK_MS * NS_PER_MS;
-    if (l->next_deadline == 0 || t->start_deadline < l->next_deadline) {
-        l->next_deadline = t->start_deadline;
-    }
+    template_arm(l, t, ASK_MS);
     return 0;
 }

@@ -160,6 +160,9 @@ static int handle_box(struct launcher *l, struct launcher_req *req, struct fd_se
 {
     int r = box_new(l, req, fds, e);
 
+    if (r == 0) {
+        fd_set_release(fds); /* pipes and a socketpair of the client's: the box has them now */
+    }
     if (r < 0 && e->code == ERR_NOT_FOUND) {
         template_died(l, req->template_id); /* so that its owner hears of it before this answer */
     }
@@ -222,7 +225,7 @@ static int handle_release(struct launcher *l, struct launcher_req *req, struct f
     (void)fds;
     (void)e;
     if (box != NULL) {
-        keep_drop_all(box);
+        keep_drop_all(l, box);
         box_dismiss(l, box);
         return 0;
     }
@@ -233,7 +236,7 @@ static int handle_release(struct launcher *l, struct launcher_req *req, struct f
     if (box->state == BOX_DEAD) {
         box_forget(l, box);
     } else if (box->state == BOX_ENDING || box->state == BOX_LINGERING) {
-        keep_drop_all(box); /* nobody will take note of its end */
+        keep_drop_all(l, box); /* no client will take note of its end */
         box->silent = true;
     }
     return 0;
@@ -244,9 +247,11 @@ static int handle_keep(struct launcher *l, struct launcher_req *req, struct fd_s
 {
     struct box_entry *box = box_at(l, req->box_id);
 
-    (void)e;
+    if (req->op == LAUNCHER_KEEP && ends_check_kept(fds, e) < 0) {
+        return -1;
+    }
     if (box != NULL && req->op == LAUNCHER_DROP) {
-        keep_drop(box, req->keep.slot);
+        keep_drop(l, box, req->keep.slot);
     } else if (box != NULL) {
         /* no answer: without room for it the successor will miss this box, and says so */
         struct err lost;

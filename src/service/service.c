@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "service/impl.h"
 
@@ -278,6 +279,24 @@ void service_leave(struct service *svc)
     store_close(TAKE_PTR(svc->store));
 }
 
+/*
+ * No box has more memory than the machine, unless the operator's template says so; what has to fit
+ * into the memory shrinks with it.
+ */
+static void cap_memory(struct husk_limits *l, const struct husk_limits *preset)
+{
+    uint64_t most = limits_machine_memory();
+    uint64_t disk = l->disk_bytes != 0 ? l->disk_bytes : preset->disk_bytes;
+    uint32_t inodes = l->inodes != 0 ? l->inodes : preset->inodes;
+
+    if ((l->memory_bytes != 0 ? l->memory_bytes : preset->memory_bytes) <= most) {
+        return;
+    }
+    l->memory_bytes = most;
+    l->disk_bytes = MIN(disk, limits_disk_max(most));
+    l->inodes = MIN(inodes, limits_inodes_max(most));
+}
+
 struct husk_limits service_limits(struct service *svc, const char *template_name,
                                   const struct husk_limits *asked)
 {
@@ -300,6 +319,9 @@ struct husk_limits service_limits(struct service *svc, const char *template_name
     }
     if (l.pids == 0 && preset->pids == 0) {
         l.pids = (uint32_t)c->pids;
+    }
+    if (live == NULL || live->def.most.memory_bytes == 0) {
+        cap_memory(&l, preset);
     }
     return l;
 }

@@ -7,10 +7,12 @@
  * same id. A session that never ran stands in the way of neither.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/limits.h"
 #include "base/str.h"
 #include "service/impl.h"
 
@@ -75,6 +77,21 @@ static int check_id(struct service *svc, const char *id, struct err *e)
     return 0; /* its record makes room for the new one */
 }
 
+/* What a client asks for by a number is refused; defaults are lowered (service_limits()). */
+static int check_machine(const struct session_ask *ask, const struct template_def *def,
+                         struct err *e)
+{
+    uint64_t most = limits_machine_memory();
+
+    if (def->most.memory_bytes != 0 || ask->limits.memory_bytes <= most) {
+        return 0;
+    }
+    return err_set(e, ERR_INVALID,
+                   "memory is %" PRIu64 ", a box can have at most %" PRIu64
+                   " on this machine (more only by max_memory of an operator's template)",
+                   ask->limits.memory_bytes, most);
+}
+
 static int check_ask(struct service *svc, const struct session_ask *ask, struct err *e)
 {
     const char *template = template_of(ask);
@@ -106,6 +123,9 @@ static int check_ask(struct service *svc, const struct session_ask *ask, struct 
      * Now, also for a box that is made later: an execution that can never start would spend the
      * session.
      */
+    if (!is_se && check_machine(ask, &live->def, e) < 0) {
+        return -1;
+    }
     struct husk_limits asked = service_limits(svc, template, &ask->limits);
     struct limits limits;
     const struct limits most = engine_limits_import(&live->def.most);

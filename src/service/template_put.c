@@ -154,6 +154,22 @@ static struct store_template *find_record(struct service *svc, const char *name)
     return store_get_template(svc->store, name, &row, &ignored) == 0 ? row : NULL;
 }
 
+/* Each is a file that every listing reads. */
+static int check_count(struct service *svc, struct err *e)
+{
+    int64_t n = 0;
+
+    if (store_count_templates(svc->store, &n, e) < 0) {
+        return -1;
+    }
+    return (uint64_t)n < svc->config->max_templates
+               ? 0
+               : err_set(e, ERR_LIMIT,
+                         "there are %lld templates of clients, the most that this server takes: "
+                         "delete one, or raise max_templates",
+                         (long long)n);
+}
+
 static int put(struct service *svc, const char *name, const json_t *definition, bool must_be_new,
                struct err *e)
 {
@@ -170,6 +186,9 @@ static int put(struct service *svc, const char *name, const json_t *definition, 
     bool exists = template_find(&svc->engine->dirs, name, there, &ignored) == 0;
     if (exists && (must_be_new || old == NULL)) {
         return err_set(e, ERR_EXISTS, "there is a template %s already", name);
+    }
+    if (old == NULL && check_count(svc, e) < 0) {
+        return -1;
     }
     find_paths(svc, name, &paths);
     /* What the engine could not read would be a template that never starts. */

@@ -93,6 +93,11 @@ int store_kept_bytes(struct store *st, int64_t *ret, struct err *e)
     return conn_int(&st->reader, "SELECT coalesce(sum(kept_bytes), 0) FROM sessions", ret, e);
 }
 
+int store_count_templates(struct store *st, int64_t *ret, struct err *e)
+{
+    return conn_int(&st->reader, "SELECT count(*) FROM templates", ret, e);
+}
+
 /* ---- many rows ---- */
 
 struct row_list {

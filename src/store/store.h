@@ -250,6 +250,7 @@ int store_each_execution(struct store *st, const struct store_filter *f,
 
 /* The sum of kept_bytes of all sessions. */
 int store_kept_bytes(struct store *st, int64_t *ret, struct err *e);
+int store_count_templates(struct store *st, int64_t *ret, struct err *e);
 
 void store_session_list_release(struct store_session_list *l);
 void store_execution_list_release(struct store_execution_list *l);

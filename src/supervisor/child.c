@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/signals.h"
 #include "base/str.h"
+#include "box/sys.h"
 #include "supervisor/memory.h"
 #include "wire/launcher_msg.h"
 
@@ -151,6 +152,23 @@ static int keep_descriptors(const struct child_kit *kit, int socket, bool is_dae
 }
 
 /*
+ * In the child: the daemon's account, and no capability that a later exec could bring back. The
+ * bounding set goes while we are root; the inheritable set outlives the change of ids.
+ */
+static int become_account(const struct account *account)
+{
+    int r = sys_caps_bound(0);
+
+    if (r == 0 &&
+        (setgroups(0, NULL) < 0 || setgid(account->gid) < 0 || setuid(account->uid) < 0)) {
+        r = -errno;
+    }
+    r = r == 0 ? sys_caps_keep(0) : r;
+    errno = -r;
+    return r < 0 ? -1 : 0;
+}
+
+/*
  * In the child: no signal blocked, dies with us. That we died before that was arranged shows in our
  * number; 1 alone says nothing: it is ours in a container.
  */
@@ -166,8 +184,7 @@ static NORETURN void become(const struct child_kit *kit, pid_t parent, int socke
     if (is_daemon) {
         memory_limit_self(kit->o->config);
     }
-    if (is_daemon && account->switch_to &&
-        (setgroups(0, NULL) < 0 || setgid(account->gid) < 0 || setuid(account->uid) < 0)) {
+    if (is_daemon && account->switch_to && become_account(account) < 0) {
         give_up(argv[0]);
     }
     prctl(PR_SET_PDEATHSIG, is_daemon ? SIGTERM : 0, 0, 0, 0); /* forgotten by setuid() */
@@ -222,11 +239,13 @@ static int connect_launcher(const struct child_kit *kit, const struct child *lau
     if (pair(ret, &theirs, e) < 0) {
         return -1;
     }
-    ssize_t n = fd_send(launcher->socket, &newcomer, sizeof(newcomer), &theirs, 1, 0);
+    ssize_t n = fd_send(launcher->socket, &newcomer, sizeof(newcomer), &theirs, 1,
+                        MSG_DONTWAIT | MSG_NOSIGNAL);
     fd_close(&theirs);
     if (n != (ssize_t)sizeof(newcomer)) {
         fd_close(ret);
-        return err_set(e, ERR_LAUNCHER, "husk-launcher is gone");
+        return err_set(e, ERR_LAUNCHER, "husk-launcher %s",
+                       n == -EAGAIN ? "does not read what it is told" : "is gone");
     }
     return 0;
 }

@@ -64,6 +64,7 @@ struct supervisor {
     sigset_t mask_before;
     struct child launcher;
     bool launcher_talks; /* its socket is worth listening to */
+    struct definitions definitions;
     struct child daemon;
     struct workers *workers;
     int folder;   /* DATA */
@@ -248,6 +249,7 @@ static void on_launcher_end(struct supervisor *s, int status)
 {
     s->launcher.pid = 0;
     fd_close(&s->launcher.socket);
+    definitions_drop(&s->definitions);
     outputs_finish(&s->kit.outputs, OUTPUT_LAUNCHER);
     happen(s, LAUNCHER_ENDED, status);
 }
@@ -322,7 +324,8 @@ static void loop(struct supervisor *s)
         p[AT_SIGNALS] = (struct pollfd){.fd = s->signals, .events = POLLIN};
         p[AT_DAEMON] = (struct pollfd){.fd = s->daemon.socket, .events = wanted};
         p[AT_LAUNCHER] =
-            (struct pollfd){.fd = s->launcher_talks ? s->launcher.socket : -1, .events = POLLIN};
+            (struct pollfd){.fd = s->launcher_talks ? s->launcher.socket : -1,
+                            .events = definitions_owe(&s->definitions) ? POLLOUT : POLLIN};
         outputs_poll(&s->kit.outputs, p + AT_OUTPUTS);
         (void)poll(p, POLLED, timeout(s));
         outputs_pump(&s->kit.outputs, p + AT_OUTPUTS); /* first: it was said before what follows */
@@ -333,8 +336,9 @@ static void loop(struct supervisor *s)
             hear_daemon(s);
         }
         if (s->launcher.socket >= 0 && p[AT_LAUNCHER].revents != 0) {
+            definitions_tell(&s->definitions, s->launcher.socket);
             /* One that hangs up is about to end; its end is heard of by signal. */
-            s->launcher_talks = definitions_serve(s->kit.o, s->launcher.socket);
+            s->launcher_talks = definitions_serve(&s->definitions, s->kit.o, s->launcher.socket);
         }
         if (s->daemon.socket >= 0) {
             workers_tell(s->workers, s->daemon.socket);
@@ -436,6 +440,7 @@ static void end_all(struct supervisor *s)
         (void)waitpid(s->daemon.pid, NULL, 0);
     }
     workers_close(s->workers);
+    definitions_drop(&s->definitions);
     end_launcher(s);
     outputs_close(&s->kit.outputs);
     if (s->kit.listeners.n > 0) {

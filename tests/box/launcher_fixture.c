@@ -52,26 +52,42 @@ struct launcher_client launcher_open(void)
     return c;
 }
 
-struct launcher_client launcher_open_impatient(void)
+static char *impatient_launcher(void)
 {
-    struct launcher_client c = {.supervisor = -1};
-    char program[PATH_MAX];
+    static char program[PATH_MAX];
 
     fixture_paths();
     CHECK_INT(str_format(program, sizeof(program), "%s/../../tests/box/husk-launcher-impatient",
                          getenv("HUSK_LIB_DIR")),
               0);
-    c.sock = start_launcher(program, NULL, &c.pid);
+    return program;
+}
+
+struct launcher_client launcher_open_impatient(void)
+{
+    struct launcher_client c = {.supervisor = -1};
+
+    c.sock = start_launcher(impatient_launcher(), NULL, &c.pid);
+    return c;
+}
+
+static struct launcher_client open_supervised(char *program, uid_t uid)
+{
+    struct launcher_client c = {.sock = -1};
+
+    c.supervisor = start_launcher(program, "--supervised", &c.pid);
+    launcher_succeed(&c, uid);
     return c;
 }
 
 struct launcher_client launcher_open_for(uid_t uid)
 {
-    struct launcher_client c = {.sock = -1};
+    return open_supervised(NULL, uid);
+}
 
-    c.supervisor = start_launcher(NULL, "--supervised", &c.pid);
-    launcher_succeed(&c, uid);
-    return c;
+struct launcher_client launcher_open_impatient_for(uid_t uid)
+{
+    return open_supervised(impatient_launcher(), uid);
 }
 
 void launcher_succeed(struct launcher_client *c, uid_t uid)
@@ -212,6 +228,17 @@ struct launcher_want launcher_ask(struct launcher_client *c, uint32_t id)
     CHECK(launcher_want_check(&want, sizeof(want)));
     c->ticket = want.ticket;
     return want;
+}
+
+void launcher_wait_place(struct launcher_client *c)
+{
+    uint32_t id;
+
+    do {
+        id = launcher_template(c, 1);
+        struct launcher_req stop = {.op = LAUNCHER_STOP, .template_id = id};
+        launcher_call(c, &stop, NULL, 0, LAUNCHER_EV_OK);
+    } while (id != 0); /* the test's time limit ends this */
 }
 
 void launcher_text(struct launcher_client *c, uint32_t id, enum launcher_op op, const char *text)

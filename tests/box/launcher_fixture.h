@@ -27,10 +27,14 @@ struct launcher_client {
  * without root.
  */
 struct launcher_client launcher_open(void);
-/* One that gives a zygote 500 ms to be ready. */
+/*
+ * One that gives a zygote 2 s and a definition 500 ms, has ids for 448 boxes, and ends a second
+ * after its supervisor.
+ */
 struct launcher_client launcher_open_impatient(void);
 /* The same through a supervisor, who says that the client runs as that user. */
 struct launcher_client launcher_open_for(uid_t uid);
+struct launcher_client launcher_open_impatient_for(uid_t uid);
 /* The supervisor brings another client, which takes the place of this one; that hangs up. */
 void launcher_succeed(struct launcher_client *c, uid_t uid);
 /* Asks for all that was kept. True: that box is among it. */
@@ -59,6 +63,8 @@ void launcher_expect_hangup(struct launcher_client *c);
 
 void launcher_greet(struct launcher_client *c);
 uint32_t launcher_template(struct launcher_client *c, uint32_t boxes); /* begun */
+/* Waits until the place of the first template is free: nothing is left of it. */
+void launcher_wait_place(struct launcher_client *c);
 void launcher_text(struct launcher_client *c, uint32_t id, enum launcher_op op, const char *text);
 
 /* Supervised: asks for a template's definition. What the supervisor is asked; the answer comes when

@@ -70,8 +70,14 @@ void proc_tree(pid_t pid, struct proc_list *ret)
     }
 }
 
-/* The only child for which comm is (or is not) that name. */
-static pid_t only_child(pid_t parent, const char *comm, bool is)
+/* NULL: it is none of the launcher's bystanders. */
+static bool has_name(const char *name, const char *comm)
+{
+    return comm != NULL ? str_eq(name, comm)
+                        : !str_eq(name, "husk-guard") && !str_eq(name, "husk-closer");
+}
+
+static pid_t only_child(pid_t parent, const char *comm)
 {
     static struct proc_list children;
     char name[32];
@@ -80,7 +86,7 @@ static pid_t only_child(pid_t parent, const char *comm, bool is)
     proc_children(parent, &children);
     for (size_t i = 0; i < children.n; i++) {
         proc_status(children.pids[i], "Name", name, sizeof(name));
-        if (str_eq(name, comm) == is) {
+        if (has_name(name, comm)) {
             CHECK_INT(found, 0);
             found = children.pids[i];
         }
@@ -91,17 +97,37 @@ static pid_t only_child(pid_t parent, const char *comm, bool is)
 
 pid_t proc_launcher(void)
 {
-    return only_child(getpid(), "husk-launcher", true);
+    return only_child(getpid(), "husk-launcher");
 }
 
 pid_t proc_guard(pid_t launcher)
 {
-    return only_child(launcher, "husk-guard", true);
+    return only_child(launcher, "husk-guard");
+}
+
+pid_t proc_closer(pid_t launcher)
+{
+    return only_child(launcher, "husk-closer");
 }
 
 pid_t proc_zygote(pid_t launcher)
 {
-    return only_child(launcher, "husk-guard", false);
+    return only_child(launcher, NULL);
+}
+
+void proc_zygotes(pid_t launcher, struct proc_list *ret)
+{
+    static struct proc_list children;
+    char name[32];
+
+    ret->n = 0;
+    proc_children(launcher, &children);
+    for (size_t i = 0; i < children.n; i++) {
+        proc_status(children.pids[i], "Name", name, sizeof(name));
+        if (has_name(name, NULL)) {
+            ret->pids[ret->n++] = children.pids[i];
+        }
+    }
 }
 
 void proc_status(pid_t pid, const char *key, char *ret, size_t size)

@@ -21,7 +21,9 @@ struct proc_list {
 /* The one child of this process that is a launcher; its guard; its zygote, if it has one only. */
 pid_t proc_launcher(void);
 pid_t proc_guard(pid_t launcher);
+pid_t proc_closer(pid_t launcher);
 pid_t proc_zygote(pid_t launcher);
+void proc_zygotes(pid_t launcher, struct proc_list *ret); /* all */
 
 void proc_children(pid_t pid, struct proc_list *ret);
 void proc_tree(pid_t pid, struct proc_list *ret); /* the process and everything below it */

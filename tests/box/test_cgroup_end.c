@@ -234,6 +234,52 @@ TEST(recycled_cgroup_starts_from_zero)
     cgroup_host_close(host);
 }
 
+/* A reader that was taken over tries. */
+static void set_back(const struct cgroup *cg)
+{
+    struct usage_view view;
+    int fds[USAGE_VIEW_FDS];
+    size_t n = cgroup_view_export(cg, &view, fds);
+
+    CHECK(n > 0);
+    for (size_t i = 0; i < n; i++) {
+        CHECK(lseek(fds[i], 0, SEEK_SET) == 0);
+        (void)!write(fds[i], "0", 1);
+    }
+}
+
+TEST(counters_that_are_given_away_cannot_be_set_back)
+{
+    struct cgroup_host *host = open_host();
+    struct limits l = small_limits();
+    struct cgroup *cg = make_cgroup(host, "view", &l);
+    struct cgroup_usage ours;
+    struct cgroup_usage theirs;
+    struct usage_view view;
+    int fds[USAGE_VIEW_FDS];
+
+    wait_for(spawn_in(cg, use_8_mib));
+    wait_empty(cg);
+    CHECK(cgroup_view_export(cg, &view, fds) > 0);
+    cgroup_usage(cg, &ours);
+    cgroup_view_usage(&view, fds, &theirs);
+    CHECK(ours.memory_peak >= 8 * MIB && theirs.memory_peak == ours.memory_peak);
+    uint64_t cpu_ns = ours.cpu_ns;
+    set_back(cg);
+    cgroup_usage(cg, &ours);
+    CHECK(ours.memory_peak >= 8 * MIB && ours.cpu_ns >= cpu_ns);
+
+    if (cgroup_recycle(cg) == 0) { /* the next box's view shows its own peak */
+        cgroup_usage(cg, &ours);
+        CHECK(ours.memory_peak <= MIB);
+        CHECK(cgroup_view_export(cg, &view, fds) > 0);
+        cgroup_view_usage(&view, fds, &theirs);
+        CHECK(theirs.memory_peak <= MIB);
+    }
+    cgroup_free(cg);
+    cgroup_host_close(host);
+}
+
 TEST(memory_that_stays_charged_prevents_reuse)
 {
     struct cgroup_host *host = open_host();

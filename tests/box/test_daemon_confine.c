@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a confined daemon can still write: its own part of the data folder. The supervisor's files
- * beside it are out of reach, even for root and even when both are the same user.
+ * What a confined daemon can still do. It writes in its own part of the data folder: the
+ * supervisor's files beside it are out of reach, even for root and even when both are the same
+ * user. It reads what its account may read, and connects to sockets.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,17 +58,23 @@ static void attack(void)
     _exit(0);
 }
 
-TEST(a_confined_daemon_writes_in_its_store_only)
+/* A new data folder, which is now the working directory. */
+static void enter_data(void)
 {
-    static const char *const files[] = {"husk.log", "husk.pid", "settings"};
-    int status = -1;
-
     if (landlock_abi() == 0) {
         SKIP("this kernel has no Landlock");
     }
     CHECK(mkdtemp(data) != NULL);
     CHECK_INT(chdir(data), 0);
     CHECK_INT(mkdir("store", 0700), 0);
+}
+
+TEST(a_confined_daemon_writes_in_its_store_only)
+{
+    static const char *const files[] = {"husk.log", "husk.pid", "settings"};
+    int status = -1;
+
+    enter_data();
     put("store/husk.db");
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
         put(files[i]);
@@ -83,6 +94,62 @@ TEST(a_confined_daemon_writes_in_its_store_only)
     }
     CHECK_INT(unlink("store/husk.db"), 0);
     CHECK_INT(unlink("store/newer"), 0);
+    CHECK_INT(rmdir("store"), 0);
+    CHECK_INT(rmdir(data), 0);
+}
+
+static struct sockaddr_in tcp = {.sin_family = AF_INET};
+static struct sockaddr_un un = {.sun_family = AF_UNIX, .sun_path = "socket"};
+
+static int listen_at(struct sockaddr *addr, socklen_t size)
+{
+    int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    CHECK_INT(bind(fd, addr, size), 0);
+    CHECK_INT(listen(fd, 1), 0);
+    CHECK_INT(getsockname(fd, addr, &size), 0);
+    return fd;
+}
+
+static void connect_to(const void *addr, sa_family_t family, socklen_t size)
+{
+    AUTO_CLOSE int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    CHECK_INT(connect(fd, addr, size), 0);
+}
+
+/* docs/SECURITY-MODEL.md lists the same under "it can": keep both alike. */
+static void use_what_is_left(void)
+{
+    struct rlimit size;
+    struct err e = {0};
+    char byte;
+
+    CHECK_INT(confine_self("store", &e), 0);
+    AUTO_CLOSE int fd = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
+    CHECK_INT(read(fd, &byte, 1), 1);
+    connect_to(&tcp, AF_INET, sizeof(tcp));
+    connect_to(&un, AF_UNIX, sizeof(un));
+    CHECK_INT(getrlimit(RLIMIT_FSIZE, &size), 0);
+    CHECK(size.rlim_cur == RLIM_INFINITY);
+    _exit(0);
+}
+
+TEST(a_confined_daemon_reads_connects_and_fills_its_disk)
+{
+    int status = -1;
+
+    enter_data();
+    tcp.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    AUTO_CLOSE int by_tcp = listen_at((struct sockaddr *)&tcp, sizeof(tcp));
+    AUTO_CLOSE int by_path = listen_at((struct sockaddr *)&un, sizeof(un));
+    pid_t pid = fork();
+    if (pid == 0) {
+        use_what_is_left();
+    }
+    CHECK_INT(waitpid(pid, &status, 0), pid);
+    CHECK_INT(status, 0);
+    CHECK_INT(unlink("socket"), 0);
     CHECK_INT(rmdir("store"), 0);
     CHECK_INT(rmdir(data), 0);
 }

@@ -130,16 +130,12 @@ static void raise_boxes(struct husk_engine *engine, struct proc_list *ret)
     CHECK_OK(husk_pool_set(engine, "shell", NULL, 1, 1, &e), &e);
     CHECK_OK(husk_pool_wait(engine, "python", 1, &e), &e);
     CHECK_OK(husk_pool_wait(engine, "shell", 1, &e), &e);
-    pid_t launcher = proc_launcher();
-    pid_t guard = proc_guard(launcher);
-    proc_children(launcher, &zygotes);
+    proc_zygotes(proc_launcher(), &zygotes);
     ret->n = 0;
     for (size_t i = 0; i < zygotes.n; i++) {
-        if (zygotes.pids[i] != guard) {
-            proc_children(zygotes.pids[i], &first);
-            CHECK_INT(first.n, 1);
-            ret->pids[ret->n++] = first.pids[0];
-        }
+        proc_children(zygotes.pids[i], &first);
+        CHECK_INT(first.n, 1);
+        ret->pids[ret->n++] = first.pids[0];
     }
     CHECK_INT(ret->n, 2);
 }

@@ -39,8 +39,13 @@ TEST(the_receipt_names_every_layer_and_limit)
     CHECK_STR(r->receipt.missing, "");
     CHECK_STR(r->receipt.namespaces, "user,mount,pid,net,ipc,uts,cgroup");
     CHECK_HAS(r->receipt.seccomp, "default:");
+    CHECK(strspn(strchr(r->receipt.seccomp, ':') + 1, "0123456789abcdef") >= 8); /* the digest */
+    CHECK(str_eq(r->receipt.cgroup, "v1") || str_eq(r->receipt.cgroup, "v2") ||
+          str_eq(r->receipt.cgroup, "hybrid"));
+    CHECK(r->receipt.landlock_abi > 0);
+    CHECK_STR(r->receipt.template_name, "python");
     CHECK_STR(r->receipt.network, "none");
-    CHECK(r->receipt.id_block_start >= 100000);
+    CHECK(r->receipt.id_block_start >= 2147483648u);
     CHECK_INT(r->receipt.id_block_size, 65536);
     CHECK(!r->receipt.warm);
     CHECK_INT(r->receipt.limits.memory_bytes, 128 * MIB);

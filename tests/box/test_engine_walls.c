@@ -20,7 +20,7 @@
 #include "proc_fixture.h"
 #include "tap.h"
 
-#define FIRST_PRIVATE_ID 100000
+#define FIRST_PRIVATE_ID 2147483648u /* as docs/SECURITY-MODEL.md says */
 #define BLOCK 65536
 
 static const char *const namespaces[] = {"user", "mnt", "pid", "net", "ipc", "uts", "cgroup"};
@@ -238,14 +238,9 @@ TEST(nothing_of_who_started_it_is_left_in_a_zygote)
     }
     engine = fixture_open();
     raise_boxes(engine, &s, &boxes);
-    pid_t launcher = proc_launcher();
-    pid_t guard = proc_guard(launcher);
-    proc_children(launcher, &zygotes);
+    proc_zygotes(proc_launcher(), &zygotes);
     for (size_t i = 0; i < zygotes.n; i++) {
         pid_t pid = zygotes.pids[i];
-        if (pid == guard) {
-            continue;
-        }
         CASE("zygote %zu", i);
         proc_status(pid, "Groups", text, sizeof(text));
         CHECK_INT(strspn(text, " "), strlen(text));
@@ -276,12 +271,10 @@ TEST(boxes_and_their_zygotes_are_the_first_victims_of_a_full_host)
         }
     }
     pid_t launcher = proc_launcher();
-    pid_t guard = proc_guard(launcher);
-    proc_children(launcher, &zygotes);
+    proc_zygotes(launcher, &zygotes);
     for (size_t i = 0; i < zygotes.n; i++) {
         CASE("zygote %zu", i);
-        CHECK(zygotes.pids[i] == guard ||
-              str_eq(proc_file(zygotes.pids[i], "oom_score_adj"), "1000\n"));
+        CHECK_STR(proc_file(zygotes.pids[i], "oom_score_adj"), "1000\n");
     }
     CHECK(!str_eq(proc_file(launcher, "oom_score_adj"), "1000\n"));
 }
@@ -318,13 +311,29 @@ static void cgroup_value(pid_t pid, const char *controller, const char *file, ch
     }
 }
 
+/* A limit as the kernel keeps it, in cgroups of either version. */
+struct limit_row {
+    const char *controller;
+    const char *v1, *v1_want;
+    const char *v2, *v2_want;
+};
+
+static void check_limits(pid_t pid, const struct limit_row rows[4])
+{
+    char v1[64];
+    char v2[64];
+
+    for (size_t row = 0; row < 4; row++) {
+        cgroup_value(pid, rows[row].controller, rows[row].v1, v1, sizeof(v1));
+        cgroup_value(pid, "", rows[row].v2, v2, sizeof(v2));
+        CASE("process %d: %s is \"%s\" or \"%s\"", pid, rows[row].v1, v1, v2);
+        CHECK(str_eq(v1, rows[row].v1_want) || str_eq(v2, rows[row].v2_want));
+    }
+}
+
 TEST(the_kernel_enforces_the_limits_that_were_asked_for)
 {
-    static const struct {
-        const char *controller;
-        const char *v1, *v1_want;
-        const char *v2, *v2_want;
-    } rows[] = {
+    static const struct limit_row rows[] = {
         {"memory", "memory.limit_in_bytes", "134217728", "memory.max", "134217728"},
         {"memory", "memory.memsw.limit_in_bytes", "134217728", "memory.swap.max", "0"},
         {"cpu", "cpu.cfs_quota_us", "50000", "cpu.max", "50000 100000"},
@@ -333,18 +342,31 @@ TEST(the_kernel_enforces_the_limits_that_were_asked_for)
     static struct boxes boxes;
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
     AUTO_SESSION struct husk_session *s = NULL;
-    char v1[64];
-    char v2[64];
 
     raise_boxes(engine, &s, &boxes);
     for (size_t i = 0; i < boxes.n; i++) {
-        for (size_t row = 0; row < ARRAY_LEN(rows); row++) {
-            pid_t pid = boxes.box[i].pids[boxes.box[i].n - 1];
-            cgroup_value(pid, rows[row].controller, rows[row].v1, v1, sizeof(v1));
-            cgroup_value(pid, "", rows[row].v2, v2, sizeof(v2));
-            CASE("box %zu: %s is \"%s\" or \"%s\"", i, rows[row].v1, v1, v2);
-            CHECK(str_eq(v1, rows[row].v1_want) || str_eq(v2, rows[row].v2_want));
-        }
+        check_limits(boxes.box[i].pids[boxes.box[i].n - 1], rows);
+    }
+}
+
+/* Imports of its template count there, and not in the boxes that it makes. */
+TEST(a_zygote_has_limits_of_its_own)
+{
+    static const struct limit_row rows[] = {
+        {"memory", "memory.limit_in_bytes", "2147483648", "memory.max", "2147483648"},
+        {"memory", "memory.memsw.limit_in_bytes", "2147483648", "memory.swap.max", "0"},
+        {"cpu", "cpu.cfs_quota_us", "200000", "cpu.max", "200000 100000"},
+        {"pids", "pids.max", "64", "pids.max", "64"},
+    };
+    static struct proc_list zygotes;
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+
+    park(engine, "python", 1);
+    park(engine, "shell", 1);
+    proc_zygotes(proc_launcher(), &zygotes);
+    CHECK_INT(zygotes.n, 2);
+    for (size_t i = 0; i < zygotes.n; i++) {
+        check_limits(zygotes.pids[i], rows);
     }
 }
 

@@ -58,6 +58,7 @@ TEST(a_launcher_and_its_guard_keep_what_the_table_says)
     launcher_greet(&c);
     check_caps(c.pid, CAPS_LAUNCHER, ours);
     check_caps(proc_guard(c.pid), CAPS_GUARD, ours);
+    check_caps(proc_closer(c.pid), 0, ours);
     (void)launcher_shell_template(&c, 1);
     check_caps(c.pid, CAPS_LAUNCHER, ours); /* also after it was another user for a moment */
 }
@@ -78,6 +79,7 @@ TEST(without_root_they_keep_less_in_their_own_namespace)
     CHECK_OK(husk_open(&options, &engine, &e), &e);
     check_caps(proc_launcher(), CAPS_ROOTLESS, EVERY_CAP);
     check_caps(proc_guard(proc_launcher()), 0, EVERY_CAP);
+    check_caps(proc_closer(proc_launcher()), 0, EVERY_CAP);
     AUTO_RESULT struct husk_result *r = fixture_cell(engine, "6 * 7");
     CHECK_STR(r->value, "42");
 }
@@ -121,7 +123,7 @@ static void kill_launcher(void)
     launcher_greet(&c);
     start_survivor(&c);
     proc_tree(c.pid, &tree);
-    CHECK_INT(tree.n, 3); /* launcher, guard, zygote */
+    CHECK_INT(tree.n, 4); /* launcher, guard, closer, zygote */
     CHECK_INT(kill(c.pid, SIGKILL), 0);
     proc_wait_gone(&tree);
     fd_close(&c.sock);

@@ -51,7 +51,7 @@ TEST(a_launcher_killed_with_parked_boxes_leaves_nothing)
         CHECK_OK(husk_pool_set(engine, "python", NULL, 4, 4, &e), &e);
         CHECK_OK(husk_pool_wait(engine, "python", 4, &e), &e);
         proc_tree(proc_launcher(), &tree);
-        CHECK_INT(tree.n, 7); /* launcher, guard, zygote, four boxes */
+        CHECK_INT(tree.n, 8); /* launcher, guard, closer, zygote, four boxes */
         CHECK(proc_count_cgroups(tree.pids[0]) > 4);
         CHECK_INT(kill(tree.pids[0], signals[i]), 0);
         check_nothing_left(&tree);
@@ -74,8 +74,8 @@ TEST(a_launcher_killed_during_a_run_leaves_nothing)
         const char *code;
         size_t processes;
     } rows[] = {
-        {"python", sleeper, 5},                    /* launcher, guard, zygote, python, sleep */
-        {"shell", "sleep 100 & echo on; wait", 6}, /* PID 1 and bash instead of python */
+        {"python", sleeper, 6}, /* launcher, guard, closer, zygote, python, sleep */
+        {"shell", "sleep 100 & echo on; wait", 7}, /* PID 1 and bash instead of python */
     };
     static struct proc_list tree;
     struct husk_error e;
@@ -105,7 +105,7 @@ TEST(a_launcher_killed_during_a_session_leaves_nothing)
     fixture_at_output(&spec, kill_launcher, &tree);
     CHECK_INT(husk_session_run(s, 0, &spec, &r, &e), -1);
     CHECK_STR(e.type, "launcher_gone");
-    CHECK_INT(tree.n, 6); /* launcher, guard, zygote, PID 1, context, sleep */
+    CHECK_INT(tree.n, 7); /* launcher, guard, closer, zygote, PID 1, context, sleep */
     check_nothing_left(&tree);
 }
 
@@ -152,6 +152,37 @@ TEST(a_launcher_killed_while_a_zygote_starts_leaves_nothing)
     }
 }
 
+/* Its client has time to save files, and no more: one that was taken over would stay for ever. */
+TEST(a_launcher_whose_supervisor_is_gone_ends_although_its_client_stays)
+{
+    static struct proc_list tree;
+    struct launcher_client c = launcher_open_impatient_for(getuid());
+    struct launcher_rep rep;
+
+    launcher_greet(&c);
+    uint32_t id = launcher_shell_template(&c, 2);
+    struct launcher_box boxes[] = {launcher_box(&c, id, 0), launcher_box(&c, id, 600000)};
+    struct launcher_req keep = {.op = LAUNCHER_KEEP, .box_id = boxes[0].id};
+    launcher_send(&c, &keep, &boxes[0].ends[0], 1);
+    struct launcher_req usage = {.op = LAUNCHER_USAGE, .box_id = boxes[0].id};
+    launcher_call(&c, &usage, NULL, 0, LAUNCHER_EV_USAGE);
+    for (int tries = 0; tries < 1000 && tree.n != 2; tries++) { /* until both are born */
+        CHECK_INT(usleep(10000), 0);
+        proc_children(proc_zygote(c.pid), &tree);
+    }
+    CHECK_INT(tree.n, 2);
+    proc_tree(c.pid, &tree); /* with launcher, guard and zygote */
+
+    fd_close(&c.supervisor);
+    launcher_call(&c, &usage, NULL, 0, LAUNCHER_EV_USAGE); /* it may still finish */
+    while (launcher_next(&c, &rep)) {
+    }
+    check_nothing_left(&tree);
+    launcher_box_release(&boxes[0]);
+    launcher_box_release(&boxes[1]);
+    launcher_close(&c);
+}
+
 TEST(a_caller_that_dies_takes_everything_along)
 {
     static struct proc_list tree;
@@ -173,7 +204,7 @@ TEST(a_caller_that_dies_takes_everything_along)
     CHECK_INT(read(pipe_fds[0], &byte, 1), 1);
     close(pipe_fds[0]);
     proc_tree(caller, &tree);
-    CHECK_INT(tree.n, 7); /* caller, launcher, guard, zygote, three boxes */
+    CHECK_INT(tree.n, 8); /* caller, launcher, guard, closer, zygote, three boxes */
     CHECK_INT(kill(caller, SIGKILL), 0);
     CHECK_INT(waitpid(caller, NULL, 0), caller);
     memmove(tree.pids, tree.pids + 1, --tree.n * sizeof(tree.pids[0]));

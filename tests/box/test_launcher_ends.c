@@ -129,6 +129,7 @@ static int make_unix_connected(void)
     AUTO_CLOSE int listener = listening_as("connected");
     int fd = unix_socket(SOCK_STREAM);
 
+    CHECK(listener >= 0);
     CHECK_INT(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
     return fd;
 }

@@ -17,8 +17,8 @@
 #include "proc_fixture.h"
 #include "tap.h"
 
-#define FILES 512   /* the least that a launcher starts with */
-#define RESERVED 32 /* for receiving */
+#define FILES 768    /* enough for BOXES, and soon full */
+#define RESERVED 269 /* for receiving: as many as one message can bring, and some */
 #define BOXES 20
 #define BOXES_MAX 64
 
@@ -56,12 +56,16 @@ static struct launcher_rep ask_for_box(struct launcher_client *c, uint32_t id, i
 /* Has it keep as much as it takes, and more. */
 static void fill_up(struct launcher_client *c, uint32_t box)
 {
-    const int fds[LAUNCHER_KEEP_FDS] = {0, 0, 0, 0};
+    int ends[2];
+    CHECK_INT(pipe2(ends, O_CLOEXEC), 0);
+    const int fds[LAUNCHER_KEEP_FDS] = {ends[0], ends[0], ends[0], ends[0]};
 
     for (uint32_t slot = 0; slot < LAUNCHER_KEEP_SLOTS; slot++) {
         struct launcher_req keep = {.op = LAUNCHER_KEEP, .box_id = box, .keep.slot = slot};
         launcher_send(c, &keep, fds, slot < FILES / LAUNCHER_KEEP_FDS ? LAUNCHER_KEEP_FDS : 1);
     }
+    close(ends[0]);
+    close(ends[1]);
 }
 
 static void check_alive(struct launcher_client *c, uint32_t box)

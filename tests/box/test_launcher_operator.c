@@ -2,10 +2,12 @@
 /* A supervised launcher: its client names templates, its supervisor says what they consist of. */
 #include <fcntl.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/fd.h"
 #include "base/str.h"
 #include "launcher_fixture.h"
+#include "proc_fixture.h"
 #include "tap.h"
 
 #define DAEMON_UID 65533
@@ -41,6 +43,20 @@ TEST(a_supervised_client_that_defines_a_template_is_hung_up_on)
         launcher_send(&c, &req, &root, ops[i] == LAUNCHER_MOUNT ? 1 : 0);
         CHECK(!launcher_next(&c, &rep));
     }
+}
+
+TEST(a_supervised_launcher_has_one_client_at_a_time)
+{
+    AUTO_LAUNCHER struct launcher_client c = launcher_open_for(DAEMON_UID);
+    struct launcher_req usage = {.op = LAUNCHER_USAGE, .box_id = 1};
+
+    launcher_greet(&c);
+    AUTO_CLOSE int old = fcntl(c.sock, F_DUPFD_CLOEXEC, 0);
+    launcher_succeed(&c, DAEMON_UID);
+    launcher_greet(&c);
+    char byte;
+    CHECK_INT(recv(old, &byte, 1, 0), 0);                  /* hung up on */
+    launcher_call(&c, &usage, NULL, 0, LAUNCHER_EV_ERROR); /* there is no such box */
 }
 
 /* With the supervisor gone the client may finish, and may no more than before. */
@@ -105,6 +121,47 @@ TEST(a_definition_for_a_template_that_is_gone_is_dropped)
     CHECK_INT(fd_send(c.supervisor, &fail_now, sizeof(fail_now), NULL, 0, 0), sizeof(fail_now));
     struct launcher_rep rep = launcher_answer(&c);
     CHECK(rep.event == LAUNCHER_EV_ERROR && strstr(rep.err.msg, "the new one") != NULL);
+}
+
+/*
+ * A box that was kept and died with its zygote: by now another template has its place, and the
+ * successor would take the box for one of that.
+ */
+TEST(a_successor_is_not_told_of_boxes_whose_template_is_gone)
+{
+    AUTO_LAUNCHER struct launcher_client c = launcher_open_for(DAEMON_UID);
+    struct launcher_req adopt = {.op = LAUNCHER_ADOPT};
+    struct launcher_rep rep = {0};
+    struct launcher_box boxes[2];
+    uint32_t ids[2];
+    int found = 0;
+
+    launcher_greet(&c);
+    for (int i = 0; i < 2; i++) {
+        ids[i] = launcher_shell_template(&c, 1);
+        boxes[i] = launcher_box(&c, ids[i], 0);
+        struct launcher_req keep = {.op = LAUNCHER_KEEP, .box_id = boxes[i].id};
+        launcher_send(&c, &keep, &boxes[i].ends[0], 1);
+        if (i == 0) {
+            proc_kill(proc_zygote(c.pid));
+            while (rep.event != LAUNCHER_EV_GONE) {
+                CHECK(launcher_next(&c, &rep));
+            }
+        }
+    }
+    CHECK_INT(ids[0], ids[1]);
+
+    launcher_succeed(&c, DAEMON_UID);
+    launcher_greet(&c);
+    launcher_send(&c, &adopt, NULL, 0);
+    do {
+        CHECK(launcher_next(&c, &rep));
+        CHECK(rep.box_id != boxes[0].id);
+        found += rep.event == LAUNCHER_EV_KEPT && rep.box_id == boxes[1].id;
+    } while (rep.event != LAUNCHER_EV_OK || rep.seq != c.seq);
+    CHECK_INT(found, 1);
+    launcher_box_release(&boxes[0]);
+    launcher_box_release(&boxes[1]);
 }
 
 TEST(a_box_has_no_more_than_its_template_allows)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Network namespaces that are used again: only those that nobody has left anything in. */
+/* Network namespaces that are used again: only those in which no box left anything. */
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -130,6 +130,29 @@ TEST(the_walls_that_need_no_root_stand)
     }
 }
 
+TEST(boxes_without_root_have_the_callers_id)
+{
+    AUTO_ENGINE struct husk_engine *engine = open_userns();
+    static struct proc_list boxes;
+    struct husk_error e;
+    char text[64];
+    char want[64];
+    uid_t id = getuid();
+
+    CHECK_OK(husk_pool_set(engine, "python", NULL, 2, 2, &e), &e);
+    CHECK_OK(husk_pool_wait(engine, "python", 2, &e), &e);
+    proc_children(proc_zygote(proc_launcher()), &boxes);
+    CHECK_INT(boxes.n, 2);
+    CHECK_INT(str_format(want, sizeof(want), "%u\t%u\t%u\t%u", id, id, id, id), 0);
+    for (size_t i = 0; i < boxes.n; i++) {
+        CASE("box %zu", i);
+        proc_status(boxes.pids[i], "Uid", text, sizeof(text));
+        CHECK_STR(text, want);
+    }
+    AUTO_RESULT struct husk_result *r = fixture_cell(engine, "__import__('os').getresuid()");
+    CHECK_STR(r->value, "(1000, 1000, 1000)");
+}
+
 TEST(limits_that_need_no_cgroup_hold)
 {
     static const struct {
@@ -153,6 +176,22 @@ TEST(limits_that_need_no_cgroup_hold)
         AUTO_RESULT struct husk_result *r = fixture_run(engine, &spec);
         CHECK_END(r, rows[i].end);
     }
+}
+
+/* There is no cgroup to count for the box: the kernel's figures of its first process count. */
+TEST(what_the_first_process_used_is_known_without_cgroups)
+{
+    AUTO_ENGINE struct husk_engine *engine = open_userns();
+    struct husk_spec spec = fixture_spec("python", HUSK_SCRIPT,
+                                         "import time\nx = bytearray(40 << 20)\n"
+                                         "while time.process_time() < 0.3: pass");
+    AUTO_RESULT struct husk_result *r = fixture_run(engine, &spec);
+
+    CHECK_END(r, "completed exit 0");
+    CHECK(r->metrics.cpu_time_ms >= 280);
+    CHECK(r->metrics.peak_memory_mb >= 40);
+    CHECK_INT(r->metrics.io_read_bytes + r->metrics.io_write_bytes, 0);
+    CHECK_INT(r->metrics.processes, 0);
 }
 
 TEST(sessions_and_mounts_work_without_root)
@@ -210,7 +249,7 @@ TEST(nothing_stays_when_a_launcher_without_root_is_killed)
     CHECK_OK(husk_pool_set(engine, "python", NULL, 2, 2, &e), &e);
     CHECK_OK(husk_pool_wait(engine, "python", 2, &e), &e);
     proc_tree(proc_launcher(), &tree);
-    CHECK_INT(tree.n, 5); /* launcher, guard, zygote, two boxes */
+    CHECK_INT(tree.n, 6); /* launcher, guard, closer, zygote, two boxes */
     proc_kill(tree.pids[0]);
     proc_wait_gone(&tree);
 }

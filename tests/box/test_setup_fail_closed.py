@@ -6,6 +6,7 @@ traced, so that what launcher and zygote do before is covered as well.
 """
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
@@ -25,11 +26,13 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="full isolation needs 
 needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 
 
-def run_with_failure(call: str, error: str, when: int) -> subprocess.CompletedProcess[str]:
-    """husk run, in which the when-th such call of every process fails."""
+def run_with_failure(
+    call: str, error: str, when: int | str, *words: str
+) -> subprocess.CompletedProcess[str]:
+    """husk run, in which the when-th such call of every process fails ("1+": each of them)."""
     inject = ["-e", f"trace={call}", "-e", f"inject={call}:error={error}:when={when}"]
     return subprocess.run(
-        ["strace", "-f", "-qq", "-o", "/dev/null", *inject, HUSK, "run", SHOW],
+        ["strace", "-f", "-qq", "-o", "/dev/null", *inject, HUSK, "run", *(words or (SHOW,))],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -116,6 +119,27 @@ def test_no_mount_of_the_root_may_fail() -> None:
 def test_without_landlock_full_isolation_is_refused() -> None:
     run = run_with_failure("landlock_create_ruleset", "ENOSYS", 1)
     assert_refused(run, "landlock")
+
+
+WRITE_EVERYWHERE = """
+import errno
+for path in ('/usr/new', '/etc/new', '/new', '/proc/new', '/workspace/new', '/tmp/new'):
+    try:
+        open(path, 'w').close()
+        print(path)
+    except OSError as e:
+        assert e.errno in (errno.EROFS, errno.ENOENT), e  # Landlock would say EACCES
+"""
+
+
+@needs_root
+@needs_strace
+def test_without_landlock_less_isolation_says_so_and_mounts_decide() -> None:
+    flags = ("--min-isolation", "userns", "--json")
+    run = run_with_failure("landlock_create_ruleset", "ENOSYS", "1+", *flags, WRITE_EVERYWHERE)
+    result = json.loads(run.stdout)
+    assert result["receipt"]["missing"] == "landlock"
+    assert result["stdout"] == "/workspace/new\n/tmp/new\n"
 
 
 # ---- limits that the C tests cannot see: their harness has no core dumps to begin with

@@ -64,6 +64,7 @@ TEST(a_zygote_that_was_not_confined_makes_no_boxes)
     pid_t pid;
     AUTO_CLOSE int zygote = start_zygote(false, &pid, &rep);
 
+    CHECK(zygote >= 0);
     CHECK_INT(rep.event, ZYGOTE_BROKEN);
     CHECK(strstr(rep.err.msg, "not confined") != NULL);
     CHECK_INT(waitpid(pid, NULL, 0), pid);

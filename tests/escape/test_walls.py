@@ -2,6 +2,7 @@
 """Walls seen from outside: what only the host can check, or has to take part in."""
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("clean_host")
 
 HOLD = "import time\nprint('READY', flush=True)\ntime.sleep(50)"
 SMALL = {"--memory": "128M", "--disk": "16M", "--pids": "32"}
-FIRST_ID = 100000
+FIRST_ID = 2147483648  # as docs/SECURITY-MODEL.md says
 
 
 def test_the_leftover_check_sees_a_live_box(canary: Canary) -> None:
@@ -255,30 +256,50 @@ def test_no_crash_inside_starts_the_hosts_core_handler(canary: Canary, tmp_path:
 
 
 SHOW_CORE_LIMIT = "import resource; print(resource.getrlimit(resource.RLIMIT_CORE))"
+NOBODY = 65534
+
+
+def run_without_core_dumps(
+    canary: Canary, user: int, flags: dict[str, str], *words: str
+) -> subprocess.CompletedProcess[bytes]:
+    """A hard limit of 0, on a host that pipes core dumps to a program."""
+    before = CORE_PATTERN.read_text()
+    try:
+        CORE_PATTERN.write_text("|/bin/false %P")
+        return subprocess.run(
+            command(flags, *words, SHOW_CORE_LIMIT),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=canary.parent_env(),
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
+            user=user,
+            group=user,
+            extra_groups=[],
+            timeout=20,
+            check=False,
+        )
+    finally:
+        CORE_PATTERN.write_text(before)
 
 
 def test_where_the_core_limit_cannot_be_one_byte_nothing_runs(canary: Canary) -> None:
     """A hard limit of 0 can only be raised with a right that not every root has; at 0 handlers
     run.
     """
-    before = CORE_PATTERN.read_text()
-    try:
-        CORE_PATTERN.write_text("|/bin/false %P")
-        done = subprocess.run(
-            command(SMALL, SHOW_CORE_LIMIT),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=canary.parent_env(),
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
-            timeout=20,
-            check=False,
-        )
-    finally:
-        CORE_PATTERN.write_text(before)
+    done = run_without_core_dumps(canary, 0, SMALL)
     if done.returncode == 125:
         assert b"core dump limit" in done.stderr and done.stdout == b"", done
     else:
         assert done.stdout == b"(1, 1)\n", done
+
+
+def test_without_root_a_core_limit_that_is_missing_is_named(canary: Canary) -> None:
+    done = run_without_core_dumps(canary, NOBODY, SMALL)
+    assert (done.returncode, done.stdout) == (125, b"") and b"core dump limit" in done.stderr, done
+    done = run_without_core_dumps(canary, NOBODY, {**SMALL, "--min-isolation": "userns"}, "--json")
+    result = json.loads(done.stdout)
+    assert result["stdout"] == "(0, 0)\n"
+    assert "core dump limit" in result["receipt"]["missing"].split(", ")
 
 
 # ---- E18: strings of the host

@@ -57,7 +57,8 @@ class Tree:
         launcher = [p.pid for p in children if p.name == "husk-launcher"]
         if len(huskd) != 1 or len(launcher) != 1:
             return None
-        zygotes = [p.pid for p in everyone if p.parent == launcher[0] and p.name != "husk-guard"]
+        below_it = [p for p in everyone if p.parent == launcher[0]]
+        zygotes = [p.pid for p in below_it if p.name not in ("husk-guard", "husk-closer")]
         boxes = [p.pid for p in everyone if p.parent in zygotes and p.state != "Z"]
         return cls(huskd[0], launcher[0], zygotes, boxes, everyone)
 

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import stat
 import time
 from pathlib import Path
@@ -135,9 +136,21 @@ def test_other_hosts_are_refused(server: Server, host: str) -> None:
     v1_error(answer, 421, "Sandbox.Forbidden")
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:{port}", "localhost:{port}", "localhost"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:{port}", "localhost:{port}", "localhost", "[::1]:{port}"]
+)
 def test_own_names_are_served(server: Server, host: str) -> None:
     assert server.get("/health", {"Host": host.format(port=server.port)}).status == 200
+
+
+def test_addresses_listened_on_are_served_with_their_port() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.2", 0))
+        port = probe.getsockname()[1]
+    with Server.run("--listen", f"127.0.0.2:{port}") as other:
+        assert other.get("/health", {"Host": f"127.0.0.2:{port}"}).status == 200
+        for host in ("127.0.0.2:1", "127.0.0.2", f"127.0.0.3:{port}"):
+            assert other.get("/health", {"Host": host}).status == 421, host
 
 
 @pytest.mark.parametrize(
@@ -160,7 +173,13 @@ def test_own_origin_and_configured_ones_are_served(server: Server) -> None:
 
 
 def test_nothing_is_offered_to_foreign_pages(server: Server) -> None:
-    for answer in (server.get("/health"), server.request("OPTIONS", "/run")):
+    own = {"Origin": f"http://127.0.0.1:{server.port}"}
+    evil = {"Origin": "http://evil.example"}
+    preflight = {**own, "Access-Control-Request-Method": "POST"}
+    answers = [server.get("/health"), server.get("/health", own), server.get("/health", evil)]
+    answers.append(server.request("OPTIONS", "/run"))
+    answers.append(server.request("OPTIONS", "/run", headers=preflight))
+    for answer in answers:
         assert not [name for name in answer.headers if name.lower().startswith("access-control")]
 
 

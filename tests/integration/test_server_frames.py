@@ -19,29 +19,40 @@ SESSIONS = 20
 HELD_MOST = 64 * MIB  # a quarter of daemon_memory
 SLACK = 48 * MIB  # what 20 sessions cost otherwise, with room to spare
 
-# Begins a frame of a size on every socket that takes it, sends so much of it, and goes on.
-BEGIN = """
+# Every socket of the process, once.
+SOCKETS = """
 import os, socket, struct, time
+def unix_sockets():
+    links = {os.readlink(f"/proc/self/fd/{n}"): int(n) for n in os.listdir("/proc/self/fd")
+             if os.path.exists(f"/proc/self/fd/{n}")}
+    found = [socket.socket(fileno=os.dup(n)) for link, n in links.items() if "socket:" in link]
+    return [s for s in found if s.family == socket.AF_UNIX]
+"""
+
+# Begins a frame of a size on every socket that takes it, sends so much of it, and goes on.
+BEGIN = (
+    SOCKETS
+    + """
 piece = bytes(1 << 16)
 sent = 0
-for fd in range(3, 64):
+for s in unix_sockets():
     try:
-        s = socket.socket(fileno=os.dup(fd))
-        if s.family == socket.AF_UNIX:
-            s.settimeout(20)
-            s.sendall(struct.pack('<II', 20, {size}) + bytes(16))
-            for at in range(0, {sent}, len(piece)):
-                s.sendall(piece[:{sent} - at])
-            sent += 1
+        s.settimeout(20)
+        s.sendall(struct.pack('<II', 20, {size}) + bytes(16))
+        for at in range(0, {sent}, len(piece)):
+            s.sendall(piece[:{sent} - at])
+        sent += 1
     except OSError:
         pass
 print('sent', sent, flush=True)
 {then}
 """
+)
 
 
 def begin(size: int, sent: int, then: str = "time.sleep(600)") -> str:
-    return BEGIN.format(size=size, sent=sent, then=then)
+    code = BEGIN.replace("{size}", str(size)).replace("{sent}", str(sent))
+    return code.replace("{then}", then)
 
 
 def rss(server: Server) -> int:
@@ -92,6 +103,65 @@ def test_frames_of_many_boxes_have_one_bound() -> None:
         assert api.wait_status(quiet, "completed")
         assert show(api, quiet)["value"] == "7"
         for session in (*sessions, neighbour):
+            api.call("DELETE", f"/sessions/{session}")
+        wait_until(lambda: rss(server) < before + SLACK, "huskd gives its memory back")
+
+
+# The same between two cells: a process that the cell leaves behind waits for a file, begins the
+# frame, and says in another file that no more goes into the socket for now.
+LEAVE = (
+    SOCKETS
+    + """
+if os.fork() == 0:
+    while not os.path.exists('/workspace/begin'):
+        time.sleep(0.02)
+    sockets = unix_sockets()
+    for s in sockets:
+        s.send(struct.pack('<II', 20, 24 << 20) + bytes(16))
+    left = {s: 23 << 20 for s in sockets}
+    while True:
+        for s in sockets:
+            try:
+                left[s] -= s.send(bytes(min(left[s], 1 << 16)), socket.MSG_DONTWAIT) if left[s] else 0
+            except OSError:
+                open('/workspace/full', 'w')
+        time.sleep(0.001)
+"""
+)
+
+
+def test_frames_that_are_begun_between_cells_have_the_same_bound() -> None:
+    """24 MiB are announced in each of 20 idle sessions. huskd does not read them, and when the next
+    cells make it read, they are charged for like those of a running cell.
+    """
+    with Server.run("--daemon-memory", "256M", "--max-executions", "64") as server:
+        api = Api(server.port)
+        with ThreadPoolExecutor(8) as pool:
+            sessions = list(pool.map(lambda _: api.session(), range(SESSIONS)))
+            before = rss(server)
+
+            def leave(session: str) -> None:
+                files = f"/api/v1/sessions/{session}/files"
+                assert api.run(session, LEAVE)["status"] == "completed"
+                assert server.put(f"{files}/begin", b"").status in (200, 201)
+                wait_until(lambda: server.get(f"{files}/full").status == 200, "no more is taken")
+
+            list(pool.map(leave, sessions))
+            most = rss(server)
+            assert most - before < HELD_MOST, f"{before >> 20} to {most >> 20} MiB"
+            runs = list(pool.map(lambda s: api.start(s, "1 + 1", timeout=5), sessions))
+
+        def is_over() -> bool:
+            nonlocal most
+            most = max(most, rss(server))
+            return all(show(api, run)["status"] not in ("pending", "running") for run in runs)
+
+        wait_until(is_over, "the next cells have ended")
+        assert most - before < HELD_MOST + SLACK, f"{before >> 20} to {most >> 20} MiB"
+        causes = [(show(api, run)["termination"] or {}).get("cause") for run in runs]
+        assert {"output_limit", "timeout"} >= set(causes), causes
+        assert "output_limit" in causes, causes
+        for session in sessions:
             api.call("DELETE", f"/sessions/{session}")
         wait_until(lambda: rss(server) < before + SLACK, "huskd gives its memory back")
 

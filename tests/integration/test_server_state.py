@@ -183,7 +183,8 @@ def test_daemon_and_launcher_have_no_terminal() -> None:
     try:
         read_terminal(ours, "Ctrl-C stops it.")
         assert os.readlink(f"/proc/{process.pid}/fd/0").startswith("/dev/pts/")
-        found = {p.name: p.pid for p in below(process.pid)}
+        # Children alone: what the launcher forks has its name until it execs.
+        found = {p.name: p.pid for p in below(process.pid) if p.parent == process.pid}
         for name in ("huskd", "husk-launcher"):
             links = {
                 int(fd.name): os.readlink(fd) for fd in Path(f"/proc/{found[name]}/fd").iterdir()
@@ -220,6 +221,16 @@ def test_why_it_cannot_start_reaches_the_terminal() -> None:
         process.wait()
         os.close(ours)
         server.remove()
+
+
+@needs_root
+def test_huskd_of_root_has_no_capability_in_any_set() -> None:
+    """The bounding set too: else an exec of a set-uid program could give some back."""
+    with Server.run() as server:
+        status = Path(f"/proc/{server.pid_of_huskd()}/status").read_text()
+        sets = dict(line.split(":\t") for line in status.splitlines() if line.startswith("Cap"))
+        assert sorted(sets) == ["CapAmb", "CapBnd", "CapEff", "CapInh", "CapPrm"]
+        assert {int(value, 16) for value in sets.values()} == {0}, sets
 
 
 # ---- what huskd prints ----

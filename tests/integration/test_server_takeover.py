@@ -154,6 +154,38 @@ def test_an_adopted_box_has_the_limits_that_it_was_made_with(one: Server) -> Non
     assert box["memory_mb"] == 300 and box["cpu_cores"] > 0
 
 
+@pytest.mark.parametrize("derived", [False, True])
+def test_receipts_of_adopted_boxes_stay_true(one: Server, derived: bool) -> None:
+    """What the launcher verified for a box is what it tells the next daemon. A new box of the same
+    zygote shows that that one has become older.
+    """
+    api = Api(one.port)
+    (one.templates / "warm.template").write_text("preload = json\noffers = math\n")
+    (one.templates / "warm.template").chmod(0o644)
+    template = "warm"
+    if derived:
+        template = "mine"
+        made = api.post("/templates", {"id": "mine", "base": "warm", "preload": ["math"]})
+        assert made.status == 201, made.raw
+    verified = ("template", "imports", "boxes_checked", "zygote_age_ms")
+    sessions = [api.session(template_id=template) for _ in range(2)]
+    before = [api.run(session, "x = 1")["receipt"] for session in sessions]
+    for receipt in before:
+        assert receipt["template"] == "warm" and receipt["imports"] is True, receipt
+        assert receipt["boxes_checked"] >= 1, receipt  # the first box of all is
+    zygotes = wait_tree(one).zygotes
+    kill_and_wait(one)
+    for session, receipt in zip(sessions, before):
+        after = api.run(session, "x")["receipt"]
+        assert {key: after[key] for key in verified} == {key: receipt[key] for key in verified}
+        assert after == receipt | {"warm": after["warm"]}
+    assert set(zygotes) <= set(wait_tree(one).zygotes)
+    fresh = api.run(api.session(template_id=template), "1")["receipt"]
+    assert fresh["template"] == "warm" and fresh["imports"] is True, fresh
+    assert fresh["boxes_checked"] >= max(receipt["boxes_checked"] for receipt in before), fresh
+    assert fresh["zygote_age_ms"] > max(receipt["zygote_age_ms"] for receipt in before), fresh
+
+
 def test_a_session_with_the_longest_id_survives_a_kill(one: Server) -> None:
     api = Api(one.port)
     session = api.session(id="s" * 64)

@@ -43,6 +43,22 @@ def test_more_sessions_than_allowed(v1: Api) -> None:
     assert v1.run(v1.session(), "1 + 1")["return_value"] == 2
 
 
+def test_more_templates_than_allowed() -> None:
+    """Only new ones are refused: what is there can be changed, and gone ones make room."""
+    with Server.run("--max-templates", "2") as server:
+        api = Api(server.port)
+        assert [api.post("/templates", {"id": name}).status for name in ("a", "b")] == [201, 201]
+        full = api.post("/templates", {"id": "c"})
+        check_full(full)
+        assert "max_templates" in full["error_detail"], full.raw
+        assert api.call("GET", "/templates/c").status == 404
+        assert not list(server.store.glob("templates/c.*"))
+        assert api.call("PUT", "/templates/a", {"default_timeout": 60}).status == 200
+        assert api.call("DELETE", "/templates/b").status == 204
+        assert api.post("/templates", {"id": "c"}).status == 201
+        assert api.run(api.session(template_id="c"), "1 + 1")["return_value"] == 2
+
+
 def test_more_executions_than_allowed(v1: Api) -> None:
     sessions = [v1.session() for _ in range(3)]
     first = v1.start(sessions[0], LOOP, timeout=600)

@@ -324,6 +324,35 @@ def test_a_session_has_no_more_than_the_template_allows(v1: Api, v1_server: Serv
     assert v1.post("/sessions", wide).status == 201
 
 
+MACHINE = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_session_has_no_more_memory_than_the_machine(v1: Api, v1_server: Server) -> None:
+    """Else the limit would be none. The operator may still say so."""
+    over = f"{(MACHINE >> 20) + 1}Mi"
+    for memory in ("1024Gi", over):
+        body = {"mode": "persistent", "resources": {"memory": memory}}
+        check_error(v1.post("/sessions", body), 422, "InvalidParameter", "memory", str(MACHINE))
+    most = v1.session(resources={"memory": f"{MACHINE >> 20}Mi"})
+    assert v1.run(most, "1")["receipt"]["limits"]["memory_bytes"] == MACHINE >> 20 << 20
+    (v1_server.templates / "large.template").write_text("max_memory = 1024G\n")
+    large = v1.session(template_id="large", resources={"memory": over})
+    assert v1.run(large, "1")["receipt"]["limits"]["memory_bytes"] > MACHINE
+
+
+def test_defaults_are_lowered_to_the_memory_of_the_machine() -> None:
+    """No client asked for them: the server serves, and the receipt says what a box got."""
+    with Server.run("--memory", "1024G", "--disk", "700G") as server:
+        api = Api(server.port)
+        (server.templates / "vast.template").write_text("memory = 1024G\ndisk = 700G\n")
+        for template in ("python", "vast"):
+            for mode in ("persistent", "ephemeral"):
+                session = api.session(template_id=template, mode=mode)
+                limits = api.run(session, "1")["receipt"]["limits"]
+                assert limits["memory_bytes"] == MACHINE
+                assert limits["disk_bytes"] == MACHINE // 4 * 3
+
+
 @pytest.mark.parametrize("method,body", [("GET", None), ("PUT", {"name": "x"}), ("DELETE", None)])
 def test_ids_that_are_none(v1: Api, method: str, body: Any) -> None:
     check_bad_ids(v1, method, "/templates/{}", body)

@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "core/template.h"
+#include "core/template_fill.h"
 #include "tap.h"
 
 static int parse(const char *text, struct template_def *ret, struct err *e)
@@ -317,6 +318,37 @@ TEST(a_clients_variables_are_not_the_zygotes)
     CHECK_STR(def.run_env[0], "BROWSER=/bin/sh");
     CHECK_INT(def.modules, 2); /* the second that is offered; re is there in any case */
     CHECK_INT(def.info.limits.memory_bytes, 64 << 20);
+}
+
+static int note_start(void *user, struct launcher_req *req, const int *fd, struct err *e)
+{
+    (void)fd;
+    (void)e;
+    if (req->op == LAUNCHER_START) {
+        *(uint64_t *)user = req->start.most.memory_bytes;
+    }
+    return 0;
+}
+
+/* As the supervisor of a server asks for it: the launcher holds huskd to this. */
+TEST(a_template_without_max_memory_gets_the_bound_of_the_server)
+{
+    static const struct {
+        const char *text;
+        uint64_t want;
+    } cases[] = {{"", 8 * GIB}, {"memory = 16G\n", 8 * GIB}, {"max_memory = 64G\n", 64 * GIB}};
+    const struct template_choice choice = {.memory_most = 8 * GIB};
+
+    CHECK_INT(setenv("HUSK_LIB_DIR", "/usr/lib", 1), 0);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct template_def def = parsed(cases[i].text);
+        uint64_t most = 0;
+        const struct template_sink sink = {.put = note_start, .user = &most};
+        struct err e = {0};
+        CASE("%s", cases[i].text);
+        CHECK_INT(template_fill(&def, &choice, &sink, &e), 0);
+        CHECK_INT(most, cases[i].want);
+    }
 }
 
 TEST(a_client_chooses_from_what_is_offered)
