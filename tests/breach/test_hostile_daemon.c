@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "engine_fixture.h"
 #include "launcher_fixture.h"
 #include "tap.h"
 
@@ -104,6 +105,32 @@ TEST(a_daemon_starts_a_template)
 TEST(a_daemon_answers_for_the_operator)
 {
     try_part(LAUNCHER_FAIL, NULL, false);
+}
+
+/* Ids are one for the whole kernel: other launchers need some, too. */
+TEST(a_daemon_asks_for_ids_without_end)
+{
+    AUTO_LAUNCHER struct launcher_client c = launcher_open_impatient_for(DAEMON_UID);
+    struct launcher_req req = {.op = LAUNCHER_TEMPLATE,
+                               .template = {.boxes = 100, .name = "hungry", .base = "shell"}};
+    struct launcher_rep rep;
+    int n = -1;
+
+    launcher_greet(&c);
+    do {
+        launcher_send(&c, &req, NULL, 0);
+        rep = launcher_answer(&c);
+        n++;
+    } while (rep.event == LAUNCHER_EV_OK);
+    CHECK_INT(rep.err.code, ERR_LIMIT);
+    CHECK_HAS(rep.err.msg, "host ids of one launcher");
+    CHECK_INT(n, 4); /* eight wards, two for each */
+    CASE("and does not ask for the definitions");
+    while (launcher_next(&c, &rep) && --n > 0) {
+        CHECK_INT(rep.event, LAUNCHER_EV_ERROR);
+        CHECK_HAS(rep.err.msg, "was not asked for");
+    }
+    check_successor(&c);
 }
 
 /* While the operator sends its definition, a part from the daemon must not slip in. */
@@ -339,6 +366,27 @@ TEST(a_daemon_keeps_what_is_no_box)
         launcher_send(&c, &keep, &null, 1);
         CHECK(!launcher_finds_kept(&c, ids[i]));
     }
+    check_successor(&c);
+}
+
+/* What is kept goes to its successor: its own socket would be a second way to the launcher. */
+TEST(a_daemon_keeps_descriptors_of_another_kind)
+{
+    AUTO_LAUNCHER struct launcher_client c = taken_over();
+    struct launcher_box box = launcher_box(&c, launcher_shell_template(&c, 1), 0);
+    AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    AUTO_CLOSE int root = open("/", O_PATH | O_CLOEXEC);
+    AUTO_CLOSE int tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int others[] = {null, root, tcp, c.sock};
+
+    for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+        struct launcher_req keep = {.op = LAUNCHER_KEEP, .box_id = box.id, .keep.slot = 1};
+        const int fds[] = {box.ends[0], others[i]};
+        CASE("descriptor %zu", i);
+        check_refused(&c, &keep, fds, ARRAY_LEN(fds), ERR_INVALID);
+    }
+    CHECK(!launcher_finds_kept(&c, box.id));
+    launcher_box_release(&box);
     check_successor(&c);
 }
 
