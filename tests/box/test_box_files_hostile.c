@@ -388,28 +388,34 @@ TEST(a_download_that_is_given_up_ends_the_connection_and_its_worker)
     wait_for_no_worker(s);
 }
 
+/* Cuts the file when its first bytes arrive: 30 MiB do not fit in a socket, the rest is missing. */
+static int shrink_file(void *user, const void *data, size_t n)
+{
+    struct husk_session **s = user;
+
+    (void)data;
+    (void)n;
+    if (*s != NULL) {
+        CHECK_CELL(*s, 0, "os.truncate('f', 0)", NULL);
+        *s = NULL;
+    }
+    return 0;
+}
+
 TEST(a_file_that_shrinks_while_it_is_read_is_told)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
     AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
     AUTO_FILES struct box_files *f = fixture_files(s);
     AUTO_BUF struct buf got = BUF_INIT(0);
+    struct husk_session *shrinks_in = s;
+    struct box_files_read r = {.sink = {.on_data = shrink_file, .user = &shrinks_in}};
     struct err e = {0};
 
-    CHECK_CELL(s, 0,
-               "import os\nopen('f', 'wb').truncate(30 << 20)\nk = os.fork()\n"
-               "if k == 0:\n"
-               "    h = open('f', 'r+b')\n"
-               "    while True: h.truncate(0); h.truncate(30 << 20)\n",
-               NULL);
-    int changed = 0;
-    for (int i = 0; i < 200 && changed == 0; i++) {
-        int r = fixture_read(f, "f", false, &got, &e);
-        CHECK(r == 0 || box_files_status(f) == FILES_CHANGED);
-        CHECK(box_files_is_usable(f));
-        changed += r < 0 ? 1 : 0;
-        buf_release(&got);
-    }
-    CHECK(changed > 0);
-    CHECK_CELL(s, 0, "os.kill(k, 9)", NULL);
+    CHECK_CELL(s, 0, "import os\n_ = open('f', 'wb').truncate(30 << 20)", NULL);
+    CHECK(box_files_read(f, "f", &r, &e) < 0);
+    CHECK_INT(box_files_status(f), FILES_CHANGED);
+    CHECK(box_files_is_usable(f));
+    CHECK_INT(fixture_read(f, "f", false, &got, &e), 0);
+    CHECK_INT(got.len, 0);
 }
