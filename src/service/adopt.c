@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "core/result_parts.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 #define DISPLAYS_MAX ((size_t)32 << 20) /* more than a run may have */
 

@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/units.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 static ssize_t read_output(void *user, enum husk_stream stream, int pipe, char *buf, size_t size)
 {

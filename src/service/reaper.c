@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 #define ROUND_MS 1000
 #define SPENT_EVERY 5  /* rounds: a full disk is not tried all the time */

@@ -6,7 +6,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "core/box_files.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 /* None of its code has run, so it may be tried again: its zygote may have died under it. */
 static int open_new(struct session *s, struct err *e)

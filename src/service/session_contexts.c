@@ -4,7 +4,7 @@
 #include <poll.h>
 
 #include "core/box_files.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 /* ---- turns ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who has the workspace of a session: one user at a time; see service.h. */
 #include "core/box_files.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 #define FILES_PATIENCE_MS 60000
 #define LAST_PATIENCE_MS 500 /* of a session that ends: an upload that stalls does not hold it up */

@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "core/box_files.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 #define QUIET_MS 2000         /* without work, before a copy is written */
 #define RETRY_MS 10000        /* a full disk must not keep us busy */
