@@ -6,7 +6,7 @@
 
 #include "base/fiber.h"
 #include "core/engine.h"
-#include "core/session_impl.h"
+#include "core/notebook_impl.h"
 #include "service/service.h"
 
 #define ID_SIZE (STORE_ID_MAX + 1)

@@ -36,7 +36,7 @@ static int open_box(struct session *s, struct err *e)
         s->box = NULL;
         return -1;
     }
-    session_keep(s->box, s->id); /* only now, for the same reason: a successor takes it as it is */
+    notebook_keep(s->box, s->id); /* only now, for the same reason: a successor takes it as it is */
     FAULT_POINT("session.box.kept");
     return 0;
 }

@@ -77,7 +77,7 @@ struct box_files *files_take(struct session *s, bool last, struct err *e)
     struct box_files *files = TAKE_PTR(s->files);
     if (files == NULL) {
         s->opening = true; /* the box must stay until it is open */
-        files = box_files_open(session_control(s->box), e);
+        files = box_files_open(notebook_control(s->box), e);
         s->opening = false;
         fiber_queue_wake_all(&s->opened);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions that outlive the process that made them; see session_impl.h.
+ * Sessions that outlive the process that made them; see notebook_impl.h.
  *
  * A supervised launcher holds copies of a session's sockets and pipes, each with a note that says
  * what it is. When this process is killed, the next one gets them back and puts the session
@@ -15,7 +15,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/units.h"
-#include "core/session_impl.h"
+#include "core/notebook_impl.h"
 
 struct box_note {
     struct limits limits; /* its template may say others by the time they are asked for */
@@ -61,7 +61,7 @@ static uint32_t index_of(const struct husk_session *s, const struct context *c)
     return (uint32_t)(c - s->contexts);
 }
 
-void session_keep(struct husk_session *s, const char *tag)
+void notebook_keep(struct husk_session *s, const char *tag)
 {
     const struct guest *g = s->guest;
     const int fds[] = {g->control.fd, g->in, g->out, g->err};
@@ -74,11 +74,11 @@ void session_keep(struct husk_session *s, const char *tag)
         g->in >= 0 ? 4 : 3);
     FAULT_POINT("box.kept_without_contexts");
     for (size_t i = 0; i < CONTEXTS_MAX; i++) {
-        session_keep_context(s, &s->contexts[i]);
+        notebook_keep_context(s, &s->contexts[i]);
     }
 }
 
-void session_keep_context(struct husk_session *s, const struct context *c)
+void notebook_keep_context(struct husk_session *s, const struct context *c)
 {
     struct context_note note = {
         .pid = c->pid, .is_checkpoint = c->is_checkpoint, .has_part = c->has_part};
@@ -89,22 +89,22 @@ void session_keep_context(struct husk_session *s, const struct context *c)
     }
 }
 
-void session_drop_context(struct husk_session *s, const struct context *c)
+void notebook_drop_context(struct husk_session *s, const struct context *c)
 {
     if (s->kept) {
         put(s, KEEP_CONTEXTS + index_of(s, c), NULL, 0, NULL, 0);
     }
 }
 
-void session_keep_part(const struct cell *c, bool has_part)
+void notebook_keep_part(const struct cell *c, bool has_part)
 {
     c->context->has_part = has_part;
     if (c->context->channel.leave_unread) { /* else it is a command's own, and ends with us */
-        session_keep_context(c->session, c->context);
+        notebook_keep_context(c->session, c->context);
     }
 }
 
-void session_keep_cell(struct cell *c, const char *tag, bool has_own_context)
+void notebook_keep_cell(struct cell *c, const char *tag, bool has_own_context)
 {
     const int fds[] = {c->pipes[1], c->pipes[2]};
     struct cell_note note = {.started_ms = c->run.started_ns / NS_PER_MS,
@@ -120,19 +120,19 @@ void session_keep_cell(struct cell *c, const char *tag, bool has_own_context)
         put(c->session, KEEP_CELLS + index_of(c->session, c->context), &note, sizeof(note), fds, 2);
         if (has_own_context) {
             FAULT_POINT("execution.command.context_not_kept");
-            session_keep_context(c->session, c->context);
+            notebook_keep_context(c->session, c->context);
         }
     }
 }
 
-void session_drop_cell(struct husk_session *s, uint32_t context)
+void notebook_drop_cell(struct husk_session *s, uint32_t context)
 {
     if (s->kept) {
         put(s, KEEP_CELLS + context, NULL, 0, NULL, 0);
     }
 }
 
-struct husk_session *session_adopt(struct husk_engine *engine, struct guest *g)
+struct husk_session *notebook_adopt(struct husk_engine *engine, struct guest *g)
 {
     struct husk_session *s = calloc(1, sizeof(*s));
 
@@ -180,8 +180,8 @@ static void adopt_context(struct husk_session *s, uint32_t id, const uint8_t *by
     s->contexts[id].channel.adopted = true;
 }
 
-bool session_adopt_slot(struct husk_session *s, const struct launcher_rep *rep,
-                        struct fd_set_msg *fds, char *ret_tag, struct kept_cell *ret_cell)
+bool notebook_adopt_slot(struct husk_session *s, const struct launcher_rep *rep,
+                         struct fd_set_msg *fds, char *ret_tag, struct kept_cell *ret_cell)
 {
     uint32_t slot = rep->kept.slot;
     struct cell_note note;

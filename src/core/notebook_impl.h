@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A session's inside, shared by session.c (its life), session_cell.c (running in it) and
- * session_keep.c (outliving us).
+ * A session's inside, shared by notebook.c (its life), notebook_cell.c (running in it) and
+ * notebook_keep.c (outliving us).
  */
 #pragma once
 
@@ -20,28 +20,28 @@ struct husk_session {
     bool kept; /* the launcher holds its descriptors for whoever comes after us */
 };
 
-struct context *session_context(struct husk_session *s, uint32_t id, bool checkpoint,
-                                struct err *e);
+struct context *notebook_context(struct husk_session *s, uint32_t id, bool checkpoint,
+                                 struct err *e);
 
 /*
  * A context with nothing in it, in the place of one that has ended. If there is no room for its
  * process, whatever it left behind has to go, and what nobody else looks after.
  */
-int session_replace_context(struct husk_session *s, struct context *c, struct err *e);
+int notebook_replace_context(struct husk_session *s, struct context *c, struct err *e);
 /* The same for one that an earlier process left with a part of a request. Others stay. Waits. */
-int session_mend_context(struct husk_session *s, uint32_t id, struct err *e);
+int notebook_mend_context(struct husk_session *s, uint32_t id, struct err *e);
 
 /* A context with nothing in it, beside the others; and its end. Waits. */
-int session_fresh_context(struct husk_session *s, uint32_t *ret, struct husk_error *e);
-void session_end_context(struct husk_session *s, uint32_t id);
+int notebook_fresh_context(struct husk_session *s, uint32_t *ret, struct husk_error *e);
+void notebook_end_context(struct husk_session *s, uint32_t id);
 
 /*
  * Ends the box if a context that runs no cell, or the first process, has begun a frame and not
  * finished it in time. True: it did.
  */
-bool session_end_overdue(struct husk_session *s);
+bool notebook_end_overdue(struct husk_session *s);
 
-/* session_cell.c */
+/* notebook_cell.c */
 
 /* A cell that runs: everything to go on with it, also in another process. */
 struct cell {
@@ -60,25 +60,25 @@ int cell_start(struct cell *c, struct husk_session *s, uint32_t context,
 int cell_finish(struct cell *c, struct husk_result **ret, struct err *e);
 void cell_release(struct cell *c);
 
-/* session_keep.c: what the launcher holds for us, and how it is taken back. */
+/* notebook_keep.c: what the launcher holds for us, and how it is taken back. */
 #define KEEP_BOX 0      /* slot of the box's own ends */
 #define KEEP_CONTEXTS 1 /* and then one for each context */
 #define KEEP_CELLS 65   /* and for the cell that runs in it */
 #define KEEP_TAG_MAX 65 /* what a box is kept under, with its end */
 
-void session_keep(struct husk_session *s, const char *tag);
-void session_keep_context(struct husk_session *s, const struct context *c);
-void session_drop_context(struct husk_session *s, const struct context *c);
+void notebook_keep(struct husk_session *s, const char *tag);
+void notebook_keep_context(struct husk_session *s, const struct context *c);
+void notebook_drop_context(struct husk_session *s, const struct context *c);
 /* Of a request that may not go in one piece: true before the first byte, false after the last. */
-void session_keep_part(const struct cell *c, bool has_part);
+void notebook_keep_part(const struct cell *c, bool has_part);
 /*
  * has_own_context: the context ends with the cell. One whose request is not whole yet is kept when
  * it is: nobody else has the rest.
  */
-void session_keep_cell(struct cell *c, const char *tag, bool has_own_context);
-void session_drop_cell(struct husk_session *s, uint32_t context); /* once its result is recorded */
+void notebook_keep_cell(struct cell *c, const char *tag, bool has_own_context);
+void notebook_drop_cell(struct husk_session *s, uint32_t context); /* once its result is recorded */
 
-/* A cell that an earlier process started, as session_adopt() found it. */
+/* A cell that an earlier process started, as notebook_adopt() found it. */
 struct kept_cell {
     uint32_t context;
     uint8_t token[FRAME_TOKEN_SIZE];
@@ -95,8 +95,8 @@ struct kept_cell {
  * Puts what came back of one slot into place. The tag of the box goes to ret_tag (KEEP_TAG_MAX
  * bytes).
  */
-struct husk_session *session_adopt(struct husk_engine *engine, struct guest *g);
-bool session_adopt_slot(struct husk_session *s, const struct launcher_rep *rep,
-                        struct fd_set_msg *fds, char *ret_tag, struct kept_cell *ret_cell);
+struct husk_session *notebook_adopt(struct husk_engine *engine, struct guest *g);
+bool notebook_adopt_slot(struct husk_session *s, const struct launcher_rep *rep,
+                         struct fd_set_msg *fds, char *ret_tag, struct kept_cell *ret_cell);
 int cell_adopt(struct cell *c, struct husk_session *s, struct kept_cell *kept,
                const struct husk_spec *spec, struct err *e);

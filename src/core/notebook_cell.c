@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running a cell in a context of a session; see session_impl.h.
+ * Running a cell in a context of a session; see notebook_impl.h.
  *
  * The deadline of a cell is ours, not the launcher's: the box outlives it. First the interpreter
  * is asked to stop (SIGINT, its state survives), then the context is killed and a pristine one
@@ -19,8 +19,8 @@
 #include "base/rand.h"
 #include "base/units.h"
 #include "box/cgroup.h"
+#include "core/notebook_impl.h"
 #include "core/run_frames.h"
-#include "core/session_impl.h"
 
 #define INTERRUPT_PATIENCE_MS 2000 /* from SIGINT to SIGKILL */
 #define EXIT_PATIENCE_MS 2000      /* from a lost context to PID 1's word about it */
@@ -106,10 +106,10 @@ static void on_sent(void *user)
     struct cell *c = user;
 
     if (c->context->has_part) {
-        session_keep_part(c, false);
+        notebook_keep_part(c, false);
     }
     if (c->tag[0] != '\0') {
-        session_keep_cell(c, c->tag, c->has_own_context);
+        notebook_keep_cell(c, c->tag, c->has_own_context);
     }
 }
 
@@ -119,11 +119,11 @@ static void hand_over(struct cell *c, const int theirs[3])
     struct run *run = &c->run;
 
     if (run->request.len > ONE_PIECE) {
-        session_keep_part(c, true);
+        notebook_keep_part(c, true);
     }
     run_send_request(run, theirs, 3);
     if (run->request.len > 0 && !c->context->has_part) { /* buffers are smaller here */
-        session_keep_part(c, true);
+        notebook_keep_part(c, true);
     }
 }
 
@@ -187,14 +187,14 @@ int cell_start(struct cell *c, struct husk_session *s, uint32_t context,
                const struct husk_spec *spec, struct err *e)
 {
     *c = (struct cell){.pipes = {-1, -1, -1}, .run = {.in = -1}};
-    struct context *to = session_context(s, context, false, e);
+    struct context *to = notebook_context(s, context, false, e);
     if (to == NULL || run_check(spec, e) < 0) {
         return -1;
     }
     if (s->guest->exited) {
         return err_set(e, ERR_NOT_FOUND, "the session's box has ended");
     }
-    if (session_mend_context(s, context, e) < 0) {
+    if (notebook_mend_context(s, context, e) < 0) {
         return -1;
     }
     prepare(c, s, to, spec);
@@ -225,7 +225,7 @@ static void take_displays(struct run *run, const struct buf *displays)
 int cell_adopt(struct cell *c, struct husk_session *s, struct kept_cell *kept,
                const struct husk_spec *spec, struct err *e)
 {
-    struct context *to = session_context(s, kept->context, false, e);
+    struct context *to = notebook_context(s, kept->context, false, e);
 
     *c = (struct cell){.pipes = {-1, -1, -1}, .run = {.in = -1}};
     if (to == NULL) {
@@ -286,7 +286,7 @@ static int replace_context(struct cell *c, struct err *e)
     c->run.exit_code = WIFEXITED(status) ? (uint32_t)WEXITSTATUS(status) : 0;
     channel_release(&c->context->channel);
     c->context->used = false;
-    return session_replace_context(s, c->context, e);
+    return notebook_replace_context(s, c->context, e);
 }
 
 /*

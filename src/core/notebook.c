@@ -20,11 +20,12 @@
 #include "base/fd.h"
 #include "base/rand.h"
 #include "core/box_files.h"
-#include "core/session_impl.h"
+#include "core/notebook_impl.h"
 
 #define START_PATIENCE_MS 30000
 
-struct context *session_context(struct husk_session *s, uint32_t id, bool checkpoint, struct err *e)
+struct context *notebook_context(struct husk_session *s, uint32_t id, bool checkpoint,
+                                 struct err *e)
 {
     if (id >= CONTEXTS_MAX || !s->contexts[id].used ||
         s->contexts[id].is_checkpoint != checkpoint) {
@@ -141,7 +142,7 @@ void husk_session_close(struct husk_session *s)
     free(s);
 }
 
-int session_replace_context(struct husk_session *s, struct context *c, struct err *e)
+int notebook_replace_context(struct husk_session *s, struct context *c, struct err *e)
 {
     struct channel *control = &s->guest->control;
     struct context gone = *c;
@@ -153,14 +154,14 @@ int session_replace_context(struct husk_session *s, struct context *c, struct er
         r = context_start(s->engine, s->guest, c, control, FRAME_CONTEXT, e);
     }
     if (r == 0) {
-        session_keep_context(s, c);
+        notebook_keep_context(s, c);
     }
     return r;
 }
 
-int session_mend_context(struct husk_session *s, uint32_t id, struct err *e)
+int notebook_mend_context(struct husk_session *s, uint32_t id, struct err *e)
 {
-    struct context *c = session_context(s, id, false, e);
+    struct context *c = notebook_context(s, id, false, e);
 
     if (c == NULL) {
         return -1;
@@ -169,18 +170,18 @@ int session_mend_context(struct husk_session *s, uint32_t id, struct err *e)
         return 0;
     }
     context_end(s->guest, c);
-    return session_replace_context(s, c, e);
+    return notebook_replace_context(s, c, e);
 }
 
 int husk_session_reset(struct husk_session *s, uint32_t context, struct husk_error *error)
 {
     struct err e = {0};
 
-    struct context *c = session_context(s, context, false, &e);
+    struct context *c = notebook_context(s, context, false, &e);
     if (c != NULL) {
         context_end(s->guest, c);
     }
-    if (c == NULL || session_replace_context(s, c, &e) < 0) {
+    if (c == NULL || notebook_replace_context(s, c, &e) < 0) {
         engine_error_export(&e, error);
         return -1;
     }
@@ -195,9 +196,9 @@ static int copy_context(struct husk_session *s, uint32_t from, bool checkpoint, 
     struct context *to = NULL;
     uint32_t id;
 
-    int r = session_mend_context(s, from, &e);
+    int r = notebook_mend_context(s, from, &e);
     context_await_sweeps(s->guest);
-    struct context *c = r == 0 ? session_context(s, from, false, &e) : NULL;
+    struct context *c = r == 0 ? notebook_context(s, from, false, &e) : NULL;
     if (c != NULL) {
         to = context_free_slot(s, &id, &e);
     }
@@ -206,7 +207,7 @@ static int copy_context(struct husk_session *s, uint32_t from, bool checkpoint, 
         return -1;
     }
     to->is_checkpoint = checkpoint;
-    session_keep_context(s, to);
+    notebook_keep_context(s, to);
     *ret = id;
     return 0;
 }
@@ -229,8 +230,8 @@ int husk_session_restore(struct husk_session *s, uint32_t context, uint32_t chec
     struct err e = {0};
 
     context_await_sweeps(s->guest);
-    struct context *c = session_context(s, context, false, &e);
-    struct context *from = c != NULL ? session_context(s, checkpoint, true, &e) : NULL;
+    struct context *c = notebook_context(s, context, false, &e);
+    struct context *from = c != NULL ? notebook_context(s, checkpoint, true, &e) : NULL;
     struct context copy;
     if (from == NULL || context_branch(s->engine, s->guest, &copy, &from->channel, &e) < 0) {
         engine_error_export(&e, error);
@@ -238,11 +239,11 @@ int husk_session_restore(struct husk_session *s, uint32_t context, uint32_t chec
     }
     context_end(s->guest, c);
     *c = copy;
-    session_keep_context(s, c);
+    notebook_keep_context(s, c);
     return 0;
 }
 
-int session_fresh_context(struct husk_session *s, uint32_t *ret, struct husk_error *error)
+int notebook_fresh_context(struct husk_session *s, uint32_t *ret, struct husk_error *error)
 {
     struct err e = {0};
 
@@ -255,13 +256,13 @@ int session_fresh_context(struct husk_session *s, uint32_t *ret, struct husk_err
     return 0; /* kept with its cell: without one nobody would ever end it */
 }
 
-void session_end_context(struct husk_session *s, uint32_t id)
+void notebook_end_context(struct husk_session *s, uint32_t id)
 {
-    session_drop_context(s, &s->contexts[id]);
+    notebook_drop_context(s, &s->contexts[id]);
     context_end(s->guest, &s->contexts[id]);
 }
 
-bool session_end_overdue(struct husk_session *s)
+bool notebook_end_overdue(struct husk_session *s)
 {
     bool is_overdue = channel_is_overdue(&s->guest->control);
 
@@ -276,7 +277,7 @@ bool session_end_overdue(struct husk_session *s)
     return is_overdue && !s->guest->exited;
 }
 
-struct channel *session_control(struct husk_session *s)
+struct channel *notebook_control(struct husk_session *s)
 {
     return &s->guest->control;
 }
