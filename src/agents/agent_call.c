@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 
-#include "agents/impl.h"
+#include "agents/agents_impl.h"
 
 /* ---- workers for requests ---- */
 

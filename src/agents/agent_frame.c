@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames of workers; see frame.h. */
-#include "agents/frame.h"
+/* Frames of workers; see agent_frame.h. */
+#include "agents/agent_frame.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  *   worker.c     the life of a worker process: start, health, end, restart
  *   worker_io.c  its socket: frames out and in
  *   slots.c      which requests it has
- *   call.c       a request: the queue, its answer, its end
+ *   agent_call.c a request: the queue, its answer, its end
  *   agents.c     the table of agents
  */
 #pragma once
@@ -183,7 +183,7 @@ void worker_fail_slow(struct worker *w); /* those whose clients are too slow */
 /* Every request of the worker fails. */
 void worker_fail_calls(struct worker *w, int status, const char *text);
 
-/* ---- call.c ---- */
+/* ---- agent_call.c ---- */
 
 void agent_dispatch(struct agent *agent); /* gives waiting requests to workers that have room */
 void agent_fail_queue(struct agent *agent);
