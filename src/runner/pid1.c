@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PID 1 of a session; see session.h. Like the zygote it must not disturb the memory that it forks.
+ * PID 1 of a session; see pid1.h. Like the zygote it must not disturb the memory that it forks.
  */
-#include "runner/session.h"
+#include "runner/pid1.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +49,7 @@ static void note_context(pid_t from, pid_t to)
     }
 }
 
-bool session_has(pid_t pid)
+bool pid1_has(pid_t pid)
 {
     for (size_t i = 0; i < ARRAY_LEN(contexts); i++) {
         if (contexts[i] == pid) {
@@ -68,7 +68,7 @@ static bool has_mail(void)
 
 static void bury(pid_t pid)
 {
-    bool is_context = session_has(pid);
+    bool is_context = pid1_has(pid);
     int status;
 
     if (waitpid(pid, &status, 0) != pid) {
@@ -93,7 +93,7 @@ static bool reap(int signals)
     while (read(signals, drain, sizeof(drain)) > 0) {
     }
     while (waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid != 0) {
-        if (!session_has(ended.si_pid) && has_mail()) {
+        if (!pid1_has(ended.si_pid) && has_mail()) {
             return false;
         }
         bury(ended.si_pid);
@@ -130,7 +130,7 @@ static void pass_signal(const struct frame_head *head, const struct buf *body)
             (void)frame_field_u64(&f, &order);
         }
     }
-    if (pid > 1 && sig == 0 && !session_has((pid_t)pid)) {
+    if (pid > 1 && sig == 0 && !pid1_has((pid_t)pid)) {
         note_context(0, (pid_t)pid); /* a branch of another: not forked by us, but ours to bury */
     } else if (pid > 1 && sig == SIGINT) {
         bool hit = interrupt_send((pid_t)pid, head->token);
@@ -185,7 +185,7 @@ static bool fork_context(int control, int signals, const sigset_t *old_mask)
     return true;
 }
 
-void session_serve(void)
+void pid1_serve(void)
 {
     static struct buf body = {.max = 65536}; /* reused: PID 1 lives as long as the session */
     struct frame_head head;

@@ -45,7 +45,7 @@ static void become_zygote(const struct launcher *l, const struct template *t, in
     if (read(go, &byte, 1) != 1) {
         _exit(1);
     }
-    files_use_all(l); /* a zygote places descriptors by number */
+    fdlimit_use_all(l); /* a zygote places descriptors by number */
     entry.n_procs = cgroup_procs_fds(t->cgroup, entry.procs);
     root_enter(&entry, &broken.err);
     /* place_descriptors() may have moved the socket already: then it sits at its final place. */

@@ -178,7 +178,7 @@ static void hear(struct launcher *l, uint32_t id, int most)
 
     for (int i = 0; i < most && t->state >= TEMPLATE_STARTING && t->socket >= 0; i++) {
         struct fd_set_msg fds = {.n = 0};
-        ssize_t n = files_recv(l, t->socket, &rep, sizeof(rep), &fds);
+        ssize_t n = fdlimit_recv(l, t->socket, &rep, sizeof(rep), &fds);
         if (n == -EAGAIN) {
             return;
         }

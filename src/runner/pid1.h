@@ -13,6 +13,6 @@
  * Ends with the control socket. Returns only in a new context, whose control socket is then
  * BOX_CONTROL_FD.
  */
-void session_serve(void);
+void pid1_serve(void);
 
-bool session_has(pid_t pid); /* in PID 1: it is a context that was forked here */
+bool pid1_has(pid_t pid); /* in PID 1: it is a context that was forked here */

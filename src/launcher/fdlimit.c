@@ -18,9 +18,9 @@
 #include "launcher/launcher.h"
 
 /* The most that a message can bring, the client's socket, the closer's. */
-#define FILES_RESERVED ((rlim_t)FD_PILE_MAX + FD_MESSAGE_MAX)
+#define FDLIMIT_RESERVED ((rlim_t)FD_PILE_MAX + FD_MESSAGE_MAX)
 
-int files_open(struct launcher *l, struct err *e)
+int fdlimit_open(struct launcher *l, struct err *e)
 {
     if (getrlimit(RLIMIT_NOFILE, &l->files) < 0) {
         return err_sys(e, errno, "getrlimit");
@@ -31,22 +31,22 @@ int files_open(struct launcher *l, struct err *e)
                        ": raise it to at least %d (ulimit -Hn)",
                        (uint64_t)l->files.rlim_max, NETNS_FILES_LEAST);
     }
-    l->files.rlim_cur = l->files.rlim_max - FILES_RESERVED;
+    l->files.rlim_cur = l->files.rlim_max - FDLIMIT_RESERVED;
     return setrlimit(RLIMIT_NOFILE, &l->files) < 0 ? err_sys(e, errno, "setrlimit") : 0;
 }
 
-void files_use_all(const struct launcher *l)
+void fdlimit_use_all(const struct launcher *l)
 {
     const struct rlimit all = {.rlim_cur = l->files.rlim_max, .rlim_max = l->files.rlim_max};
 
     (void)setrlimit(RLIMIT_NOFILE, &all);
 }
 
-ssize_t files_recv(struct launcher *l, int sock, void *buf, size_t n, struct fd_set_msg *fds)
+ssize_t fdlimit_recv(struct launcher *l, int sock, void *buf, size_t n, struct fd_set_msg *fds)
 {
     struct fd_pile pile;
 
-    files_use_all(l);
+    fdlimit_use_all(l);
     ssize_t got = fd_recv_pile(sock, buf, n, &pile, MSG_DONTWAIT);
     (void)setrlimit(RLIMIT_NOFILE, &l->files);
     if (got <= 0 || pile.n > FD_MESSAGE_MAX) {
@@ -58,7 +58,7 @@ ssize_t files_recv(struct launcher *l, int sock, void *buf, size_t n, struct fd_
     return got;
 }
 
-int files_settle(const struct launcher *l, int *fd)
+int fdlimit_settle(const struct launcher *l, int *fd)
 {
     if ((rlim_t)*fd < l->files.rlim_cur) {
         return 0;
