@@ -5,8 +5,8 @@
 Reading and refusing is the work of openapi_model.py; this file writes the results.
 
     openapic.py --out FOLDER    api_ops.h api_tables.c api_assets.c api_handlers.c api_examples.h
-    openapic.py --docs          writes docs/API.md
-    openapic.py --check         fails when docs/API.md is not what --docs would write
+    openapic.py --docs          writes docs/api.md
+    openapic.py --check         fails when docs/api.md is not what --docs would write
 """
 from __future__ import annotations
 
@@ -349,7 +349,7 @@ WRITERS = {
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Compiles the contract of huskd.")
     parser.add_argument("--source", type=Path, default=ROOT / "api")
-    parser.add_argument("--doc-file", type=Path, default=ROOT / "docs" / "API.md")
+    parser.add_argument("--doc-file", type=Path, default=ROOT / "docs" / "api.md")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--out", type=Path)
     what.add_argument("--docs", action="store_true")
