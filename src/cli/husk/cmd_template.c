@@ -12,7 +12,7 @@
 #include "base/units.h"
 #include "cli/common/commands.h"
 #include "cli/common/term.h"
-#include "core/engine.h"
+#include "core/core.h"
 
 #define PRELOAD_MAX 64
 
