@@ -84,7 +84,7 @@ MUTATIONS = [
     Mutation(
         "zygote_alone",
         "a zygote is alone when it is ready: no process or thread of a preload stays",
-        (Edit("src/launcher/template.c", "return n <= 1 ? 0", "return n <= 1000 ? 0"),),
+        (Edit("src/launcher/template_run.c", "return n <= 1 ? 0", "return n <= 1000 ? 0"),),
         f"{ZYGOTE_TESTS}::test_a_hostile_template_is_refused[leaves_a_grandchild]",
         "assert 201 in (422, 500, 503)",
     ),
@@ -260,7 +260,7 @@ MUTATIONS = [
                 "if (c->peer.is_unix && !config->any_host &&",
             ),
         ),
-        "tests/integration/test_api_common.py::test_other_hosts_are_refused",
+        "tests/integration/server/test_api_common.py::test_other_hosts_are_refused",
         "assert 200 == 421",
     ),
     # ---- root's files ----
