@@ -12,9 +12,9 @@
 #include "runner/heap.h"
 #include "runner/module.h"
 #include "runner/pagewise.h"
+#include "runner/pid1.h"
 #include "runner/rawfork.h"
 #include "runner/remap.h"
-#include "runner/pid1.h"
 #include "runner/zygote.h"
 
 static PyObject *husk_freeze(PyObject *self, PyObject *args)
