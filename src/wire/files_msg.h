@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is said between core/box_files.c and the file worker inside a box (runner/fileagent.c).
+ * Messages between core/box_files.c and the file worker inside a box (runner/fileagent.c).
  *
  * A message is a head and a body of known shape. One request is served at a time:
  *
@@ -9,10 +9,10 @@
  *     box -> outside   INFO, ENTRIES and DATA as the request asks for, TICK while it takes long,
  *     then DONE
  *
- * ABORT instead of END gives a write up. DONE may come before END was sent: the rest is then
- * thrown away up to END or ABORT. Descriptors are never sent. User code in the box cannot reach
- * the socket, but it may have found a way to the worker, so what comes out is parsed as hostile;
- * the worker parses what comes in with the same care.
+ * ABORT instead of END cancels a write. DONE may come before END was sent: the rest is then
+ * discarded up to END or ABORT. Descriptors are never sent. User code in the box cannot reach the
+ * socket, but it may have compromised the worker, so messages from the box are parsed as hostile;
+ * the worker parses requests with the same care.
  *
  * Names are bytes: anything but NUL and '/'. Little-endian hosts only; both ends are always on one
  * machine.
@@ -50,19 +50,19 @@ enum files_type {
     FILES_READY,   /* once, at the start */
     FILES_INFO,    /* one entry without a name */
     FILES_ENTRIES, /* entries with names, one after the other */
-    FILES_TICK,    /* still at it */
+    FILES_TICK,    /* still working */
     FILES_DONE,
 };
 
 enum files_flag {
     FILES_RECURSIVE = 1, /* LIST, DELETE */
-    FILES_PARENTS =
-        2, /* WRITE, MOVE, MKDIR: make missing parents; a directory that exists is fine for MKDIR */
-    FILES_REPLACE = 4, /* MOVE: an existing target goes */
+    /* WRITE, MOVE, MKDIR: make missing parents; for MKDIR an existing directory is fine. */
+    FILES_PARENTS = 2,
+    FILES_REPLACE = 4, /* MOVE: an existing target is replaced */
     FILES_FOLLOW = 8,  /* STAT, READ, LIST, PACK: links may be followed if they stay beneath */
     /*
-     * PACK, UNPACK: husk's own copy of a workspace. Modes keep nothing out of it and come back,
-     * links lead where they led, and what cannot be had at all is left out.
+     * PACK, UNPACK: husk's own copy of a workspace. It includes files whatever their modes, which
+     * are restored; links keep their targets; what cannot be read at all is left out.
      */
     FILES_COPY = 16,
     FILES_FLAGS = 31, /* all of them */
@@ -78,17 +78,17 @@ enum files_status {
     FILES_NOT_EMPTY,
     FILES_NO_SPACE,  /* bytes or files: the box's disk limit */
     FILES_TOO_LARGE, /* one of our bounds: entries, depth, size of a file */
-    FILES_DENIED,    /* modes, links that lead out, what is neither file nor directory */
+    FILES_DENIED,    /* modes, links that lead out, neither a file nor a directory */
     FILES_INVALID_PATH,
     FILES_INVALID_ARCHIVE,
     FILES_CHANGED, /* the file shrank while it was read */
-    FILES_ABORTED, /* as asked */
+    FILES_ABORTED, /* on request */
     FILES_FAILED,  /* anything else: see the errno */
     FILES_STATUSES,
-    /* only ever said outside */
+    /* never sent: only core uses these */
     FILES_LOST = FILES_STATUSES, /* the worker is gone: killed, or its box ended */
     FILES_TIMEOUT,               /* no progress */
-    FILES_PROTOCOL,              /* it broke the rules */
+    FILES_PROTOCOL,              /* it broke the protocol */
 };
 
 enum files_kind { FILES_FILE = 1, FILES_DIRECTORY, FILES_LINK, FILES_OTHER };
@@ -113,14 +113,13 @@ struct files_info {
     uint32_t mode; /* permission bits */
     uint64_t size;
     int64_t mtime_ns; /* since 1970 */
-    int64_t ctime_ns; /* of the last change; nobody in the box can set it */
+    int64_t ctime_ns; /* of the last change; code in the box cannot set it */
     uint64_t inode;
 };
 
 /*
- * In ENTRIES: each followed by its name, a path below the directory that was listed, and by where
- * a link leads: any bytes but NUL, which nobody follows. INFO is a files_info followed by where a
- * link leads.
+ * In ENTRIES: each followed by its name, a path below the listed directory, and by a link's target:
+ * any bytes but NUL, never followed outside. INFO is a files_info followed by a link's target.
  */
 struct files_entry {
     struct files_info info;
@@ -129,14 +128,14 @@ struct files_entry {
 };
 
 /*
- * The body of DONE, followed by text: the name that the status is about, if it is not the path
- * asked for.
+ * The body of DONE, followed by text: the name that the status is about, if it is not the requested
+ * path.
  */
 struct files_done {
     uint32_t status; /* enum files_status */
     int32_t sys_errno;
     uint64_t count; /* bytes of DATA (READ, PACK, WRITE), entries (LIST, UNPACK) */
-    uint32_t more;  /* LIST, PACK: there are entries that were left out; WRITE, MKDIR: it is new */
+    uint32_t more;  /* LIST, PACK: some entries were left out; WRITE, MKDIR: it is new */
     uint32_t text_len;
 };
 
