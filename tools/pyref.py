@@ -29,8 +29,8 @@ OURS = {"husk", "rayai"}
 # What nobody imports, but gets: from a sandbox, from a client, from a result.
 GIVEN: dict[str, list[str]] = {
     "husk.sandbox": ["Files", "Stream"],
-    "husk.aio": ["AsyncStream"],
-    "husk.models": [],  # all
+    "husk.sandbox.aio": ["AsyncStream"],
+    "husk.results.models": [],  # all
 }
 SECTION = re.compile(r"^(Args|Attributes|Returns|Yields|Raises):$")
 ITEM = re.compile(r"([*\w][\w, ]*): (.*)")
@@ -213,7 +213,7 @@ def document() -> str:
     parts = [
         "# Python API",
         "Made by `tools/pyref.py` from the docstrings in `sdk/python`: change those, then run it. The tutorial is\n"
-        "[PYTHON.md](PYTHON.md).",
+        "[python.md](python.md).",
         *(package_text(importlib.import_module(name), known) for name in PACKAGES),
         given_text(),
         errors_text(),
