@@ -28,8 +28,8 @@ struct analytics_options {
 
 static const struct option_row rows[] = {
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
-    {OPTION_FLAG, 0, "json", NULL, FIELD(json), 1, "status: as a JSON object"},
-    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
+    {OPTION_FLAG, 0, "json", NULL, FIELD(json), 1, "status: print a JSON object"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show the help text"},
 };
 
 const struct option_table analytics_table = {
