@@ -10,6 +10,7 @@ from husk.interpreter.functions import (
     execute_code,
     execute_shell,
     get_session_stats,
+    text_of,
     upload_file,
 )
 
@@ -20,5 +21,6 @@ __all__ = [
     "execute_code",
     "execute_shell",
     "get_session_stats",
+    "text_of",
     "upload_file",
 ]
