@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the rules of docs/STYLE.md that no packaged tool checks. Prints "file:line: what is
+"""Checks the rules of docs/style.md that no packaged tool checks. Prints "file:line: what is
 wrong".
 
     tools/lint.py            all files of the project
@@ -24,7 +24,7 @@ COLUMNS = 100
 FILE_LINES, FILE_LINES_AIM = 800, 400
 FUNCTION_LINES, FUNCTION_LINES_AIM = 80, 60
 
-# Who may include whom: the layers of docs/ARCHITECTURE.md. A folder may always include itself.
+# Who may include whom: the layers of docs/architecture.md. A folder may always include itself.
 # "husk" is include/husk, the public header.
 MAY_INCLUDE: dict[str, set[str]] = {
     "base": set(),

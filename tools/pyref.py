@@ -213,7 +213,7 @@ def document() -> str:
     parts = [
         "# Python API",
         "Made by `tools/pyref.py` from the docstrings in `sdk/python`: change those, then run it. The tutorial is\n"
-        "[PYTHON.md](PYTHON.md).",
+        "[python.md](python.md).",
         *(package_text(importlib.import_module(name), known) for name in PACKAGES),
         given_text(),
         errors_text(),

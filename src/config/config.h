@@ -217,7 +217,7 @@ int config_value_text(const struct config *c, enum config_key key, struct buf *t
 /* "default", "SANDBOX_POOL_SIZE", "/etc/husk/husk.conf:12", "HUSK_LISTEN" or "--listen". */
 void config_origin_text(const struct config *c, enum config_key key, char *dst, size_t size);
 
-/* The whole reference as Markdown: docs/CONFIG.md. */
+/* The whole reference as Markdown: docs/config.md. */
 void config_print_markdown(FILE *to);
 
 /* One entry of c.listen. Also usable on text from elsewhere. */

@@ -7,7 +7,7 @@
 
 static const char intro[] =
     "<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
-    "<!-- Written by: husk config doc > docs/CONFIG.md. Change src/config/config.def instead. -->\n"
+    "<!-- Written by: husk config doc > docs/config.md. Change src/config/config.def instead. -->\n"
     "# Configuration of huskd\n"
     "\n"
     "The value of a setting comes from the last of these that has one:\n"

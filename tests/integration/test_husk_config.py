@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import ROOT, Done, Program, Tripwire, option_names
 
-DOC = ROOT / "docs" / "CONFIG.md"
+DOC = ROOT / "docs" / "config.md"
 
 
 @pytest.fixture(autouse=True)
@@ -214,7 +214,7 @@ def test_reference_is_current(husk: Program) -> None:
 
 
 def test_an_old_reference_is_noticed(husk: Program, tmp_path: Path) -> None:
-    old = tmp_path / "CONFIG.md"
+    old = tmp_path / "config.md"
     old.write_text(DOC.read_text().replace("127.0.0.1", "0.0.0.0", 1))
     done = husk("config", "doc", "--check", str(old))
     assert done.code == 1 and "is not current" in done.error

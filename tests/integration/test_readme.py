@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Documents against what they describe: the curls of README.md and docs/templates.md run against a
-real server, and the tests that docs/threats.md and docs/SECURITY-MODEL.md name exist (the payloads
+real server, and the tests that docs/threats.md and docs/security-model.md name exist (the payloads
 of tests/escape are checked there). The last step of `make up` is here, too.
 
 A command is a line `$ curl ...`; the line below it is the answer. `...` in an answer stands for
@@ -19,7 +19,7 @@ from waiting import PATIENCE
 
 README, TEMPLATES, THREATS, MODEL = (
     (ROOT / name).read_text(encoding="utf-8")
-    for name in ("README.md", "docs/templates.md", "docs/threats.md", "docs/SECURITY-MODEL.md")
+    for name in ("README.md", "docs/templates.md", "docs/threats.md", "docs/security-model.md")
 )
 SUITES = "box|breach|escape|integration|sdk|unit"
 EXAMPLES = re.findall(r"^\$ (curl .*)\n(.*)$", README + TEMPLATES, re.MULTILINE)
@@ -163,7 +163,7 @@ def test_the_readme_names_every_manual_page() -> None:
 
 def test_the_architecture_counts_the_steps_of_a_box() -> None:
     source = (ROOT / "src" / "box" / "setup.c").read_text(encoding="utf-8")
-    page = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     assert f"{len(re.findall(r', step_', source))} steps" in page
 
 

@@ -245,7 +245,7 @@ def execute_sync(session_id: str, body: Mapping[str, Any], key: str | None = Non
 
     Args:
         session_id: the session.
-        body: what to execute, as `work` makes it or docs/API.md describes it.
+        body: what to execute, as `work` makes it or docs/api.md describes it.
         key: an Idempotency-Key; with one the request survives a restart of the server.
     """
     event = body.get("event") or {}
@@ -265,7 +265,7 @@ def execute(
 
     Args:
         session_id: the session.
-        body: what to execute, as docs/API.md describes it.
+        body: what to execute, as docs/api.md describes it.
         key: an Idempotency-Key; one is made when left out.
     """
 

@@ -43,7 +43,7 @@ _ENDED = {
 }
 
 
-# As the server has it; docs/API.md.
+# As the server has it; docs/api.md.
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _VALUE = re.compile(r"[^\0\ud800-\udfff]{0,32768}")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the server tells about sessions, executions, files and itself, as typed records.
 
-Fields are those of the API, by the same names; docs/API.md describes them. What a newer server adds
+Fields are those of the API, by the same names; docs/api.md describes them. What a newer server adds
 is left out.
 """
 

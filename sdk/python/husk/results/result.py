@@ -135,7 +135,7 @@ class Result:
     """How an execution ended, or how far it is.
 
     Attributes:
-        data: the execution as the server answered it; docs/API.md names its fields.
+        data: the execution as the server answered it; docs/api.md names its fields.
     """
 
     def __init__(self, data: dict[str, Any]) -> None:
