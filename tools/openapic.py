@@ -260,7 +260,7 @@ def write_tables(contract: Contract) -> str:
     tables = Tables(contract)
     ops = [op_row(tables, op) for op in contract.own()]
     nodes, roots = node_rows(contract)
-    out = [HEAD + '#include "api/tables.h"\n', *tables.lines]
+    out = [HEAD + '#include "api/contract/tables.h"\n', *tables.lines]
     out.append("\nconst struct api_op_info api_op_infos[API_OPS] = {\n    ")
     out[-1] += ",\n    ".join(ops) + "};"
     out.append("\nconst struct api_node api_nodes[] = {\n    " + ",\n    ".join(nodes) + "};")
@@ -322,7 +322,7 @@ def write_assets(contract: Contract) -> str:
         ("SE", "application/json", compact(part_of(contract, "workspace_se"))),
         ("DOCS_HTML", "text/html; charset=utf-8", openapi_docs.page(contract).encode()),
     ]
-    out = [HEAD + '#include "api/tables.h"\n']
+    out = [HEAD + '#include "api/contract/tables.h"\n']
     rows = []
     for name, content_type, data in assets:
         packed = gzip.compress(data, 9, mtime=0)

@@ -3,9 +3,9 @@
  * Served agents, as huskd sees them: which there are, their workers, and requests to them.
  *
  * An agent has as many workers as the plan says: processes of the user's code that the supervisor
- * starts on our word and that talk frames (agents/frame.h). One that dies, hangs or breaks the
- * protocol is replaced; what it was working on fails, nothing else does. Knows nothing of HTTP
- * routes; the handlers in api/ do.
+ * starts for us and that exchange frames (agents/agent_frame.h). A worker that dies, hangs or
+ * breaks the protocol is replaced; its requests fail, no others do. Knows nothing of HTTP routes;
+ * the handlers in api/ do.
  *
  * Everything happens on the loop's thread. What waits, waits in a fiber.
  */
@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agents/frame.h"
+#include "agents/agent_frame.h"
 #include "base/err.h"
 #include "config/agents_plan.h"
 

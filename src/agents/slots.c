@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slots: which requests a worker has; see impl.h.
+ * Slots: which requests a worker has; see agents_impl.h.
  *
  * A request has its slot from its first frame to the worker's last one, also when it was cancelled
  * in between: so whatever comes with another id is a lie.
  */
 #include "base/clock.h"
 
-#include "agents/impl.h"
+#include "agents/agents_impl.h"
 
 #define SLOT_SPAN 16384U                   /* more than a worker has slots */
 #define SLOT_USES (UINT32_MAX / SLOT_SPAN) /* then ids begin again */

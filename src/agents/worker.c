@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of a worker process: started, watched, ended and started again; see impl.h. One timer
- * does what is due in each state.
+ * The life of a worker process: started, watched, ended and started again; see agents_impl.h. One
+ * timer does what is due in each state.
  */
 #include <errno.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/str.h"
 
-#include "agents/impl.h"
+#include "agents/agents_impl.h"
 
 #define LAST_READS 32 /* enough for the largest frame */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The socket of a worker: frames out, gathered for one write per turn of the loop; frames in, each
- * checked and handed to its request. See impl.h.
+ * checked and handed to its request. See agents_impl.h.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 
-#include "agents/impl.h"
+#include "agents/agents_impl.h"
 
 #define READ_SIZE ((size_t)128 << 10)
 #define READS_AT_ONCE 8             /* then others have their turn */

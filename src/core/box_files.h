@@ -33,7 +33,7 @@ struct box_files;
 struct husk_session;
 
 /* Of the session's first process: what box_files_open() takes. Borrowed. (session.c) */
-struct channel *session_control(struct husk_session *s);
+struct channel *notebook_control(struct husk_session *s);
 
 /* control: of the session's first process; used only during this call. NULL and *e on failure. */
 struct box_files *box_files_open(struct channel *control, struct err *e);

@@ -2,7 +2,7 @@
 /*
  * Contexts of a session: live interpreters inside one box, each with a control socket of its own.
  *
- * PID 1 of the box (src/runner/session.c) forks one when it is sent the far end of a new socket; a
+ * PID 1 of the box (src/runner/pid1.c) forks one when it is sent the far end of a new socket; a
  * context forks a copy of itself the same way. Checkpoints are such copies that nobody runs cells
  * in.
  */

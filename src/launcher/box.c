@@ -294,7 +294,7 @@ static void box_born(struct launcher *l, struct box_entry *box, int pidfd)
 static bool is_birth(const struct launcher *l, struct box_entry *box, int *pidfd)
 {
     fd_close(&box->place);
-    return pidfd_is_box(*pidfd) && files_settle(l, pidfd) == 0;
+    return pidfd_is_box(*pidfd) && fdlimit_settle(l, pidfd) == 0;
 }
 
 static void box_refused(struct launcher *l, struct box_entry *box, const struct err *e)

@@ -43,7 +43,7 @@ int keep_put(struct launcher *l, struct box_entry *box, const struct launcher_re
     }
     keep_drop(l, box, req->keep.slot);
     for (size_t i = 0; i < fds->n; i++) {
-        int r = files_settle(l, &fds->fds[i]);
+        int r = fdlimit_settle(l, &fds->fds[i]);
         if (r < 0) {
             free(p);
             return err_sys(e, -r, "keep descriptors of box %u", box->id);

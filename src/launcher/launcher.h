@@ -7,8 +7,8 @@
  *   permit.c     which request is allowed when, and who handles it
  *   operator.c   what the supervisor says: clients, and definitions of templates
  *   template_build.c  templates under construction
- *   template.c   templates that run, and what their zygotes say
- *   zygote.c     the birth of a zygote
+ *   template_run.c  templates that run, and what their zygotes say
+ *   zygote_clone.c  the birth of a zygote
  *   last_words.c what it says before it is ready
  *   box.c        boxes: birth and end
  *   box_cgroup.c the cgroups of a template's boxes, and their reuse
@@ -18,7 +18,7 @@
  *   closer.c     a bystander that closes descriptors whose close() may take long
  *   usage.c      what a box has used
  *   pidfd.c      whom a pidfd means
- *   files.c      as many descriptors as we may have
+ *   fdlimit.c    as many descriptors as we may have
  *   lease.c      host id ranges, shared with other launchers on this kernel
  *   bystander.c  starts the guard and the closer
  *   guard.c      a bystander that cleans up if the launcher is killed
@@ -203,7 +203,7 @@ int template_mount(struct launcher *l, const struct launcher_req *req, int fd, s
 int template_start(struct launcher *l, uint32_t id, uint32_t seq,
                    const struct launcher_start *start, struct err *e);
 
-/* template.c */
+/* template_run.c */
 /* Its client hears why it cannot start; what there is of it goes. */
 void template_refuse(struct launcher *l, uint32_t id, const struct err *e);
 void template_lied(struct launcher *l, uint32_t id);  /* its zygote broke the rules: it is killed */
@@ -217,7 +217,7 @@ void template_died(struct launcher *l, uint32_t id);  /* it is dying, or dead: i
 int last_words_open(struct err *e);
 void last_words_read(int fd, char *ret, size_t size);
 
-/* zygote.c: sets pid, pidfd and socket, some of them also on -1. */
+/* zygote_clone.c: sets pid, pidfd and socket, some of them also on -1. */
 int zygote_clone(const struct launcher *l, struct template *t, struct err *e);
 
 /* box.c */
@@ -295,13 +295,13 @@ bool pidfd_is_box(int pidfd);
 /* What we do to a zygote by its number would be done to a stranger if /proc were not ours. */
 int pidfd_check_proc(struct err *e);
 
-/* files.c. */
-int files_open(struct launcher *l, struct err *e);
-void files_use_all(const struct launcher *l); /* also those that are kept for receiving */
+/* fdlimit.c */
+int fdlimit_open(struct launcher *l, struct err *e);
+void fdlimit_use_all(const struct launcher *l); /* also those that are kept for receiving */
 /* Like fd_recv(), without waiting and whatever else is open. What does not fit is closed. */
-ssize_t files_recv(struct launcher *l, int sock, void *buf, size_t n, struct fd_set_msg *fds);
+ssize_t fdlimit_recv(struct launcher *l, int sock, void *buf, size_t n, struct fd_set_msg *fds);
 /* What was received is to stay open. 0, or -errno: there is no room for it. */
-int files_settle(const struct launcher *l, int *fd);
+int fdlimit_settle(const struct launcher *l, int *fd);
 
 /* bystander.c: run() says one byte when its rights are gone. Our end of the socket, or -1. */
 struct bystander {

@@ -73,7 +73,7 @@ static int serve_client(struct launcher *l, bool has_successor)
     struct launcher_req req;
     struct fd_set_msg fds = {.n = 0};
 
-    ssize_t n = files_recv(l, l->client, &req, sizeof(req), &fds);
+    ssize_t n = fdlimit_recv(l, l->client, &req, sizeof(req), &fds);
     if (n == -EAGAIN) {
         return 0;
     }
@@ -278,7 +278,7 @@ static int prepare(struct launcher *l, bool supervised, struct err *e)
 /* The limit of files and /proc; then ids and cgroups: what root can and an ordinary user cannot. */
 static int prepare_rights(struct launcher *l, struct err *e)
 {
-    if (files_open(l, e) < 0 || pidfd_check_proc(e) < 0) {
+    if (fdlimit_open(l, e) < 0 || pidfd_check_proc(e) < 0) {
         return -1;
     }
     if (geteuid() != 0) {

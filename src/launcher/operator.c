@@ -37,7 +37,7 @@ bool operator_serve(struct launcher *l)
     struct fd_set_msg fds = {.n = 0};
     bool goes_on = true;
 
-    ssize_t n = files_recv(l, l->supervisor, &msg, sizeof(msg), &fds);
+    ssize_t n = fdlimit_recv(l, l->supervisor, &msg, sizeof(msg), &fds);
     if (n == -EAGAIN) {
         return true;
     }

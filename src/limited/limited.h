@@ -53,7 +53,7 @@ int limited_run(const struct limited_options *o, struct limited_end *ret, struct
 /* True if the program was ended by its memory limit. */
 bool limited_is_out_of_memory(const struct limited_end *end);
 
-/* report.c: the lines that `husk limited --report-fd` writes, and reading the last of them. */
+/* limited_report.c: the lines that `husk limited --report-fd` writes; reads the last of them. */
 #define LIMITED_REPORT_MAX 512
 int limited_report_start(int fd, pid_t pid, bool weak); /* 0 or -errno */
 int limited_report_end(int fd, const struct limited_end *end);

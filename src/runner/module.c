@@ -3,7 +3,7 @@
  * _husk: the runner as a CPython extension, built once against the stable ABI for every CPython
  * from 3.9 on.
  *
- * A thin skin over zygote.c, session.c and control.c. Isolation happens in C before any of this
+ * A thin skin over zygote.c, pid1.c and control.c. Isolation happens in C before any of this
  * returns into Python.
  */
 #define PY_SSIZE_T_CLEAN
@@ -14,7 +14,7 @@
 #include "runner/pagewise.h"
 #include "runner/rawfork.h"
 #include "runner/remap.h"
-#include "runner/session.h"
+#include "runner/pid1.h"
 #include "runner/zygote.h"
 
 static PyObject *husk_freeze(PyObject *self, PyObject *args)
@@ -54,7 +54,7 @@ static PyObject *husk_session(PyObject *self, PyObject *args)
 {
     (void)self;
     (void)args;
-    session_serve();
+    pid1_serve();
     Py_RETURN_NONE;
 }
 

@@ -24,7 +24,7 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "runner/fileworkers.h"
-#include "runner/session.h"
+#include "runner/pid1.h"
 #include "wire/frame.h"
 
 #define PROCESSES_MAX (32768 + 64) /* a box's most, and a few that are dead */
@@ -176,7 +176,7 @@ static size_t kill_young(const struct order *o)
 
     for (size_t i = 0; i < n_processes; i++) {
         const struct process *p = &table[i];
-        bool is_ours = p->pid == o->contexts[0] || session_has(p->pid) || fileworkers_has(p->pid);
+        bool is_ours = p->pid == o->contexts[0] || pid1_has(p->pid) || fileworkers_has(p->pid);
         if (p->spared || is_ours || p->started < o->since) {
             continue;
         }

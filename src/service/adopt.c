@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "core/result_parts.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 #define DISPLAYS_MAX ((size_t)32 << 20) /* more than a run may have */
 
@@ -46,7 +46,7 @@ static void on_kept(void *user, struct guest *g, const struct launcher_rep *rep,
 
     if (rep == NULL) {
         struct found *f = calloc(1, sizeof(*f));
-        if (f != NULL && (f->box = session_adopt(a->svc->engine, g)) != NULL) {
+        if (f != NULL && (f->box = notebook_adopt(a->svc->engine, g)) != NULL) {
             f->guest = g;
             f->next = a->boxes;
             a->boxes = f;
@@ -57,7 +57,7 @@ static void on_kept(void *user, struct guest *g, const struct launcher_rep *rep,
         return;
     }
     for (struct found *f = a->boxes; f != NULL; f = f->next) {
-        if (f->guest == g && session_adopt_slot(f->box, rep, fds, f->tag, &cell)) {
+        if (f->guest == g && notebook_adopt_slot(f->box, rep, fds, f->tag, &cell)) {
             if (f->n_cells < ARRAY_LEN(f->cells)) {
                 f->cells[f->n_cells++] = cell;
             } else {
@@ -298,10 +298,10 @@ static bool let_go_of_ended(struct service *svc, struct session *s, const struct
         return false;
     }
     if (cell->has_own_context) { /* first, as in let_go(): the next one knows it by its cell */
-        session_end_context(s->box, cell->context);
+        notebook_end_context(s->box, cell->context);
     }
     FAULT_POINT("adopt.ended.half");
-    session_drop_cell(s->box, cell->context);
+    notebook_drop_cell(s->box, cell->context);
     return true;
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/str.h"
 #include "base/units.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 size_t service_boxes(struct service *svc, struct service_box *ret, size_t max)
 {

@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/units.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 static ssize_t read_output(void *user, enum husk_stream stream, int pipe, char *buf, size_t size)
 {
@@ -202,7 +202,7 @@ static int run_cell(struct execution *x, uint32_t context, const struct husk_spe
         r = cell_start(&cell, box, context, spec, e);
         FAULT_POINT("execution.cell.sent");
         if (r == 0 && !x->unrecorded) {
-            session_keep_cell(&cell, x->id, x->has_context);
+            notebook_keep_cell(&cell, x->id, x->has_context);
             FAULT_POINT("execution.cell.kept");
         }
     }
@@ -231,7 +231,7 @@ static int run_command(struct execution *x, const struct husk_spec *base, struct
         return err_sys(e, ENOMEM, "command");
     }
     /* One that was adopted runs there already. */
-    if (x->kept == NULL && session_fresh_context(box, &x->context, &h) < 0) {
+    if (x->kept == NULL && notebook_fresh_context(box, &x->context, &h) < 0) {
         return from_husk(&h, e);
     }
     FAULT_POINT("execution.command.context_made");
@@ -265,11 +265,11 @@ static void let_go(struct execution *x)
 {
     if (x->box != NULL) {
         if (x->has_context) { /* first: by its cell a successor knows that nobody else needs it */
-            session_end_context(x->box, x->context);
+            notebook_end_context(x->box, x->context);
             FAULT_POINT("execution.command.context_ended");
         }
         if (x->has_cell) {
-            session_drop_cell(x->box, x->context);
+            notebook_drop_cell(x->box, x->context);
             FAULT_POINT("execution.cell.dropped");
         }
         x->session->box_users--;

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 /* Every box beyond the pool: as many as may run, and one per session. */
 static uint32_t most_boxes(const struct config *c)

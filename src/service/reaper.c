@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 #define ROUND_MS 1000
 #define SPENT_EVERY 5  /* rounds: a full disk is not tried all the time */
@@ -104,7 +104,7 @@ static bool purge_pages(struct service *svc)
 static void end_overdue(struct service *svc)
 {
     for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
-        if (s->box != NULL && !s->opening && session_end_overdue(s->box)) {
+        if (s->box != NULL && !s->opening && notebook_end_overdue(s->box)) {
             log_warn("box_ended", "session=%s: it began a frame and did not finish it", s->id);
         }
     }

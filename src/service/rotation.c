@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 #define FILL_MS 10000   /* pools that are not full by then are filled later */
 #define FILL_LOOK_MS 50 /* how often that is looked at */

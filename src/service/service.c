@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 #define STORE_PATIENCE_MS 10000
 #define SAVE_PATIENCE_MS 20000 /* for all of them, at the end */

@@ -7,7 +7,7 @@
 #include "base/fault.h"
 #include "base/str.h"
 #include "core/box_files.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 const struct store_session *session_record(const struct session *s)
 {

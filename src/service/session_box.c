@@ -6,7 +6,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "core/box_files.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 /* None of its code has run, so it may be tried again: its zygote may have died under it. */
 static int open_new(struct session *s, struct err *e)
@@ -36,7 +36,7 @@ static int open_box(struct session *s, struct err *e)
         s->box = NULL;
         return -1;
     }
-    session_keep(s->box, s->id); /* only now, for the same reason: a successor takes it as it is */
+    notebook_keep(s->box, s->id); /* only now, for the same reason: a successor takes it as it is */
     FAULT_POINT("session.box.kept");
     return 0;
 }

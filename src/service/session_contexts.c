@@ -4,7 +4,7 @@
 #include <poll.h>
 
 #include "core/box_files.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 /* ---- turns ---- */
 
@@ -39,7 +39,7 @@ void turn_give(struct session *s, uint32_t context)
 
 static bool has_hung_up(struct husk_session *box)
 {
-    struct pollfd p = {.fd = session_control(box)->fd};
+    struct pollfd p = {.fd = notebook_control(box)->fd};
 
     return poll(&p, 1, 0) > 0 && (p.revents & POLLHUP) != 0;
 }
@@ -104,7 +104,7 @@ int session_interrupt(struct session *s, uint32_t context, bool *ret_was_running
     if (need_interpreter(s, e) < 0) {
         return -1;
     }
-    struct context *c = session_context(s->box, context, false, e);
+    struct context *c = notebook_context(s->box, context, false, e);
     if (c == NULL) {
         return -1;
     }
@@ -126,7 +126,7 @@ int session_reset(struct session *s, uint32_t context, struct err *e)
 {
     struct husk_error h;
 
-    if (need_interpreter(s, e) < 0 || session_context(s->box, context, false, e) == NULL) {
+    if (need_interpreter(s, e) < 0 || notebook_context(s->box, context, false, e) == NULL) {
         return -1;
     }
     if (s->turns[context].execution != NULL) {
@@ -155,7 +155,7 @@ static int copy(struct session *s, uint32_t context, uint32_t *ret,
 {
     struct husk_error h;
 
-    if (need_interpreter(s, e) < 0 || session_context(s->box, context, false, e) == NULL ||
+    if (need_interpreter(s, e) < 0 || notebook_context(s->box, context, false, e) == NULL ||
         turn_take(s, context, 0, false, NULL, e) < 0) {
         return -1;
     }
@@ -188,8 +188,8 @@ int session_restore(struct session *s, uint32_t context, uint32_t checkpoint, st
 {
     struct husk_error h;
 
-    if (need_interpreter(s, e) < 0 || session_context(s->box, context, false, e) == NULL ||
-        session_context(s->box, checkpoint, true, e) == NULL ||
+    if (need_interpreter(s, e) < 0 || notebook_context(s->box, context, false, e) == NULL ||
+        notebook_context(s->box, checkpoint, true, e) == NULL ||
         turn_take(s, context, 0, false, NULL, e) < 0) {
         return -1;
     }

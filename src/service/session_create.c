@@ -14,7 +14,7 @@
 #include "base/fault.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 static const char *template_of(const struct session_ask *ask)
 {

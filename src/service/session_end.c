@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "core/box_files.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 /* for an upload or download; its connection is its own, it fails by itself */
 #define FILES_PATIENCE_MS 500

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who has the workspace of a session: one user at a time; see service.h. */
 #include "core/box_files.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 #define FILES_PATIENCE_MS 60000
 #define LAST_PATIENCE_MS 500 /* of a session that ends: an upload that stalls does not hold it up */
@@ -77,7 +77,7 @@ struct box_files *files_take(struct session *s, bool last, struct err *e)
     struct box_files *files = TAKE_PTR(s->files);
     if (files == NULL) {
         s->opening = true; /* the box must stay until it is open */
-        files = box_files_open(session_control(s->box), e);
+        files = box_files_open(notebook_control(s->box), e);
         s->opening = false;
         fiber_queue_wake_all(&s->opened);
     }

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 /*
  * Sessions of the dialect whose cells have no records: whoever waited for their cells is gone, and

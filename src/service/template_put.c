@@ -16,7 +16,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 #define FILE_MAX 65000
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "base/str.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 static bool is_one_line(const char *s)
 {

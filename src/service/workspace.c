@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "core/box_files.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 #define QUIET_MS 2000         /* without work, before a copy is written */
 #define RETRY_MS 10000        /* a full disk must not keep us busy */
@@ -183,7 +183,7 @@ int workspace_restore(struct session *s, struct err *e)
         return errno == ENOENT ? 0 : err_sys(e, errno, "read the copy of a workspace");
     }
     struct box_files_unpack unpack = {.source = {.next = read_some, .user = &fd}, .copy = true};
-    struct box_files *files = box_files_open(session_control(s->box), e);
+    struct box_files *files = box_files_open(notebook_control(s->box), e);
     FAULT_POINT("workspace.restore.before");
     int r = files == NULL ? -1 : box_files_unpack(files, "", &unpack, e);
     FAULT_POINT("workspace.restore.after");

@@ -46,7 +46,7 @@ int supervisor_run(const struct supervisor_options *options, struct err *e);
  */
 uint64_t supervisor_end_ms(const struct config *c);
 
-/* listen.c */
+/* listeners.c */
 struct listeners {
     int fds[SUPERVISOR_LISTENERS_MAX];
     size_t n;

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/fiber.h"
 #include "base/str.h"
-#include "core/session_impl.h"
+#include "core/notebook_impl.h"
 #include "engine_fixture.h"
 #include "proc_fixture.h"
 #include "tap.h"
@@ -139,7 +139,7 @@ static void copy_during_a_sweep(void *user)
     CHECK_INT(fiber_start(branch_one, &copies[0]), 0);
     CHECK_INT(fiber_start(branch_one, &copies[1]), 0);
     fiber_sleep(20);
-    CHECK_OK(session_fresh_context(s, &id, &e), &e);
+    CHECK_OK(notebook_fresh_context(s, &id, &e), &e);
     s->guest->sweeping--;
     while (finished < 2) {
         fiber_sleep(2);

@@ -84,7 +84,7 @@ MUTATIONS = [
     Mutation(
         "zygote_alone",
         "a zygote is alone when it is ready: no process or thread of a preload stays",
-        (Edit("src/launcher/template.c", "return n <= 1 ? 0", "return n <= 1000 ? 0"),),
+        (Edit("src/launcher/template_run.c", "return n <= 1 ? 0", "return n <= 1000 ? 0"),),
         f"{ZYGOTE_TESTS}::test_a_hostile_template_is_refused[leaves_a_grandchild]",
         "assert 201 in (422, 500, 503)",
     ),
@@ -246,7 +246,7 @@ MUTATIONS = [
     Mutation(
         "agent_frames",
         "a frame of an agent's worker is no larger than huskd allows",
-        (Edit("src/agents/frame.c", "f.len > AGENT_PAYLOAD_MAX ||", ""),),
+        (Edit("src/agents/agent_frame.c", "f.len > AGENT_PAYLOAD_MAX ||", ""),),
         "test_agent_frame:heads_that_no_worker_may_send",
         "failed: agent_frame_read(head, sizeof(head), &got) is 1, not -1",
     ),

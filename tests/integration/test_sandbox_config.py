@@ -153,7 +153,7 @@ def test_log_level(sandbox_run: Program) -> None:
 
 
 def test_documented_settings_are_the_known_ones() -> None:
-    source = (ROOT / "src" / "cli" / "sandbox_config.c").read_text()
+    source = (ROOT / "src" / "cli" / "sandbox_run" / "sandbox_config.c").read_text()
     page = (ROOT / "docs" / "cli.md").read_text()
     known = {f"{s}.{k}" for s, k in re.findall(r'\{"(\w+)", "(\w+)", \w+\}', source)}
     assert len(known) == 11

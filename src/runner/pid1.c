@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * PID 1 of a session; see pid1.h. Like the zygote it must not disturb the memory that it forks.
+ */
+#include "runner/pid1.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "box/setup.h"
+#include "runner/control.h"
+#include "runner/fileworkers.h"
+#include "runner/interrupt.h"
+#include "runner/rawfork.h"
+#include "runner/sweep.h"
+
+#define CONTEXTS_MAX 64
+
+static pid_t contexts[CONTEXTS_MAX]; /* that we have forked; 0: a free place */
+
+static int send_exited(pid_t pid, int status)
+{
+    AUTO_BUF struct buf b = BUF_INIT(256);
+
+    if (frame_begin(&b, FRAME_EXITED, NULL) < 0 || frame_add_u32(&b, KEY_PID, (uint32_t)pid) < 0 ||
+        frame_add_u32(&b, KEY_EXIT, (uint32_t)status) < 0 || frame_end(&b) < 0) {
+        return -ENOMEM;
+    }
+    /* Not waiting: who does not listen learns of it when its context does not answer. */
+    ssize_t n = fd_send(BOX_CONTROL_FD, b.data, b.len, NULL, 0, MSG_DONTWAIT);
+    return n < 0 && n != -EAGAIN ? (int)n : 0;
+}
+
+/* From 0 to a pid: there is one more. From a pid to 0: it is gone. */
+static void note_context(pid_t from, pid_t to)
+{
+    for (size_t i = 0; i < ARRAY_LEN(contexts); i++) {
+        if (contexts[i] == from) {
+            contexts[i] = to;
+            return;
+        }
+    }
+}
+
+bool pid1_has(pid_t pid)
+{
+    for (size_t i = 0; i < ARRAY_LEN(contexts); i++) {
+        if (contexts[i] == pid) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_mail(void)
+{
+    struct pollfd p = {.fd = BOX_CONTROL_FD, .events = POLLIN};
+
+    return poll(&p, 1, 0) > 0;
+}
+
+static void bury(pid_t pid)
+{
+    bool is_context = pid1_has(pid);
+    int status;
+
+    if (waitpid(pid, &status, 0) != pid) {
+        return;
+    }
+    note_context(pid, 0);
+    interrupt_forget(pid);
+    if (!fileworkers_reaped(pid) && is_context && send_exited(pid, status) < 0) {
+        _exit(0);
+    }
+}
+
+/*
+ * False: somebody has ended whom we do not know, and there is mail. It may say that this is a
+ * branch, whose end somebody waits for: to be read first.
+ */
+static bool reap(int signals)
+{
+    struct signalfd_siginfo drain[8];
+    siginfo_t ended = {0};
+
+    while (read(signals, drain, sizeof(drain)) > 0) {
+    }
+    while (waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid != 0) {
+        if (!pid1_has(ended.si_pid) && has_mail()) {
+            return false;
+        }
+        bury(ended.si_pid);
+        ended.si_pid = 0;
+    }
+    return true;
+}
+
+/* To who waits to hear whether it has hit. */
+static void say_signalled(uint64_t order, bool hit)
+{
+    AUTO_BUF struct buf b = BUF_INIT(256);
+
+    if (frame_begin(&b, FRAME_SIGNALLED, NULL) < 0 || frame_add_u64(&b, KEY_ORDER, order) < 0 ||
+        frame_add_u32(&b, KEY_SIGNAL, hit ? SIGINT : 0) < 0 || frame_end(&b) < 0) {
+        return;
+    }
+    (void)fd_send(BOX_CONTROL_FD, b.data, b.len, NULL, 0, MSG_DONTWAIT);
+}
+
+static void pass_signal(const struct frame_head *head, const struct buf *body)
+{
+    struct frame_field f;
+    uint64_t order = 0;
+    uint32_t pid = 0;
+    uint32_t sig = 0;
+
+    for (size_t at = 0; frame_next(body->data, body->len, &at, &f) > 0;) {
+        if (f.key == KEY_PID) {
+            (void)frame_field_u32(&f, &pid);
+        } else if (f.key == KEY_SIGNAL) {
+            (void)frame_field_u32(&f, &sig);
+        } else if (f.key == KEY_ORDER) {
+            (void)frame_field_u64(&f, &order);
+        }
+    }
+    if (pid > 1 && sig == 0 && !pid1_has((pid_t)pid)) {
+        note_context(0, (pid_t)pid); /* a branch of another: not forked by us, but ours to bury */
+    } else if (pid > 1 && sig == SIGINT) {
+        bool hit = interrupt_send((pid_t)pid, head->token);
+        if (order != 0) {
+            say_signalled(order, hit);
+        }
+    } else if (pid > 1 && sig > 0 && sig < 32) {
+        /* A context leads a group: what it started is meant as well. Gone already is fine. */
+        if (kill(-(pid_t)pid, (int)sig) < 0) {
+            (void)kill((pid_t)pid, (int)sig);
+        }
+    }
+}
+
+static void serve_sweep(const struct buf *body)
+{
+    AUTO_BUF struct buf b = BUF_INIT(256);
+    uint64_t order;
+
+    if (sweep(body, &order) < 0) {
+        return; /* who waits for our word goes on without it, and less gently */
+    }
+    if (frame_begin(&b, FRAME_SWEPT, NULL) < 0 || frame_add_u64(&b, KEY_ORDER, order) < 0 ||
+        frame_end(&b) < 0 || control_send(BOX_CONTROL_FD, &b) < 0) {
+        _exit(0);
+    }
+}
+
+/* True in the new context. */
+static bool fork_context(int control, int signals, const sigset_t *old_mask)
+{
+    pid_t pid = rawfork_plain();
+
+    if (pid < 0) {
+        control_send_refused(control, -pid);
+        return false;
+    }
+    if (pid > 0) {
+        note_context(0, pid);
+        return false;
+    }
+    close(signals);
+    fileworkers_forget();
+    sigprocmask(SIG_SETMASK, old_mask, NULL);
+    /* User code may look at itself: debuggers, /proc/self. */
+    if (dup3(control, BOX_CONTROL_FD, O_CLOEXEC) < 0 || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0) {
+        _exit(1);
+    }
+    close(control);
+    setpgid(0, 0);
+    interrupt_attach();
+    return true;
+}
+
+void pid1_serve(void)
+{
+    static struct buf body = {.max = 65536}; /* reused: PID 1 lives as long as the session */
+    struct frame_head head;
+    sigset_t mask;
+    sigset_t old_mask;
+    bool all_buried = true;
+
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &mask, &old_mask);
+    int signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || interrupt_open() < 0 ||
+        control_send_ready(BOX_CONTROL_FD) < 0) {
+        _exit(1);
+    }
+    for (;;) {
+        struct fd_set_msg fds = {.n = 0};
+        struct pollfd p[2 + FILEWORKERS_MAX] = {{.fd = BOX_CONTROL_FD, .events = POLLIN},
+                                                {.fd = signals, .events = POLLIN}};
+        fileworkers_watch(p + 2);
+        int timeout = all_buried ? fileworkers_timeout() : 0;
+        if (poll(p, ARRAY_LEN(p), timeout) < 0 && errno != EINTR) {
+            _exit(1);
+        }
+        fileworkers_serve(p + 2);
+        if ((p[1].revents & POLLIN) != 0 || !all_buried) {
+            all_buried = reap(signals);
+        }
+        if (p[0].revents == 0) {
+            continue;
+        }
+        if (control_recv(BOX_CONTROL_FD, &head, &body, &fds) <= 0) {
+            _exit(0); /* whoever held the session is gone */
+        }
+        if (head.type == FRAME_CONTEXT && fds.n == 1 &&
+            fork_context(fds.fds[0], signals, &old_mask)) {
+            return;
+        }
+        if (head.type == FRAME_SIGNAL) {
+            pass_signal(&head, &body);
+        } else if (head.type == FRAME_SWEEP) {
+            serve_sweep(&body);
+        } else if (head.type == FRAME_FILES && fds.n == 1) {
+            fileworkers_start(take_fd(&fds.fds[0]));
+        }
+        fd_set_release(&fds);
+    }
+}
