@@ -29,8 +29,8 @@ OURS = {"husk", "rayai"}
 # What nobody imports, but gets: from a sandbox, from a client, from a result.
 GIVEN: dict[str, list[str]] = {
     "husk.sandbox": ["Files", "Stream"],
-    "husk.aio": ["AsyncStream"],
-    "husk.models": [],  # all
+    "husk.sandbox.aio": ["AsyncStream"],
+    "husk.results.models": [],  # all
 }
 SECTION = re.compile(r"^(Args|Attributes|Returns|Yields|Raises):$")
 ITEM = re.compile(r"([*\w][\w, ]*): (.*)")

@@ -14,7 +14,7 @@ from conftest import ROOT, SdkServer
 
 import husk
 from husk import Client, HuskError, Sandbox, errors
-from husk.answer_errors import BY_CODE, BY_STATUS, from_answer
+from husk.calls.errors import BY_CODE, BY_STATUS, from_answer
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from conftest import SdkServer
 
-from husk import interpreter
 from husk.errors import RayMissingError, UnknownSessionError
+from husk.interpreter import functions as interpreter
 from husk.interpreter import (
     CodeInterpreterExecutor,
     cleanup_session,
@@ -30,8 +30,8 @@ from husk.interpreter import (
     text_of,
     upload_file,
 )
-from husk.interpreter_local import LOCAL
-from husk.interpreter_session import CodeInterpreter
+from husk.interpreter.local import LOCAL
+from husk.interpreter.session import CodeInterpreter
 
 pytestmark = pytest.mark.usefixtures("server")
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from husk.interpreter_types import (
+from husk.interpreter.types import (
     CleanupError,
     CleanupResult,
     ExecutionError,
