@@ -5,6 +5,7 @@ wrong".
 
     tools/lint.py            all files of the project
     tools/lint.py FILE...    these
+    tools/lint.py --files    lists all files of the project
 
 Each rule is a function that takes a Source and yields findings; RULES at the end lists them.
 """
@@ -264,20 +265,26 @@ def check(source: Source) -> list[Finding]:
 
 
 def project_files() -> list[Path]:
-    """What git has or would take. Samples of the fuzzers may hold anything."""
+    """What git has or would take; without git all that is not built or hidden. Samples of the
+    fuzzers may hold anything.
+    """
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    ).stdout
-    names = [n for n in listed.split("\0") if n and not n.startswith(SAMPLES) and n != "LICENSE"]
-    paths = [ROOT / n for n in sorted(set(names)) if not n.endswith(BINARY_OR_DATA)]
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    names = set(listed.stdout.split("\0"))
+    if listed.returncode != 0:
+        found = [path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*")]
+        names = {n for n in found if not re.match(r"build|\.|.*/(\.|__pycache__)", n)}
+    kept = [n for n in sorted(names) if n and not n.startswith(SAMPLES) and n != "LICENSE"]
+    paths = [ROOT / n for n in kept if not n.endswith(BINARY_OR_DATA)]
     return [p for p in paths if p.is_file()]
 
 
 def main() -> int:
+    if sys.argv[1:] == ["--files"]:
+        print("\n".join(path.relative_to(ROOT).as_posix() for path in project_files()))
+        return 0
     errors = 0
     notes = []
     for path in [Path(a).resolve() for a in sys.argv[1:]] or project_files():

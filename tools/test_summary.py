@@ -39,7 +39,7 @@ from reachable import make_reachable
 ROOT = Path(__file__).resolve().parent.parent
 # The suites of a lane run one after the other, the lanes beside each other: tests wait more than
 # they compute.
-LANES = [["unit", "corpus", "box", "escape", "breach", "sdk"], ["integration"]]
+LANES = [["lint", "unit", "corpus", "box", "escape", "breach", "sdk"], ["integration"]]
 SUITES = [suite for lane in LANES for suite in lane]
 PROGRAM_SECONDS = 600
 PYTEST_SECONDS = 1800

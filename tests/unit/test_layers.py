@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layers of src hold: an include that src/layers forbids does not compile, and tools/lint.py names
-it, however it is disguised.
+"""The layers of src hold: an include that src/layers forbids does not compile, tools/lint.py names it,
+however it is disguised, and tools/house tells when docs/architecture.md draws another graph.
 """
 from __future__ import annotations
 
@@ -35,18 +35,24 @@ class Copy:
         self.root = root
         for name in ("src", "include"):
             shutil.copytree(ROOT / name, root / name)
-        (root / "tools").mkdir()
-        for name in ("lint.py", "layers.py"):
-            shutil.copy(ROOT / "tools" / name, root / "tools")
+        for name in ("tools/lint.py", "tools/layers.py", "tools/house", "docs/architecture.md"):
+            (root / name).parent.mkdir(exist_ok=True)
+            shutil.copy(ROOT / name, root / name)
 
     def plant(self, name: str, text: str) -> None:
         file = self.root / name
         file.write_text((file.read_text() if file.exists() else HEAD) + text)
 
     def lint(self, *names: str) -> str:
-        command = ["/usr/bin/python3", "-B", "tools/lint.py", *names]
+        return self.run(["tools/lint.py", *names], "lint.py: 0 errors")
+
+    def house(self) -> str:
+        return self.run(["tools/house", "--check"], "house: 0 differences")
+
+    def run(self, words: list[str], content: str) -> str:
+        command = ["/usr/bin/python3", "-B", *words]
         ended = subprocess.run(command, cwd=self.root, stdout=subprocess.PIPE, text=True)
-        assert ended.returncode == (0 if "lint.py: 0 errors" in ended.stdout else 1)
+        assert ended.returncode == (0 if content in ended.stdout else 1)
         return ended.stdout
 
 
@@ -109,6 +115,26 @@ def test_the_table_names_each_folder(copy: Copy) -> None:
     command = ["/usr/bin/python3", "-B", "tools/layers.py", "src/layers", "inc"]
     ended = subprocess.run(command, cwd=copy.root, stderr=subprocess.PIPE, text=True)
     assert (ended.returncode, ended.stderr) == (1, "src/layers has no line for src/extra\n")
+
+
+def test_house_compares_the_page_with_the_code(copy: Copy) -> None:
+    assert copy.house() == "house: 0 differences\n"
+    copy.plant("src/agents/planted.c", '#include "store/store.h"\n')
+    page = copy.root / "docs" / "architecture.md"
+    text = page.read_text()
+    limited = next(line for line in text.splitlines() if line.startswith("| `limited` |"))
+    page.write_text(text.replace(limited, limited.replace("base box", "base box wire")))
+    assert copy.house().splitlines() == [
+        "docs/architecture.md: agents includes store, which its row does not have",
+        "docs/architecture.md: limited no longer includes wire",
+        "house: 2 differences",
+    ]
+
+
+def test_house_finds_what_the_table_allows_in_vain(copy: Copy) -> None:
+    layers = copy.root / "src" / "layers"
+    layers.write_text(layers.read_text().replace("limited:", "limited: store/store.h"))
+    assert "src/layers: limited may include store/store.h and does not" in copy.house()
 
 
 def compile_commands() -> dict[str, list[str]]:

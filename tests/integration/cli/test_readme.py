@@ -3,8 +3,8 @@
 real server, and the tests that docs/threats.md and docs/security-model.md name exist (the payloads
 of tests/escape are checked there). The last step of `make up` is here, too.
 
-A command is a line `$ curl ...`; the line below it is the answer. `...` in an answer stands for
-anything.
+A command is a line `$ curl ...`; the line below it is the answer. A line `$ husk ...` has its output
+below, to the end of the block. `...` in an answer stands for anything.
 """
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ README, TEMPLATES, THREATS, MODEL = (
     for name in ("README.md", "docs/templates.md", "docs/threats.md", "docs/security-model.md")
 )
 SUITES = "box|breach|escape|integration|sdk|unit"
+PROGRAMS = re.findall(r"^\$ (husk .*)\n((?:(?!\$ |```).*\n)*)", README, re.MULTILINE)
 EXAMPLES = re.findall(r"^\$ (curl .*)\n(.*)$", README + TEMPLATES, re.MULTILINE)
 
 
@@ -57,6 +58,20 @@ def test_curl(server: Server, command: str, printed: str) -> None:  # noqa: F811
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert matches(printed, done.stdout), done.stdout
+
+
+@pytest.mark.parametrize("command, printed", PROGRAMS)
+def test_program(command: str, printed: str) -> None:
+    done = subprocess.run(
+        f"{BIN}/{command}", shell=True, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert done.returncode == 0, done.stderr
+    assert matches(printed, done.stdout + done.stderr), done.stdout + done.stderr
+
+
+def test_the_readme_is_short_and_has_an_example_of_each_kind() -> None:
+    assert len(README.splitlines()) < 120
+    assert len(PROGRAMS) >= 1 and len(EXAMPLES) >= 4 and "```python\n" in README
 
 
 def test_the_greeting_is_a_curl_that_works(server: Server) -> None:  # noqa: F811
