@@ -128,7 +128,7 @@ int supervisor_run(const struct supervisor_options *options, struct err *e)
     int r = -1;
 
     if (s == NULL) {
-        return err_sys(e, ENOMEM, "start the server");
+        return err_sys(e, ENOMEM, "cannot start the server");
     }
     s->kit.o = options;
     s->kit.settings = &s->settings;

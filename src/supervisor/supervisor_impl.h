@@ -27,8 +27,8 @@ enum phase {
     /* The operator asked for the end. Processes that do not end are killed when due. */
     CUT_SHORT, /* the daemon was told to end before it served */
     DRAINING,  /* the daemon was told to end */
-    LAST,    /* a daemon saves files that another one could not; it is told to end when it serves */
-    KILLING, /* all are killed, again and again */
+    LAST,      /* a daemon saves files that another one could not, then ends */
+    KILLING,   /* all are killed, again and again */
 };
 
 enum event {

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "supervisor/supervisor_impl.h"
 
-#define QUICK_DEATH_MS 10000 /* the pause before a restart doubles after a shorter life */
+#define QUICK_DEATH_MS 10000 /* after a shorter life the pause before a restart doubles */
 #define PAUSE_MAX_MS 5000
 #define END_TICK_MS 50 /* how often a daemon that does not end is killed again */
 

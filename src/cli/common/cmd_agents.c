@@ -104,10 +104,12 @@ static bool is_folder(const char *parent, const char *name)
 static int find_project(struct agents_run *a, const char *given, struct err *e)
 {
     if (realpath(given != NULL ? given : ".", a->folder) == NULL) {
-        return err_sys(e, errno, "open %s", given != NULL ? given : "the current folder");
+        return err_sys(e, errno, "cannot open %s", given != NULL ? given : "the current folder");
     }
     if (a->o.file != NULL) {
-        return realpath(a->o.file, a->file) != NULL ? 0 : err_sys(e, errno, "open %s", a->o.file);
+        return realpath(a->o.file, a->file) != NULL
+                   ? 0
+                   : err_sys(e, errno, "cannot open %s", a->o.file);
     }
     bool has_servers = is_folder(a->folder, "mcp_servers");
     if (a->only_servers && !has_servers) {
@@ -144,7 +146,7 @@ static int name_programs(struct err *e)
         return -1;
     }
     *strrchr(path, '/') = '\0';
-    return setenv("HUSK_BIN", path, 0) < 0 ? err_sys(e, errno, "set HUSK_BIN") : 0;
+    return setenv("HUSK_BIN", path, 0) < 0 ? err_sys(e, errno, "cannot set HUSK_BIN") : 0;
 }
 
 static int choose_data(struct agents_run *a, struct err *e)
@@ -234,14 +236,14 @@ static int check_port(const char *text, struct err *e)
     }
     AUTO_CLOSE int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
-        return err_sys(e, errno, "listen on %s", text);
+        return err_sys(e, errno, "cannot listen on %s", text);
     }
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (bind(fd, (struct sockaddr *)&address, len) < 0) {
         return errno == EADDRINUSE
                    ? err_set(e, ERR_EXISTS, "%s is taken by another program: choose another --port",
                              text)
-                   : err_sys(e, errno, "listen on %s", text);
+                   : err_sys(e, errno, "cannot listen on %s", text);
     }
     return 0;
 }

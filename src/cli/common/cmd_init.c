@@ -59,7 +59,7 @@ static int make(const char *folder, struct err *e)
     }
     if (mkdir(folder, 0777) < 0) {
         return errno == EEXIST ? err_set(e, ERR_EXISTS, "%s exists already", folder)
-                               : err_sys(e, errno, "make %s", folder);
+                               : err_sys(e, errno, "cannot create %s", folder);
     }
     struct scaffold s = {.kind = "project", .name = name, .class_name = ""};
     return scaffold_copy(&s, folder, e);
