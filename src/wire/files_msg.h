@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is said between core/box_files.c and the file worker inside a box (runner/fileagent.c).
+ * Messages between core/box_files.c and the file worker inside a box (runner/fileagent.c).
  *
  * A message is a head and a body of known shape. One request is served at a time:
  *
@@ -9,10 +9,10 @@
  *     box -> outside   INFO, ENTRIES and DATA as the request asks for, TICK while it takes long,
  *     then DONE
  *
- * ABORT instead of END gives a write up. DONE may come before END was sent: the rest is then
- * thrown away up to END or ABORT. Descriptors are never sent. User code in the box cannot reach
- * the socket, but it may have found a way to the worker, so what comes out is parsed as hostile;
- * the worker parses what comes in with the same care.
+ * ABORT instead of END cancels a write. DONE may come before END was sent: the rest is then
+ * discarded up to END or ABORT. Descriptors are never sent. User code in the box cannot reach the
+ * socket, but it may have compromised the worker, so messages from the box are parsed as hostile;
+ * the worker parses requests with the same care.
  *
  * Names are bytes: anything but NUL and '/'. Little-endian hosts only; both ends are always on one
  * machine.
@@ -47,7 +47,7 @@ enum files_type {
     FILES_READY,   /* once, at the start */
     FILES_INFO,    /* one entry without a name */
     FILES_ENTRIES, /* entries with names, one after the other */
-    FILES_TICK,    /* still at it */
+    FILES_TICK,    /* still working */
     FILES_DONE,
 };
 
@@ -67,19 +67,20 @@ struct files_req {
 };
 
 /*
- * In ENTRIES each files_entry is followed by its name, a path below the directory that was listed,
- * and by where a link leads: any bytes but NUL. INFO is a files_info, then where a link leads.
+ * In ENTRIES: each files_entry is followed by its name, a path below the listed directory, and by a
+ * link's target: any bytes but NUL, never followed outside. INFO is a files_info followed by a
+ * link's target.
  */
 
 /*
- * The body of DONE, followed by text: the name that the status is about, if it is not the path
- * asked for.
+ * The body of DONE, followed by text: the name that the status is about, if it is not the requested
+ * path.
  */
 struct files_done {
     uint32_t status; /* enum files_status */
     int32_t sys_errno;
     uint64_t count; /* bytes of DATA (READ, PACK, WRITE), entries (LIST, UNPACK) */
-    uint32_t more;  /* LIST, PACK: there are entries that were left out; WRITE, MKDIR: it is new */
+    uint32_t more;  /* LIST, PACK: some entries were left out; WRITE, MKDIR: it is new */
     uint32_t text_len;
 };
 
