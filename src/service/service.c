@@ -337,11 +337,6 @@ int service_run(struct service *svc, const struct husk_spec *spec, struct husk_r
     }
     svc->figures.runs++;
     int r = engine_run(svc->engine, &full, NULL, ret, e);
-    if (r < 0 && e->code == ERR_TEMPLATE) {
-        /* Never born: a stuck zygote is just being replaced. */
-        fiber_sleep(ZYGOTE_END_MS);
-        r = engine_run(svc->engine, &full, NULL, ret, e);
-    }
     gate_leave(&svc->gate);
     return r;
 }
