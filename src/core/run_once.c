@@ -54,7 +54,7 @@ static void take_ends(struct run *run)
 {
     guest_unwatch(run->engine, run->guest);
     run->channel = &run->guest->control;
-    run->ready = run->guest->state == GUEST_READY;
+    run->phase = run->guest->state == GUEST_READY ? RUN_RUNNING : RUN_STARTING;
     run->losses = run->guest->share.losses;
     run->guest->runs++;
     run->held = 0;
@@ -68,10 +68,10 @@ static int conclude(struct run *run, double queue_ms, bool warm, struct err *e)
 {
     struct guest *g = run->guest;
 
-    if (!run->ready && guest_is_unborn(g)) {
+    if (run->phase == RUN_STARTING && guest_is_unborn(g)) {
         return GUEST_UNBORN;
     }
-    if (run->failure[0] != '\0') {
+    if (run->phase == RUN_FAILED) {
         return err_set(e, ERR_ISOLATION, "%s", run->failure);
     }
     if (!g->exited &&
@@ -82,7 +82,8 @@ static int conclude(struct run *run, double queue_ms, bool warm, struct err *e)
         *e = g->refusal; /* never born: that is our failure, not the program's */
         return -1;
     }
-    run_conclude(run, queue_ms, warm);
+    enum run_verdict known = run->phase == RUN_DONE ? RUN_BY_CLAIM : RUN_BY_FACTS;
+    run_conclude(run, run->stopped != RUN_GOES_ON ? run->stopped : known, queue_ms, warm);
     return 0;
 }
 
