@@ -59,14 +59,19 @@ static uint32_t take_frame(void)
     return head.type;
 }
 
+/* False also if the frame has several: a reader could take either. */
 static bool find(enum frame_key key, struct frame_field *ret)
 {
-    for (size_t at = 0; frame_next(got.data, got.len, &at, ret) > 0;) {
-        if (ret->key == key) {
-            return true;
+    struct frame_field f;
+    size_t n = 0;
+
+    for (size_t at = 0; frame_next(got.data, got.len, &at, &f) > 0;) {
+        if (f.key == key) {
+            *ret = f;
+            n++;
         }
     }
-    return false;
+    return n == 1;
 }
 
 static uint32_t number(enum frame_key key)
