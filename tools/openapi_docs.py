@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of huskd for people: docs/API.md and the page behind /docs, from one list of blocks.
+"""The contract of huskd for people: docs/api.md and the page behind /docs, from one list of blocks.
 """
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 METHODS = ("get", "post", "put", "delete")
 DIALECTS = ("common", "v1", "run", "workspace_se", "agents")
-PARAMETERS_MAX = 4  # API_PATH_PARAMS_MAX in src/api/route.h
+PARAMETERS_MAX = 4  # API_PATH_PARAMS_MAX in src/api/contract/route.h
 JSON_TYPE = "application/json"
 SUMMARY_MAX = 90
 

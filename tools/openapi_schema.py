@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schemas of the contract: references, the subset that requests may use, and values against them.
 
-Requests are checked in C (src/api/schema.c), so their schemas may only say what is enforced there.
+Requests are checked in C (src/api/contract/schema.c), so their schemas may only say what is enforced there.
 Answers are described more freely; for them this only proves that the examples are true.
 """
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ContractError(Exception):
         self.what = what
 
 
-# x-format names; src/api/schema.h has the same list.
+# x-format names; src/api/contract/schema.h has the same list.
 FORMATS = (
     "agent-id",
     "cpu",

@@ -5,8 +5,8 @@
 Reading and refusing is the work of openapi_model.py; this file writes the results.
 
     openapic.py --out FOLDER    api_ops.h api_tables.c api_assets.c api_handlers.c api_examples.h
-    openapic.py --docs          writes docs/API.md
-    openapic.py --check         fails when docs/API.md is not what --docs would write
+    openapic.py --docs          writes docs/api.md
+    openapic.py --check         fails when docs/api.md is not what --docs would write
 """
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ def write_tables(contract: Contract) -> str:
     tables = Tables(contract)
     ops = [op_row(tables, op) for op in contract.own()]
     nodes, roots = node_rows(contract)
-    out = [HEAD + '#include "api/tables.h"\n', *tables.lines]
+    out = [HEAD + '#include "api/contract/tables.h"\n', *tables.lines]
     out.append("\nconst struct api_op_info api_op_infos[API_OPS] = {\n    ")
     out[-1] += ",\n    ".join(ops) + "};"
     out.append("\nconst struct api_node api_nodes[] = {\n    " + ",\n    ".join(nodes) + "};")
@@ -322,7 +322,7 @@ def write_assets(contract: Contract) -> str:
         ("SE", "application/json", compact(part_of(contract, "workspace_se"))),
         ("DOCS_HTML", "text/html; charset=utf-8", openapi_docs.page(contract).encode()),
     ]
-    out = [HEAD + '#include "api/tables.h"\n']
+    out = [HEAD + '#include "api/contract/tables.h"\n']
     rows = []
     for name, content_type, data in assets:
         packed = gzip.compress(data, 9, mtime=0)
@@ -349,7 +349,7 @@ WRITERS = {
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Compiles the contract of huskd.")
     parser.add_argument("--source", type=Path, default=ROOT / "api")
-    parser.add_argument("--doc-file", type=Path, default=ROOT / "docs" / "API.md")
+    parser.add_argument("--doc-file", type=Path, default=ROOT / "docs" / "api.md")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--out", type=Path)
     what.add_argument("--docs", action="store_true")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the state machines of src/service/state.def into docs/SESSIONS.md.
+"""Draws the state machines of src/service/state.def into docs/sessions.md.
 
     tools/state_diagrams.py            rewrites what stands between the markers
     tools/state_diagrams.py --check    fails when the document is not what would be written
@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "src" / "service" / "state.def"
-DOCUMENT = ROOT / "docs" / "SESSIONS.md"
+DOCUMENT = ROOT / "docs" / "sessions.md"
 MACHINES = ("session", "execution")
 
 STATE = re.compile(
@@ -109,7 +109,7 @@ def fill(document: str, machines: dict[str, Machine]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Draws state.def into docs/SESSIONS.md.")
+    parser = argparse.ArgumentParser(description="Draws state.def into docs/sessions.md.")
     parser.add_argument("--check", action="store_true", help="write nothing, fail if it differs")
     options = parser.parse_args()
     old = DOCUMENT.read_text(encoding="utf-8")
@@ -120,7 +120,7 @@ def main() -> int:
         return 1
     if options.check:
         if new != old:
-            print("docs/SESSIONS.md is not current: run tools/state_diagrams.py", file=sys.stderr)
+            print("docs/sessions.md is not current: run tools/state_diagrams.py", file=sys.stderr)
         return int(new != old)
     DOCUMENT.write_text(new, encoding="utf-8")
     return 0

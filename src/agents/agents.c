@@ -11,7 +11,7 @@
 #include "base/rand.h"
 #include "base/str.h"
 
-#include "agents/impl.h"
+#include "agents/agents_impl.h"
 
 static void on_prepare(uv_prepare_t *prepare)
 {

@@ -19,7 +19,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "api/call.h"
+#include "api/call/call.h"
 #include "base/fault.h"
 #include "base/fd.h"
 #include "base/fiber.h"

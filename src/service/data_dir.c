@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/str.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 static const char *const folders[] = {
     [DATA_SPOOL] = "spool", [DATA_TEMPLATES] = "templates", [DATA_WORKSPACES] = "workspaces"};

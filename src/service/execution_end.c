@@ -12,7 +12,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 /*
  * gcc 12's analyzer loses sight of what a record owns once it is stored there; execution_release()

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 int execution_wait(struct execution *x, int64_t timeout_ms)
 {

@@ -8,7 +8,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 struct gate_waiter {
     struct gate_waiter *next;

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 struct store_batch *keyed_batch(struct service *svc, const struct store_key *asked,
                                 const char *failed, const char *id, int64_t created_ms)

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 #define ROW_BYTES 1024    /* of a record beside its texts: other columns, indexes, its key */
 #define RESULT_LEAST 4096 /* of a result without output: how it ended, metrics, receipt */

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 char *session_spec_text(const struct session_ask *ask)
 {

@@ -16,7 +16,7 @@
 #include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 static const char *const suffixes[] = {".out", ".err", ".rich"};
 

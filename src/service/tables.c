@@ -14,7 +14,7 @@
 static uint32_t hash_bytes(const void *data, size_t n);
 
 #define HASH_FUNCTION(key, len, value) (value) = hash_bytes((key), (len))
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 static uint32_t hash_bytes(const void *data, size_t n)
 {

@@ -7,7 +7,7 @@
 
 #include "base/rand.h"
 #include "base/str.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 /*
  * gcc 12's analyzer loses sight of what a record owns once it is stored there; text_list_free()

@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "core/box_files.h"
-#include "service/impl.h"
+#include "service/service_impl.h"
 
 #define QUIET_MS 2000         /* without work, before a copy is written */
 #define RETRY_MS 10000        /* a full disk must not keep us busy */
@@ -79,7 +79,7 @@ static int save_to(struct copy *copy, struct err *e)
         return -1;
     }
     bool more = false;
-    int r = box_files_copy(files, &s->box->limits, &sink, &more, e);
+    int r = box_files_copy(files, notebook_limits(s->box), &sink, &more, e);
     if (more) {
         log_warn("workspace_saved_in_part",
                  "session=%s: what is too deep, too long or mostly holes is left out", s->id);
@@ -183,7 +183,7 @@ int workspace_restore(struct session *s, struct err *e)
         return errno == ENOENT ? 0 : err_sys(e, errno, "read the copy of a workspace");
     }
     struct box_files_unpack unpack = {.source = {.next = read_some, .user = &fd}, .copy = true};
-    struct box_files *files = box_files_open(session_control(s->box), e);
+    struct box_files *files = box_files_open(s->box, e);
     FAULT_POINT("workspace.restore.before");
     int r = files == NULL ? -1 : box_files_unpack(files, "", &unpack, e);
     FAULT_POINT("workspace.restore.after");

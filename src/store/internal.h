@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "store/conn.h"
+#include "store/connection.h"
 #include "store/store.h"
 
 enum change_kind {

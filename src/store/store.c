@@ -20,7 +20,7 @@
 #include "base/str.h"
 #include "store/internal.h"
 #include "store/lock.h"
-#include "store/schema.h"
+#include "store/migrations.h"
 
 #define QUEUE_MAX 4096
 #define QUEUE_BYTES_MAX (64UL << 20)

@@ -24,12 +24,9 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/file_facts.h"
 
-#define FILES_PATH_MAX 4096                   /* bytes of a path, all of it */
-#define FILES_NAME_MAX 255                    /* bytes of one component */
-#define FILES_BODY_MAX 65536                  /* bytes of a message behind its head */
-#define FILES_ENTRIES_MAX ((uint64_t)1000000) /* of one listing or archive */
-#define FILES_DEPTH_MAX 64 /* directories below one another in a listing or archive */
+#define FILES_BODY_MAX 65536 /* bytes of a message behind its head */
 
 enum files_type {
     /* requests */
@@ -54,45 +51,6 @@ enum files_type {
     FILES_DONE,
 };
 
-enum files_flag {
-    FILES_RECURSIVE = 1, /* LIST, DELETE */
-    /* WRITE, MOVE, MKDIR: make missing parents; for MKDIR an existing directory is fine. */
-    FILES_PARENTS = 2,
-    FILES_REPLACE = 4, /* MOVE: an existing target is replaced */
-    FILES_FOLLOW = 8,  /* STAT, READ, LIST, PACK: links may be followed if they stay beneath */
-    /*
-     * PACK, UNPACK: husk's own copy of a workspace. It includes files whatever their modes, which
-     * are restored; links keep their targets; what cannot be read at all is left out.
-     */
-    FILES_COPY = 16,
-    FILES_FLAGS = 31, /* all of them */
-};
-
-/* Why a request failed. */
-enum files_status {
-    FILES_OK,
-    FILES_NOT_FOUND,
-    FILES_EXISTS,
-    FILES_NOT_A_DIRECTORY,
-    FILES_IS_A_DIRECTORY,
-    FILES_NOT_EMPTY,
-    FILES_NO_SPACE,  /* bytes or files: the box's disk limit */
-    FILES_TOO_LARGE, /* one of our bounds: entries, depth, size of a file */
-    FILES_DENIED,    /* modes, links that lead out, neither a file nor a directory */
-    FILES_INVALID_PATH,
-    FILES_INVALID_ARCHIVE,
-    FILES_CHANGED, /* the file shrank while it was read */
-    FILES_ABORTED, /* on request */
-    FILES_FAILED,  /* anything else: see the errno */
-    FILES_STATUSES,
-    /* never sent: only core uses these */
-    FILES_LOST = FILES_STATUSES, /* the worker is gone: killed, or its box ended */
-    FILES_TIMEOUT,               /* no progress */
-    FILES_PROTOCOL,              /* it broke the protocol */
-};
-
-enum files_kind { FILES_FILE = 1, FILES_DIRECTORY, FILES_LINK, FILES_OTHER };
-
 struct files_head {
     uint32_t type; /* enum files_type */
     uint32_t len;  /* bytes of body */
@@ -108,24 +66,11 @@ struct files_req {
     uint32_t to_len;
 };
 
-struct files_info {
-    uint32_t kind; /* enum files_kind */
-    uint32_t mode; /* permission bits */
-    uint64_t size;
-    int64_t mtime_ns; /* since 1970 */
-    int64_t ctime_ns; /* of the last change; code in the box cannot set it */
-    uint64_t inode;
-};
-
 /*
- * In ENTRIES: each followed by its name, a path below the listed directory, and by a link's target:
- * any bytes but NUL, never followed outside. INFO is a files_info followed by a link's target.
+ * In ENTRIES: each files_entry is followed by its name, a path below the listed directory, and by a
+ * link's target: any bytes but NUL, never followed outside. INFO is a files_info followed by a
+ * link's target.
  */
-struct files_entry {
-    struct files_info info;
-    uint32_t name_len;
-    uint32_t target_len; /* 0: no link, or not known */
-};
 
 /*
  * The body of DONE, followed by text: the name that the status is about, if it is not the requested

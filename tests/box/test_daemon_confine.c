@@ -118,7 +118,7 @@ static void connect_to(const void *addr, sa_family_t family, socklen_t size)
     CHECK_INT(connect(fd, addr, size), 0);
 }
 
-/* docs/SECURITY-MODEL.md lists the same under "it can": keep both alike. */
+/* docs/security-model.md lists the same under "it can": keep both alike. */
 static void use_what_is_left(void)
 {
     struct rlimit size;

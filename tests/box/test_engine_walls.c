@@ -20,7 +20,7 @@
 #include "proc_fixture.h"
 #include "tap.h"
 
-#define FIRST_PRIVATE_ID 2147483648u /* as docs/SECURITY-MODEL.md says */
+#define FIRST_PRIVATE_ID 2147483648u /* as docs/security-model.md says */
 #define BLOCK 65536
 
 static const char *const namespaces[] = {"user", "mnt", "pid", "net", "ipc", "uts", "cgroup"};

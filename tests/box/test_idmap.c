@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "tap.h"
 
-#define FIRST_PRIVATE_ID 2147483648u /* as docs/SECURITY-MODEL.md says */
+#define FIRST_PRIVATE_ID 2147483648u /* as docs/security-model.md says */
 
 /* A process in a user namespace of its own, without maps. */
 static pid_t start_unmapped(void)

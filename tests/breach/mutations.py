@@ -246,7 +246,7 @@ MUTATIONS = [
     Mutation(
         "agent_frames",
         "a frame of an agent's worker is no larger than huskd allows",
-        (Edit("src/agents/frame.c", "f.len > AGENT_PAYLOAD_MAX ||", ""),),
+        (Edit("src/agents/agent_frame.c", "f.len > AGENT_PAYLOAD_MAX ||", ""),),
         "test_agent_frame:heads_that_no_worker_may_send",
         "failed: agent_frame_read(head, sizeof(head), &got) is 1, not -1",
     ),
@@ -260,7 +260,7 @@ MUTATIONS = [
                 "if (c->peer.is_unix && !config->any_host &&",
             ),
         ),
-        "tests/integration/test_api_common.py::test_other_hosts_are_refused",
+        "tests/integration/server/test_api_common.py::test_other_hosts_are_refused",
         "assert 200 == 421",
     ),
     # ---- root's files ----

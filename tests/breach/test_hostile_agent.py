@@ -23,7 +23,7 @@ from waiting import wait_until
 SDK = Path(__file__).resolve().parent / "hostile_agent"
 CALL, PING = 1, 7
 READY, FAILED, TEXT, EVENT, DONE, ERROR, HTTP_HEAD, HTTP_BODY, HTTP_END, PONG = range(64, 74)
-PAYLOAD_MAX = 16 << 20  # AGENT_PAYLOAD_MAX of src/agents/frame.h
+PAYLOAD_MAX = 16 << 20  # AGENT_PAYLOAD_MAX of src/agents/agent_frame.h
 TIMEOUT_MS = 700
 QUICK = 5.0  # seconds: what a neighbour may take on a busy machine
 HELD_MOST = 32 << 20  # an answer of 4 MiB that no client takes, and slack

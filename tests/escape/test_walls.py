@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("clean_host")
 
 HOLD = "import time\nprint('READY', flush=True)\ntime.sleep(50)"
 SMALL = {"--memory": "128M", "--disk": "16M", "--pids": "32"}
-FIRST_ID = 2147483648  # as docs/SECURITY-MODEL.md says
+FIRST_ID = 2147483648  # as docs/security-model.md says
 
 
 def test_the_leftover_check_sees_a_live_box(canary: Canary) -> None:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target of agents/frame.h: all that a worker can send, frame by frame. */
-#include "agents/frame.h"
+/* Fuzz target of agents/agent_frame.h: all that a worker can send, frame by frame. */
+#include "agents/agent_frame.h"
 
 #include <string.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzz target of api/schema.h and api/route.h. The first line is an operationId, the rest the body
- * that a client sends for it; or it is "METHOD /path?name=value" and the rest the value of every
- * header.
+ * Fuzz target of api/contract/schema.h and api/contract/route.h. The first line is an operationId,
+ * the rest the body that a client sends for it; or it is "METHOD /path?name=value" and the rest the
+ * value of every header.
  */
 #include <jansson.h>
 #include <string.h>
 
-#include "api/schema.h"
+#include "api/contract/schema.h"
 #include "base/str.h"
 #include "fuzz.h"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/PYTHON.md and the READMEs against what they describe: each piece of Python in them is run.
+"""docs/python.md and the READMEs against what they describe: each piece of Python in them is run.
 
 A block ```python is a program; the block without a language right below it is what it prints,
 `...` standing for anything. A block whose first line is a comment with a path is a file of a
@@ -21,13 +21,13 @@ from conftest import ROOT, SdkServer
 from served_project import Project, Served
 
 PATIENCE = 180  # seconds; a guard against hanging
-PAGES = ["docs/PYTHON.md", "README.md", "sdk/python/README.md"]
+PAGES = ["docs/python.md", "README.md", "sdk/python/README.md"]
 BLOCK = re.compile(
     r"^```python\n(?P<code>.*?)^```\n(?:\n^```\n(?P<output>.*?)^```\n)?", re.MULTILINE | re.DOTALL
 )
 FILE = re.compile(r"# (\S+/\S+\.py)\n")
 CURL = re.compile(r"^\$ (curl .*localhost:8000/agents.*)\n((?:(?!\$ |```).*\n)*)", re.MULTILINE)
-TUTORIAL = (ROOT / "docs" / "PYTHON.md").read_text(encoding="utf-8")
+TUTORIAL = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
 
 
 def blocks() -> Iterator[tuple[str, str, str | None]]:
@@ -51,7 +51,7 @@ def matches(printed: str, said: str) -> bool:
 
 
 def test_every_variable_of_tools_is_told() -> None:
-    source = "".join(path.read_text() for path in (ROOT / "sdk/python/husk").glob("*.py"))
+    source = "".join(path.read_text() for path in (ROOT / "sdk/python/husk").rglob("*.py"))
     names = set(re.findall(r'environ.get\("(HUSK_TOOL_\w+)"', source))
     assert len(names) == 4
     for name in names:

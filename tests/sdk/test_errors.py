@@ -14,7 +14,7 @@ from conftest import ROOT, SdkServer
 
 import husk
 from husk import Client, HuskError, Sandbox, errors
-from husk.answer_errors import BY_CODE, BY_STATUS, from_answer
+from husk.calls.errors import BY_CODE, BY_STATUS, from_answer
 
 
 @pytest.fixture(scope="module")
@@ -31,17 +31,17 @@ def codes_in(path: str) -> set[str]:
 
 
 def test_every_code_of_the_server_has_its_exception() -> None:
-    table = (ROOT / "src/api/error.c").read_text()
+    table = (ROOT / "src/api/contract/error.c").read_text()
     rows = table[table.index("rows[] = {") : table.index("};")]
     codes = set(re.findall(r'\{"(Sandbox\.\w+)"', rows))
     assert len(codes) > 20
-    assert codes == set(BY_CODE), "src/api/error.c and husk/answer_errors.py differ"
+    assert codes == set(BY_CODE), "src/api/contract/error.c and husk/errors.py differ"
     assert codes_in("docs/errors.md") <= set(BY_CODE)
     assert len(set(BY_CODE.values())) == len(BY_CODE), "each code has a class of its own"
 
 
 def test_every_status_of_the_server_is_known() -> None:
-    table = (ROOT / "src/api/error.c").read_text()
+    table = (ROOT / "src/api/contract/error.c").read_text()
     rows = table[table.index("by_status[] = {") :]
     found = re.findall(r'\{(\d{3}), "(Sandbox\.\w+)"', rows[: rows.index("};")])
     for status, code in found:

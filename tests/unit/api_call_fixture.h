@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "api/call.h"
+#include "api/call/call.h"
 #include "base/fd.h"
 #include "base/fiber.h"
 #include "base/str.h"

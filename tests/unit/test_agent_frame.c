@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames of workers: heads that are whole, cut or lies, and payloads of every type. */
-#include "agents/frame.h"
+#include "agents/agent_frame.h"
 
 #include <stdlib.h>
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "api/schema.h"
+#include "api/contract/schema.h"
 #include "base/attr.h"
 #include "tap.h"
 

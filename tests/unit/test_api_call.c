@@ -4,7 +4,7 @@
  * handler does, bodies, back-pressure, and clients that go away. The server is a child process;
  * the test is its client.
  */
-#include "api/call.h"
+#include "api/call/call.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/schema.h"
+#include "api/contract/schema.h"
 #include "api_call_fixture.h"
 #include "base/buf.h"
 #include "base/fd.h"

@@ -3,7 +3,7 @@
  * Errors as clients see them: every status and every kind of error in each dialect, and nothing of
  * the host.
  */
-#include "api/error.h"
+#include "api/contract/error.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests of api/gzip.h: round trips through pieces of every awkward size, and what damaged data say.
+ * Tests of api/files/gzip.h: round trips through pieces of every awkward size, and damaged data.
  */
-#include "api/gzip.h"
+#include "api/files/gzip.h"
 
 #include <errno.h>
 #include <stdint.h>

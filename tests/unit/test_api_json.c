@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "api/schema.h"
+#include "api/contract/schema.h"
 #include "base/attr.h"
 #include "base/buf.h"
 #include "tap.h"

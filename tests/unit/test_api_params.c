@@ -2,7 +2,7 @@
 /* Tests of api_params_check(): path, query and header parameters as clients write them. */
 #include <stdlib.h>
 
-#include "api/schema.h"
+#include "api/contract/schema.h"
 #include "base/attr.h"
 #include "base/str.h"
 #include "tap.h"

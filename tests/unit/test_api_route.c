@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of api/route.h: every route of the contract is found, and nothing else is. */
-#include "api/route.h"
+/* Tests of api/contract/route.h: every route of the contract is found, and nothing else is. */
+#include "api/contract/route.h"
 
 #include <stdio.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests of api/schema.h with the real contract: bodies that pass, bodies that do not, and what is
- * said about them.
+ * Tests of api/contract/schema.h with the real contract: bodies that pass, bodies that do not, and
+ * what the error says about them.
  */
-#include "api/schema.h"
+#include "api/contract/schema.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 
 #include "base/attr.h"
 #include "base/fd.h"
-#include "cli/sandbox_run.h"
+#include "cli/sandbox_run/sandbox_run.h"
 #include "tap.h"
 
 static struct err e;

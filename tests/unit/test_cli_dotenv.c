@@ -2,7 +2,7 @@
 /* The .env file of a project: what is read, and that anything else is refused with its line. */
 #include "base/attr.h"
 #include "base/buf.h"
-#include "cli/dotenv.h"
+#include "cli/common/dotenv.h"
 #include "tap.h"
 
 #define TEXT_MAX 4096

@@ -8,7 +8,7 @@
 
 #include "base/attr.h"
 #include "base/suggest.h"
-#include "cli/options.h"
+#include "cli/common/options.h"
 #include "tap.h"
 
 struct target {

@@ -5,8 +5,8 @@
 
 #include "base/attr.h"
 #include "base/fd.h"
-#include "cli/hostfile.h"
-#include "cli/term.h"
+#include "cli/common/hostfile.h"
+#include "cli/common/term.h"
 #include "tap.h"
 
 /* Sends text through a filter in pieces of the given size and reads back what was written. */

@@ -3,8 +3,8 @@
 #include <errno.h>
 
 #include "base/attr.h"
-#include "cli/json_text.h"
-#include "cli/yaml.h"
+#include "cli/common/json_text.h"
+#include "cli/sandbox_run/yaml.h"
 #include "tap.h"
 
 #define BYTES_MAX ((size_t)1 << 20)

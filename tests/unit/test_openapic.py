@@ -326,9 +326,9 @@ def test_documents_are_current(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_check_notices_an_old_document(tmp_path: Path) -> None:
-    old = tmp_path / "API.md"
+    old = tmp_path / "api.md"
     assert openapic.main(["--check", "--doc-file", str(old)]) == 1
-    old.write_text((ROOT / "docs" / "API.md").read_text() + "\n")
+    old.write_text((ROOT / "docs" / "api.md").read_text() + "\n")
     assert openapic.main(["--check", "--doc-file", str(old)]) == 1
     assert openapic.main(["--docs", "--doc-file", str(old)]) == 0
     assert openapic.main(["--check", "--doc-file", str(old)]) == 0

@@ -11,7 +11,7 @@
 
 #include "base/attr.h"
 #include "base/fd.h"
-#include "store/schema.h"
+#include "store/migrations.h"
 #include "store_fixture.h"
 #include "tap.h"
 

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A request to an agent: waits for a worker, then for the frames of its answer; see agents.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#include "agents/agents_impl.h"
+
+/* ---- workers for requests ---- */
+
+static struct worker *least_busy(struct agent *agent)
+{
+    struct worker *best = NULL;
+
+    for (uint32_t i = 0; i < agent->n_workers; i++) {
+        struct worker *w = &agent->workers[i];
+        if (worker_has_room(w) && (best == NULL || w->in_flight < best->in_flight)) {
+            best = w;
+        }
+    }
+    return best;
+}
+
+static bool is_any_ready(const struct agent *agent)
+{
+    for (uint32_t i = 0; i < agent->n_workers; i++) {
+        if (agent->workers[i].state == WORKER_WORKING) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* True: a worker has it, or it has failed. */
+static bool give(struct agent_call *call)
+{
+    struct worker *w = least_busy(call->agent);
+
+    if (w == NULL) {
+        return false;
+    }
+    struct agent_frame frame = {.len = (uint32_t)call->request.len, .type = call->request.type};
+    call->worker = w;
+    call->id = worker_take_slot(w, call);
+    frame.id = call->id;
+    call->touched_ms = clock_ms();
+    if (worker_send(w, &frame, call->request.payload) < 0) {
+        worker_condemn(w, "there is no memory for what it is told");
+    }
+    return true;
+}
+
+static void dequeue(struct agent_call *call)
+{
+    struct agent *agent = call->agent;
+    struct agent_call *before = NULL;
+    struct agent_call *at = agent->queue_first;
+
+    while (at != NULL && at != call) {
+        before = at;
+        at = at->next;
+    }
+    if (at == NULL) {
+        return;
+    }
+    if (before != NULL) {
+        before->next = call->next;
+    } else {
+        agent->queue_first = call->next;
+    }
+    if (agent->queue_last == call) {
+        agent->queue_last = before;
+    }
+    call->is_queued = false;
+    agent->queued--;
+}
+
+void agent_dispatch(struct agent *agent)
+{
+    while (agent->queue_first != NULL) {
+        struct agent_call *call = agent->queue_first;
+        if (!give(call)) {
+            return;
+        }
+        if (call->is_queued) {
+            dequeue(call);
+        }
+        fiber_wake(call->waiter);
+    }
+}
+
+static void enqueue(struct agent_call *call)
+{
+    struct agent *agent = call->agent;
+
+    if (agent->queue_last != NULL) {
+        agent->queue_last->next = call;
+    } else {
+        agent->queue_first = call;
+    }
+    agent->queue_last = call;
+    call->is_queued = true;
+    agent->queued++;
+}
+
+/* ---- failures ---- */
+
+void agent_call_fail(struct agent_call *call, const struct err *why)
+{
+    if (call->is_queued) {
+        dequeue(call);
+    }
+    call->worker = NULL;
+    call->error = *why;
+    fiber_wake(call->waiter);
+}
+
+static int set_not_ready(const struct agent *agent, struct err *e)
+{
+    return err_set(e, ERR_UNAVAILABLE, "the agent \"%s\" has no worker that is ready%s%s",
+                   agent->plan->name, agent->cannot_start ? ": " : "",
+                   agent->cannot_start ? agent->failure : "");
+}
+
+/* Requests that wait fail at once when no worker can serve them soon. */
+void agent_fail_queue(struct agent *agent)
+{
+    struct err e;
+
+    if (!agent->cannot_start || is_any_ready(agent)) {
+        return;
+    }
+    set_not_ready(agent, &e);
+    while (agent->queue_first != NULL) {
+        agent_call_fail(agent->queue_first, &e);
+    }
+}
+
+/* ---- the start ---- */
+
+static int check_wait(const struct agent *agent, struct err *e)
+{
+    if (agent->agents->is_stopping) {
+        return err_set(e, ERR_UNAVAILABLE, "the server stops");
+    }
+    if (agent->cannot_start && !is_any_ready(agent)) {
+        return set_not_ready(agent, e);
+    }
+    if (agent->queued >= agent->plan->queue_length) {
+        return err_set(e, ERR_UNAVAILABLE,
+                       "all workers of the agent \"%s\" are busy and %u requests wait already",
+                       agent->plan->name, agent->queued);
+    }
+    return 0;
+}
+
+/* Waits in the queue until a worker has the request. */
+static int wait_for_worker(struct agent_call *call, struct err *e)
+{
+    struct agent *agent = call->agent;
+    uint64_t begun = clock_ms();
+
+    enqueue(call);
+    while (call->is_queued) {
+        uint64_t waited = clock_ms() - begun;
+        uint64_t most = agent->plan->request_timeout_ms;
+        bool is_ready = is_any_ready(agent);
+        if (!is_ready && most > NO_WORKER_MS) {
+            most = NO_WORKER_MS;
+        }
+        if (call->request.is_gone(call->request.user)) {
+            dequeue(call);
+            return -1;
+        }
+        if (waited >= most) {
+            dequeue(call);
+            return is_ready ? err_set(e, ERR_TIMEOUT, "the request waited too long for a worker")
+                            : set_not_ready(agent, e);
+        }
+        (void)fiber_poll(NULL, 0, (int64_t)(most - waited));
+    }
+    if (call->error.code == ERR_NONE) {
+        return 0;
+    }
+    *e = call->error;
+    return -1;
+}
+
+struct agent_call *agent_call_open(struct agent *agent, const struct agent_request *request,
+                                   struct err *e)
+{
+    struct agent_call *call = NULL;
+
+    e->code = ERR_NONE;
+    agent->requests++;
+    if (request->len > AGENT_PAYLOAD_MAX) {
+        err_set(e, ERR_TOO_LARGE, "the request is larger than an agent can be given");
+        return NULL;
+    }
+    call = calloc(1, sizeof(*call));
+    if (call == NULL) {
+        err_set(e, ERR_UNAVAILABLE, "the server has no memory for another request");
+        goto failed;
+    }
+    call->agent = agent;
+    call->request = *request;
+    call->waiter = fiber_self();
+    bool is_given = agent->queued == 0 && !agent->agents->is_stopping && give(call);
+    if (!is_given && (check_wait(agent, e) < 0 || wait_for_worker(call, e) < 0)) {
+        goto failed;
+    }
+    return call;
+
+failed:
+    agent->errors += e->code != ERR_NONE ? 1 : 0;
+    free(call);
+    return NULL;
+}
+
+/* ---- the answer ---- */
+
+void agent_answer_free(struct agent_answer *answer)
+{
+    if (answer != NULL) {
+        json_decref(answer->value);
+        free(answer);
+    }
+}
+
+/* Its worker is not read while its client has this much to take. */
+static void tell_full(struct agent_call *call)
+{
+    bool is_full = call->backlog > BACKLOG_HIGH ||
+                   (call->agent->backlog > AGENT_BACKLOG_HIGH && call->backlog > BACKLOG_LOW);
+
+    if (call->worker != NULL) {
+        worker_set_full(call->worker, call, is_full);
+    }
+}
+
+void agent_call_take(struct agent_call *call, struct agent_answer *answer)
+{
+    if (call->last != NULL) {
+        call->last->next = answer;
+    } else {
+        call->first = answer;
+    }
+    call->last = answer;
+    call->backlog += answer->len;
+    call->agent->backlog += answer->len;
+    tell_full(call);
+    fiber_wake(call->waiter);
+}
+
+static struct agent_answer *pop(struct agent_call *call)
+{
+    struct agent_answer *answer = call->first;
+
+    call->first = answer->next;
+    if (call->first == NULL) {
+        call->last = NULL;
+    }
+    answer->next = NULL;
+    call->backlog -= answer->len;
+    call->agent->backlog -= answer->len;
+    call->touched_ms = clock_ms();
+    tell_full(call);
+    return answer;
+}
+
+bool agent_call_has_answer(const struct agent_call *call)
+{
+    return call->first != NULL || call->error.code != ERR_NONE;
+}
+
+static enum agent_step fail(struct agent_call *call, struct err *e)
+{
+    if (call->error.code == ERR_NONE) {
+        err_set(&call->error, ERR_WORKER,
+                "BadAnswer: the agent's worker ended its answer too early");
+    }
+    call->agent->errors++;
+    *e = call->error;
+    return AGENT_STEP_FAILED;
+}
+
+/* Milliseconds until the agent has taken too long; 0: it has, and the request is cancelled. */
+static uint64_t time_left(struct agent_call *call)
+{
+    uint64_t most = call->agent->plan->request_timeout_ms;
+    uint64_t quiet = clock_ms() - call->touched_ms;
+
+    if (quiet < most) {
+        return most - quiet;
+    }
+    struct worker *w = call->worker;
+    worker_cancel(w, call->id);
+    worker_demand_pong(w);
+    err_set(&call->error, ERR_TIMEOUT, "the agent did not answer within %llu ms",
+            (unsigned long long)most);
+    return 0;
+}
+
+static bool is_server_error(const struct agent_answer *answer)
+{
+    return answer->type == AGENT_ERROR &&
+           json_integer_value(json_object_get(answer->value, "status")) >= 500;
+}
+
+enum agent_step agent_call_next(struct agent_call *call, int64_t ms, struct agent_answer **ret,
+                                struct err *e)
+{
+    uint64_t begun = clock_ms();
+
+    for (;;) {
+        if (call->first != NULL) {
+            *ret = pop(call);
+            call->agent->errors += is_server_error(*ret) ? 1 : 0;
+            return AGENT_STEP_ANSWER;
+        }
+        if (call->error.code != ERR_NONE || call->worker == NULL) {
+            return fail(call, e);
+        }
+        if (call->request.is_gone(call->request.user)) {
+            return AGENT_STEP_GONE;
+        }
+        uint64_t wait = time_left(call);
+        if (wait == 0) {
+            return fail(call, e);
+        }
+        uint64_t waited = clock_ms() - begun;
+        if (ms >= 0 && waited >= (uint64_t)ms) {
+            return AGENT_STEP_QUIET;
+        }
+        if (ms >= 0 && (uint64_t)ms - waited < wait) {
+            wait = (uint64_t)ms - waited;
+        }
+        (void)fiber_poll(NULL, 0, (int64_t)wait);
+    }
+}
+
+int agent_call_send(struct agent_call *call, enum agent_frame_type type, const char *data,
+                    size_t len)
+{
+    const struct agent_frame frame = {.len = (uint32_t)len, .type = type, .id = call->id};
+    struct worker *w = call->worker;
+
+    while (call->worker != NULL && w->out.len - w->out_at >= OUT_HIGH) {
+        uint64_t wait = time_left(call);
+        if (wait == 0 || call->request.is_gone(call->request.user)) {
+            return -1;
+        }
+        call->is_sending = true;
+        w->sending++;
+        (void)fiber_poll(NULL, 0, (int64_t)wait);
+        w->sending--;
+        call->is_sending = false;
+    }
+    call->touched_ms = clock_ms();
+    return call->worker != NULL && worker_send(w, &frame, data) == 0 ? 0 : -1;
+}
+
+void agent_call_close(struct agent_call *call)
+{
+    if (call->worker != NULL) {
+        worker_cancel(call->worker, call->id);
+    }
+    while (call->first != NULL) {
+        agent_answer_free(pop(call));
+    }
+    free(call);
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Insides of served agents, shared by the files of this folder.
+ *
+ *   worker.c     the life of a worker process: start, health, end, restart
+ *   worker_io.c  its socket: frames out and in
+ *   slots.c      which requests it has
+ *   agent_call.c a request: the queue, its answer, its end
+ *   agents.c     the table of agents
+ */
+#pragma once
+
+#include "agents/agents.h"
+#include "base/buf.h"
+#include "base/fiber.h"
+
+/* Last: its MIN and MAX clash with those of base/attr.h unless they come after. */
+#include <uv.h>
+
+#define BACKOFF_FIRST_MS 100
+#define BACKOFF_MOST_MS 30000
+#define HEALTHY_MS 60000 /* lived this long: the next pause is the first one again */
+#define START_MS 300000  /* imports of large frameworks take their time */
+#define PING_MS 10000    /* between pings */
+#define PONG_MS 10000    /* of an idle worker */
+#define PONG_AFTER_TIMEOUT_MS 5000
+#define CANCELLED_MS 30000 /* a cancelled request that goes on for longer means a stuck worker */
+#define DRAIN_MS 5000      /* from DRAIN or SIGTERM to SIGKILL */
+#define EXIT_MS 2000       /* from the end of a socket to the word how the worker ended */
+#define NO_WORKER_MS 10000 /* a request waits this long for a first worker */
+#define STALL_MS 5000 /* a client that takes nothing holds its worker up for this long at most */
+#define BACKLOG_HIGH ((size_t)4 << 20) /* bytes of one answer that its client has not taken */
+/* of all answers of an agent; beyond, each may have ... */
+#define AGENT_BACKLOG_HIGH ((size_t)64 << 20)
+#define BACKLOG_LOW ((size_t)64 << 10) /* ... this much */
+#define OUT_HIGH ((size_t)4 << 20)     /* bytes that wait for the worker: it gets no new request */
+#define OUT_MAX ((size_t)64 << 20)
+#define FAILURE_MAX 4096 /* of the text why a worker failed */
+
+enum worker_state {
+    WORKER_RESTING,  /* no process; the timer starts one */
+    WORKER_STARTING, /* asked for, or not READY yet */
+    WORKER_WORKING,
+    WORKER_LEAVING, /* told to finish */
+    WORKER_ENDING,  /* its socket is closed; the supervisor will say how it ended */
+};
+
+/* A request of a worker. Its id is made of the slot's number and of how often the slot was used. */
+struct slot {
+    struct agent_call *call; /* NULL: cancelled, or free */
+    uint32_t uses;
+    uint32_t next_free;
+    bool is_used;
+};
+
+/* A watched socket; apart from its worker because libuv lets go of it later. */
+struct worker_link {
+    uv_poll_t poll;
+    struct worker *worker; /* NULL: closed */
+    int fd;
+    bool waits_for_room;
+    bool is_paused; /* not read: a client is slow */
+};
+
+struct worker {
+    struct agent *agent;
+    enum worker_state state;
+    uint32_t number; /* of its process */
+    struct worker_link *link;
+    struct buf in;
+    struct buf out;
+    size_t out_at; /* bytes of it that have left */
+    bool is_dirty; /* in the list of those whose `out` is to be written */
+    struct worker *next_dirty;
+
+    struct slot *slots; /* as many as max_in_flight */
+    uint32_t n_slots;
+    uint32_t first_free; /* n_slots: none */
+    uint32_t in_flight;  /* cancelled ones included */
+    uint32_t cancelled;
+    uint32_t sending; /* calls that wait for room in `out` */
+    uint32_t n_full;  /* calls whose clients have a lot to take: nothing is read meanwhile */
+    uint64_t full_ms; /* since when */
+
+    uv_timer_t timer;
+    uint64_t state_ms;      /* since when it is in its state */
+    uint64_t ping_at;       /* the next one is due */
+    uint64_t pong_due;      /* 0: none is out */
+    bool must_pong;         /* also while it works */
+    uint64_t cancelled_due; /* when cancelled requests that go on are held against it */
+    uint64_t ready_ms;      /* when it got ready; 0: it did not */
+    uint64_t backoff_ms;
+    char reason[FAILURE_MAX]; /* why it ends, when we know before its exit does */
+};
+
+struct agent {
+    struct agents *agents;
+    const struct agent_plan *plan;
+    uint32_t index;
+    struct worker *workers; /* in those of the whole */
+    uint32_t n_workers;
+    struct agent_call *queue_first;
+    struct agent_call *queue_last;
+    uint32_t queued;
+    size_t backlog; /* bytes of answers that wait for their clients */
+    uint64_t requests;
+    uint64_t errors;
+    uint64_t restarts;
+    bool cannot_start; /* the last attempt to start a worker failed */
+    char failure[FAILURE_MAX];
+};
+
+struct agents {
+    const struct agents_plan *plan;
+    uv_loop_t *loop;
+    struct agents_starter starter;
+    uv_prepare_t prepare; /* writes what the turn of the loop has gathered */
+    struct worker *dirty;
+    struct agent *list;
+    size_t n;
+    struct worker *workers; /* of all agents, one after the other */
+    size_t n_workers;
+    uint32_t next_number;
+    bool is_stopping;
+    struct fiber *ending; /* waits in agents_end() */
+};
+
+struct agent_call {
+    struct agent *agent;
+    struct agent_request request;
+    struct worker *worker; /* NULL: waits in the queue, or is over */
+    uint32_t id;
+    struct fiber *waiter;
+    struct agent_call *next; /* in the queue */
+    bool is_queued;
+    bool is_sending;
+    struct agent_answer *first;
+    struct agent_answer *last;
+    size_t backlog;
+    bool is_full;        /* counted in the worker's n_full */
+    uint64_t touched_ms; /* when it was last heard of */
+    struct err error;
+};
+
+/* ---- worker.c ---- */
+
+int worker_init(struct worker *w, struct agent *agent); /* 0 or -errno */
+void worker_begin(struct worker *w);                    /* starts it in this turn of the loop */
+void worker_on_started(struct worker *w, int fd);
+void worker_on_exit(struct worker *w, const char *how);
+void worker_on_ready(struct worker *w);
+void worker_on_failed(struct worker *w, const json_t *said);
+void worker_on_pong(struct worker *w);
+void worker_demand_pong(struct worker *w); /* soon, or it is replaced */
+void worker_drain(struct worker *w);
+void worker_arm(struct worker *w); /* the timer, after something changed */
+/* Ends it at once: kills the process, fails what it was working on with that reason. */
+void worker_condemn(struct worker *w, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void worker_on_eof(struct worker *w);
+
+/* ---- worker_io.c ---- */
+
+int worker_connect(struct worker *w, int fd); /* fd is taken. 0 or -errno */
+void worker_disconnect(struct worker *w);
+void worker_read(struct worker *w); /* what is there; the worker may be condemned by it */
+/* Queues a frame; it leaves at the end of this turn of the loop. 0 or -errno. */
+int worker_send(struct worker *w, const struct agent_frame *frame, const char *payload);
+void worker_flush_all(struct agents *a);
+
+void worker_pause(struct worker *w, bool is_paused); /* nothing is read meanwhile */
+
+/* ---- slots.c ---- */
+
+/* NULL: the worker has no such request. */
+struct slot *worker_find_slot(struct worker *w, uint32_t id);
+void worker_free_slot(struct worker *w, struct slot *slot);
+
+bool worker_has_room(const struct worker *w);
+uint32_t worker_take_slot(struct worker *w, struct agent_call *call); /* its id; there is room */
+void worker_cancel(struct worker *w, uint32_t id);
+/* Says whether the client of one of its calls has enough to take for now. */
+void worker_set_full(struct worker *w, struct agent_call *call, bool is_full);
+void worker_fail_slow(struct worker *w); /* those whose clients are too slow */
+/* Every request of the worker fails. */
+void worker_fail_calls(struct worker *w, const struct err *why);
+
+/* ---- agent_call.c ---- */
+
+void agent_dispatch(struct agent *agent); /* gives waiting requests to workers that have room */
+void agent_fail_queue(struct agent *agent);
+void agent_call_take(struct agent_call *call, struct agent_answer *answer); /* one more frame */
+void agent_call_fail(struct agent_call *call, const struct err *why);

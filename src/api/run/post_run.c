@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * PyRunner's dialect: one request, one fresh box, and 200 whenever the body was valid. The words
+ * are the original's.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "api/call/call_impl.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/units.h"
+#include "config/config.h"
+
+/* ---- about the service ---- */
+
+void api_run_root(struct api_call *call)
+{
+    static const char text[] =
+        "{\"service\":\"PyRunner\",\"status\":\"healthy\",\"version\":\"1.0.0\",\"capabilities\":{"
+        "\"max_timeout\":300,\"max_memory_mb\":2048,\"libraries\":[\"sympy\",\"numpy\",\"pandas\","
+        "\"matplotlib\",\"scipy\",\"sklearn\"]}}";
+
+    call_reply_static(call, 200, "application/json", text, sizeof(text) - 1);
+}
+
+void api_run_health(struct api_call *call)
+{
+    static const char text[] = "{\"status\":\"healthy\"}";
+
+    call_reply_static(call, 200, "application/json", text, sizeof(text) - 1);
+}
+
+/* ---- which template ---- */
+
+/*
+ * Both templates are the same interpreter; one has the scientific stack imported already, which
+ * makes its boxes larger and slower to start. So it is used for code that names a part of the
+ * stack.
+ */
+static bool names_stack(const char *code)
+{
+    static const char *const names[] = {"numpy",      "pandas", "sympy",
+                                        "matplotlib", "scipy",  "sklearn"};
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        if (strstr(code, names[i]) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Runs it; on a host where the template with the stack does not start, by the plain one from then
+ * on.
+ */
+static int run_somewhere(struct api_call *call, struct husk_spec *spec, struct husk_result **ret,
+                         struct err *e)
+{
+    struct api *api = call->api;
+
+    if (!api->no_datascience && names_stack(spec->code)) {
+        spec->template_name = "python-datascience";
+        int r = service_run(call_service(call), spec, ret, e);
+        if (r == 0 || (e->code != ERR_TEMPLATE && e->code != ERR_NOT_FOUND)) {
+            return r;
+        }
+        api->no_datascience = true;
+        log_warn("run_template", "template=python-datascience used=pyrunner message=\"%s\"",
+                 e->msg);
+        *e = (struct err){0};
+    }
+    spec->template_name = "pyrunner";
+    return service_run(call_service(call), spec, ret, e);
+}
+
+/* ---- the result ---- */
+
+struct verdict {
+    const char *status;
+    double seconds;
+    const char *note;  /* one more line of stderr; NULL: none */
+    const char *error; /* NULL: null; "": all of stderr */
+};
+
+static double rounded(double value, double steps)
+{
+    return round(value * steps) / steps;
+}
+
+/* The output as it was kept, with a line for each thing that the client would not see otherwise. */
+static json_t *stderr_json(const struct husk_result *r, const char *note)
+{
+    static const char out_cut[] = "[stdout was longer and is cut]";
+    static const char err_cut[] = "[stderr was longer and is cut]";
+    const char *const lines[] = {r->out_truncated ? out_cut : NULL,
+                                 r->err_truncated ? err_cut : NULL, note};
+    struct buf b = BUF_INIT(SIZE_MAX / 2);
+    int status = buf_add(&b, r->err, r->err_len);
+
+    for (size_t i = 0; i < ARRAY_LEN(lines) && status == 0; i++) {
+        if (lines[i] == NULL) {
+            continue;
+        }
+        if (b.len > 0 && b.data[b.len - 1] != '\n') {
+            status = buf_add(&b, "\n", 1);
+        }
+        status = status == 0 ? buf_add_str(&b, lines[i]) : status;
+    }
+    json_t *text = status == 0 ? api_text_json(b.data != NULL ? b.data : "", b.len) : NULL;
+    buf_release(&b);
+    return text;
+}
+
+static void reply_result(struct api_call *call, const struct husk_result *r,
+                         const struct verdict *v)
+{
+    bool is_plain = v->note == NULL && !r->out_truncated && !r->err_truncated;
+    json_t *err = is_plain ? api_text_json(r->err, r->err_len) : stderr_json(r, v->note);
+    json_t *error = v->error == NULL      ? json_null()
+                    : v->error[0] == '\0' ? json_incref(err)
+                                          : api_text_json(v->error, strlen(v->error));
+    json_t *memory = r->metrics.peak_memory_mb > 0
+                         ? json_real(rounded(r->metrics.peak_memory_mb, 100))
+                         : json_null();
+
+    call_reply_json(call, 200,
+                    json_pack("{s:s, s:o, s:o, s:f, s:o, s:o}", "status", v->status, "stdout",
+                              api_text_json(r->out, r->out_len), "stderr", err, "execution_time",
+                              v->seconds, "memory_used", memory, "error", error));
+}
+
+/* Code that was refused before it ran. */
+static void reply_refused(struct api_call *call, const struct husk_result *r)
+{
+    struct buf note = BUF_INIT(SIZE_MAX / 2);
+    struct verdict v = {.status = "error", .error = r->error.message};
+
+    if (buf_printf(&note, "Security validation failed: %s", r->error.message) == 0) {
+        v.note = note.data;
+    }
+    reply_result(call, r, &v);
+    buf_release(&note);
+}
+
+static void reply_run(struct api_call *call, const struct husk_spec *spec,
+                      const struct husk_result *r)
+{
+    uint64_t seconds = spec->limits.timeout_ms / 1000;
+    double took = r->metrics.duration_ms / 1000.0;
+    struct verdict v = {.status = "success", .seconds = MAX(rounded(took, 1000), 0.001)};
+    char note[256];
+
+    switch (r->status) {
+    case HUSK_COMPLETED:
+        break;
+    case HUSK_TIMEOUT:
+        (void)str_format(note, sizeof(note), "Execution timed out after %llu second%s",
+                         (unsigned long long)seconds, seconds == 1 ? "" : "s");
+        v.status = "timeout";
+        v.seconds = MAX(v.seconds, (double)seconds);
+        v.note = note;
+        break;
+    case HUSK_MEMORY_EXCEEDED:
+        v.status = "memory_exceeded";
+        v.note = "Memory limit exceeded";
+        break;
+    case HUSK_FAILED:
+    case HUSK_CANCELLED:
+    case HUSK_CRASHED:
+        v.status = "error";
+        v.error = "";
+        if (r->termination.limit[0] != '\0' || r->err_len == 0) {
+            (void)str_format(note, sizeof(note), "%s%s%s", r->termination.detail,
+                             r->termination.limit[0] != '\0' ? ": " : "", r->termination.limit);
+            v.note = note;
+        }
+        break;
+    }
+    reply_result(call, r, &v);
+}
+
+void api_run_execute(struct api_call *call)
+{
+    const json_t *body = call_body(call);
+    const json_t *code = json_object_get(body, "code");
+    const struct config *config = call->api->config;
+    struct husk_result *result = NULL;
+    struct err e = {0};
+
+    struct husk_spec spec = {
+        .kind = HUSK_SCRIPT,
+        .code = json_string_value(code),
+        .code_len = json_string_length(code),
+        .name = "<code>",
+        .auto_print = json_is_true(json_object_get(body, "auto_print")),
+        .policy = config->ast_policy ? HUSK_POLICY_PYRUNNER : HUSK_POLICY_NONE,
+        .keep_bytes = config->output_keep_bytes,
+        .cancel_fd = call_gone_fd(call), /* nobody else could ask for the result later */
+        .limits =
+            {
+                .timeout_ms = (uint64_t)json_integer_value(json_object_get(body, "timeout")) * 1000,
+                .memory_bytes =
+                    (uint64_t)json_integer_value(json_object_get(body, "memory_limit")) * MIB,
+            },
+    };
+
+    if (run_somewhere(call, &spec, &result, &e) < 0) {
+        call_reply_err(call, &e);
+        return;
+    }
+    const char *type = result->error.type;
+    if (type != NULL && str_eq(type, "PolicyViolation") && result->error.message != NULL) {
+        reply_refused(call, result);
+    } else {
+        reply_run(call, &spec, result);
+    }
+    husk_result_free(result);
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Handlers of /api/v1 for live boxes (called containers there) and pools: list, inspect, output,
+ * sizes.
+ *
+ * Reads only. A box has no log of its own: its output is that of the executions of its session.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/v1/shape.h"
+#include "base/buf.h"
+#include "base/str.h"
+#include "base/units.h"
+#include "core/result_parts.h"
+
+#define POOLS_MAX 256
+#define LOG_BYTES_MAX ((size_t)4 << 20)
+
+/* ---- boxes ---- */
+
+static int by_id(const void *a, const void *b)
+{
+    uint32_t x = ((const struct engine_box *)a)->id;
+    uint32_t y = ((const struct engine_box *)b)->id;
+
+    return (x > y) - (x < y);
+}
+
+/*
+ * All boxes, sorted, so that pages do not overlap. Owned by the caller; NULL and *e when memory is
+ * gone.
+ */
+static struct engine_box *boxes_get(struct service *svc, size_t *ret_n, struct err *e)
+{
+    struct engine_box *boxes = calloc(ENGINE_BOXES_MAX, sizeof(*boxes));
+
+    if (boxes == NULL) {
+        (void)err_sys(e, ENOMEM, "list the boxes");
+        return NULL;
+    }
+    size_t n = engine_boxes(service_engine(svc), boxes, ENGINE_BOXES_MAX);
+    qsort(boxes, n, sizeof(*boxes), by_id);
+    *ret_n = n;
+    return boxes;
+}
+
+static const char *status_of(const struct engine_box *box)
+{
+    return str_eq(box->state, "running") ? "running" : "created";
+}
+
+static json_t *container_json(const struct engine_box *box)
+{
+    char name[V1_BOX_NAME_MAX];
+
+    v1_box_name(box->id, name);
+    json_t *to =
+        json_pack("{s:s, s:s, s:s, s:s, s:s}", "id", name, "container_name", name, "template_id",
+                  box->template_name, "runtime_type", "native", "status", status_of(box));
+    json_object_set_new(to, "session_id",
+                        box->kept_as[0] != '\0' ? json_string(box->kept_as) : json_null());
+    json_object_set_new(to, "cpu_cores", json_real(box->limits.cpu_milli / 1000.0));
+    json_object_set_new(to, "memory_mb",
+                        json_integer((json_int_t)(box->limits.memory_bytes / MIB)));
+    json_object_set_new(to, "disk_mb", json_integer((json_int_t)(box->limits.disk_bytes / MIB)));
+    json_object_set_new(to, "created_at", v1_time(box->created_ms));
+    json_object_set_new(to, "started_at",
+                        str_eq(box->state, "running") ? v1_time(box->created_ms) : json_null());
+    static const char *const nothing[] = {"node_id", "image_url", "ip_address", "exited_at",
+                                          "receipt"};
+    for (size_t i = 0; i < ARRAY_LEN(nothing); i++) {
+        json_object_set_new(to, nothing[i], json_null());
+    }
+    return to;
+}
+
+void api_v1_container_list(struct api_call *call)
+{
+    const char *status = call_text(call, "status");
+    const char *runtime = call_text(call, "runtime_type");
+    int64_t offset = call_int(call, "offset", 0);
+    int64_t limit = call_int(call, "limit", 0);
+    int64_t total = 0;
+    size_t n = 0;
+    struct err e = {0};
+
+    AUTO_FREE struct engine_box *boxes = boxes_get(call_service(call), &n, &e);
+    if (boxes == NULL) {
+        call_reply_err(call, &e);
+        return;
+    }
+    json_t *items = json_array();
+    for (size_t i = 0; i < n; i++) {
+        if ((status != NULL && !str_eq(status, status_of(&boxes[i]))) ||
+            (runtime != NULL && !str_eq(runtime, "native"))) {
+            continue;
+        }
+        if (total >= offset && total - offset < limit) {
+            json_array_append_new(items, container_json(&boxes[i]));
+        }
+        total++;
+    }
+    call_reply_json(call, 200, v1_page(call, items, total));
+}
+
+/* The box that the path names; answered and -1 when there is none. */
+static int find_box(struct api_call *call, struct engine_box *ret)
+{
+    const char *name = call_text(call, "container_id");
+    uint32_t id = 0;
+    size_t n = 0;
+    struct err e = {0};
+
+    AUTO_FREE struct engine_box *boxes = boxes_get(call_service(call), &n, &e);
+    if (boxes == NULL) {
+        call_reply_err(call, &e);
+        return -1;
+    }
+    bool is_name = v1_box_id(name, &id);
+    for (size_t i = 0; i < n && is_name; i++) {
+        if (boxes[i].id == id) {
+            *ret = boxes[i];
+            return 0;
+        }
+    }
+    (void)err_set(&e, ERR_NOT_FOUND, "no sandbox \"%s\"", name);
+    v1_reply_err(call, &e, V1_CONTAINER);
+    return -1;
+}
+
+void api_v1_container_get(struct api_call *call)
+{
+    struct engine_box box;
+    struct husk_receipt receipt;
+    struct err e = {0};
+
+    if (find_box(call, &box) < 0) {
+        return;
+    }
+    json_t *body = container_json(&box);
+    AUTO_SESSION struct session *s =
+        box.kept_as[0] != '\0' ? session_hold(call_service(call), box.kept_as, &e) : NULL;
+    if (s != NULL && session_receipt(s, &receipt, &e) == 0) {
+        json_object_set_new(body, "receipt", result_receipt(&receipt));
+    }
+    call_reply_json(call, 200, body);
+}
+
+/* ---- logs ---- */
+
+/* Output of executions, newest first, until there are enough lines of it. */
+struct log {
+    struct service *svc;
+    int64_t since_ms;
+    int64_t lines_left;
+    size_t bytes;
+    json_t *texts; /* newest first */
+};
+
+/* The last lines of a text, at most `lines`; *ret_lines says how many there are. */
+static const char *last_lines(const char *text, size_t len, int64_t lines, int64_t *ret_lines)
+{
+    const char *at = text + len;
+    int64_t n = 0;
+
+    while (at > text && n < lines) {
+        at--; /* over the line's own end */
+        while (at > text && at[-1] != '\n') {
+            at--;
+        }
+        n++;
+    }
+    *ret_lines = n;
+    return at;
+}
+
+static void log_add(struct log *l, const json_t *text)
+{
+    const char *all = json_string_value(text);
+    size_t len = json_string_length(text);
+    int64_t lines = 0;
+
+    if (len == 0 || l->lines_left == 0 || l->bytes >= LOG_BYTES_MAX) {
+        return;
+    }
+    const char *from = last_lines(all, len, l->lines_left, &lines);
+    size_t n = len - (size_t)(from - all);
+    /* A text that does not end its last line would run into the next one. */
+    bool is_open = all[len - 1] != '\n';
+    json_array_append_new(l->texts, json_pack("s#+", from, (int)n, is_open ? "\n" : ""));
+    l->lines_left -= lines;
+    l->bytes += n;
+}
+
+static int log_one(void *user, const struct store_execution *row, struct err *e)
+{
+    struct log *l = user;
+    AUTO_EXECUTION struct execution *x =
+        row->ended_ms == 0 ? execution_hold(l->svc, row->id) : NULL;
+
+    (void)e;
+    if (l->lines_left == 0 || (row->ended_ms != 0 && row->ended_ms < l->since_ms)) {
+        return 0;
+    }
+    json_t *execution = v1_execution_json(x != NULL ? execution_record(x) : row, x);
+    log_add(l, json_object_get(execution, "stderr"));
+    log_add(l, json_object_get(execution, "stdout"));
+    json_decref(execution);
+    return 0;
+}
+
+/* The contract has checked the form: 2026-01-15T09:30:00[.fff](Z|+hh:mm). */
+static int64_t parse_time(const char *text)
+{
+    struct tm tm = {0};
+    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+    double fraction = 0;
+
+    if (rest == NULL) {
+        return 0;
+    }
+    int64_t ms = (int64_t)timegm(&tm) * 1000;
+    if (*rest == '.') {
+        char *end = NULL;
+        fraction = strtod(rest, &end);
+        rest = end;
+    }
+    if (*rest == '+' || *rest == '-') {
+        int64_t hours = strtol(rest + 1, NULL, 10);
+        int64_t minutes = strtol(rest + 4, NULL, 10);
+        ms += (*rest == '+' ? -1 : 1) * (hours * 60 + minutes) * 60000;
+    }
+    return ms + (int64_t)(fraction * 1000.0);
+}
+
+static json_t *log_text(const struct log *l)
+{
+    AUTO_BUF struct buf b = BUF_INIT(LOG_BYTES_MAX * 2 + ((size_t)64 << 20));
+
+    for (size_t i = json_array_size(l->texts); i > 0; i--) {
+        const json_t *text = json_array_get(l->texts, i - 1);
+        if (buf_add(&b, json_string_value(text), json_string_length(text)) < 0) {
+            return NULL;
+        }
+    }
+    return json_stringn(b.data != NULL ? b.data : "", b.len);
+}
+
+void api_v1_container_logs(struct api_call *call)
+{
+    const char *since = call_text(call, "since");
+    int64_t tail = call_int(call, "tail", 100);
+    struct engine_box box;
+    struct err e = {0};
+
+    if (find_box(call, &box) < 0) {
+        return;
+    }
+    struct log l = {
+        .svc = call_service(call),
+        .since_ms = since != NULL ? parse_time(since) : 0,
+        .lines_left = tail,
+        .texts = json_array(),
+    };
+    struct store_filter filter = {.session_id = box.kept_as};
+    if (box.kept_as[0] != '\0' &&
+        store_each_execution(service_store(l.svc), &filter, log_one, &l, &e) < 0) {
+        json_decref(l.texts);
+        call_reply_err(call, &e);
+        return;
+    }
+    json_t *text = log_text(&l);
+    json_decref(l.texts);
+    call_reply_json(call, 200,
+                    json_pack("{s:s, s:o, s:I}", "container_id", call_text(call, "container_id"),
+                              "logs", text, "tail", (json_int_t)(tail - l.lines_left)));
+}
+
+/* ---- pools ---- */
+
+void api_v1_pool(struct api_call *call)
+{
+    AUTO_FREE struct engine_pool *pools = calloc(POOLS_MAX, sizeof(*pools));
+    struct service_figures figures;
+    struct err e = {0};
+
+    if (pools == NULL) {
+        (void)err_sys(&e, ENOMEM, "list the pools");
+        call_reply_err(call, &e);
+        return;
+    }
+    size_t n = engine_pools(service_engine(call_service(call)), pools, POOLS_MAX);
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++) {
+        const struct engine_pool *p = &pools[i];
+        json_array_append_new(
+            list,
+            json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "template_id",
+                      p->template_name, "mode", p->persistent ? "persistent" : "ephemeral",
+                      "memory_mb", (json_int_t)(p->memory_bytes >> 20), "size",
+                      (json_int_t)p->parked, "min", (json_int_t)p->min, "max", (json_int_t)p->max,
+                      "starting", (json_int_t)p->starting, "hits", (json_int_t)p->hits, "misses",
+                      (json_int_t)p->misses, "dead", (json_int_t)p->dead));
+    }
+    service_figures(call_service(call), &figures);
+    call_reply_json(
+        call, 200,
+        json_pack("{s:o, s:I}", "pools", list, "queue", (json_int_t)figures.executions_queued));
+}

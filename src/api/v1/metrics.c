@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Figures of the server in Prometheus' text format 0.0.4. Reads counters that exist anyway; never
+ * waits, and costs no box.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "agents/agents.h"
+#include "api/call/call_impl.h"
+#include "api/contract/tables.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "base/units.h"
+#include "service/state.h"
+
+#define TEXT_MAX ((size_t)4 << 20)
+#define POOLS_MAX 128
+
+/* Failures to grow are seen once, at the end: *ok. */
+struct page {
+    struct buf text;
+    bool ok;
+};
+
+#define PUT(page, ...) ((page)->ok = (page)->ok && buf_printf(&(page)->text, __VA_ARGS__) == 0)
+
+static void head(struct page *p, const char *name, const char *type, const char *help)
+{
+    PUT(p, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void gauge(struct page *p, const char *name, double value, const char *help)
+{
+    head(p, name, "gauge", help);
+    PUT(p, "%s %.17g\n", name, value);
+}
+
+static void counter(struct page *p, const char *name, uint64_t value, const char *help)
+{
+    head(p, name, "counter", help);
+    PUT(p, "%s %" PRIu64 "\n", name, value);
+}
+
+/* ---- parts ---- */
+
+/* The second number of statm, which counts pages. 0: not to be had. */
+static uint64_t resident_bytes(void)
+{
+    char statm[128];
+    uint64_t pages = 0;
+
+    if (fd_read_file(AT_FDCWD, "/proc/self/statm", statm, sizeof(statm)) <= 0) {
+        return 0;
+    }
+    char *second = statm + strcspn(statm, " ");
+    second += *second == ' ' ? 1 : 0;
+    second[strcspn(second, " ")] = '\0';
+    return parse_u64(second, &pages) == 0 ? pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+static void put_process(struct page *p, const struct service_figures *f)
+{
+    struct rusage usage;
+
+    head(p, "husk_build_info", "gauge", "The version, as a label.");
+    PUT(p, "husk_build_info{version=\"%s\"} 1\n", HUSK_VERSION);
+    gauge(p, "process_start_time_seconds", (double)f->started_ms / 1000.0,
+          "When huskd started, in seconds since 1970.");
+    if (getrusage(RUSAGE_SELF, &usage) == 0) {
+        double seconds = (double)usage.ru_utime.tv_sec + (double)usage.ru_stime.tv_sec +
+                         (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+        head(p, "process_cpu_seconds_total", "counter", "Processor time of huskd.");
+        PUT(p, "process_cpu_seconds_total %.6f\n", seconds);
+    }
+    uint64_t resident = resident_bytes();
+    if (resident > 0) {
+        gauge(p, "process_resident_memory_bytes", (double)resident, "Memory of huskd.");
+    }
+    gauge(p, "husk_fibers", (double)fiber_count(), "Calls and tasks in work.");
+    gauge(p, "husk_epoch", (double)f->epoch,
+          "How often this data directory has been started with.");
+    gauge(p, "husk_boxes_readopted", (double)f->readopted,
+          "Sandboxes taken over from the daemon before.");
+}
+
+static void put_work(struct page *p, const struct service_figures *f)
+{
+    counter(p, "husk_sessions_created_total", f->sessions_created, "Sessions made.");
+    head(p, "husk_sessions", "gauge", "Sessions that have not ended.");
+    PUT(p, "husk_sessions{status=\"running\"} %" PRIu64 "\n", f->sessions_live);
+    counter(p, "husk_executions_started_total", f->executions_started, "Executions accepted.");
+    head(p, "husk_executions", "gauge", "Executions that have not ended.");
+    PUT(p, "husk_executions{status=\"%s\"} %" PRIu64 "\n", execution_state_word(EXECUTION_RUNNING),
+        f->executions_running);
+    PUT(p, "husk_executions{status=\"%s\"} %" PRIu64 "\n", execution_state_word(EXECUTION_PENDING),
+        f->executions_queued);
+    head(p, "husk_executions_ended_total", "counter", "Executions by how they ended.");
+    for (int i = 0; i < EXECUTION_STATES; i++) {
+        if (execution_state_is_final(i)) {
+            PUT(p, "husk_executions_ended_total{status=\"%s\"} %" PRIu64 "\n",
+                execution_state_word(i), f->executions_ended[i]);
+        }
+    }
+    counter(p, "husk_runs_total", f->runs, "Runs without a session.");
+}
+
+/* Pools that no label tells apart count as one: a sample may stand only once. */
+static size_t merge_pools(struct engine_pool *pools, size_t n)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct engine_pool *same = NULL;
+        for (size_t k = 0; k < kept && same == NULL; k++) {
+            bool is_same = pools[k].persistent == pools[i].persistent &&
+                           pools[k].memory_bytes == pools[i].memory_bytes &&
+                           str_eq(pools[k].template_name, pools[i].template_name);
+            same = is_same ? &pools[k] : NULL;
+        }
+        if (same == NULL) {
+            pools[kept++] = pools[i];
+            continue;
+        }
+        same->parked += pools[i].parked;
+        same->starting += pools[i].starting;
+        same->target += pools[i].target;
+        same->hits += pools[i].hits;
+        same->misses += pools[i].misses;
+        same->dead += pools[i].dead;
+    }
+    return kept;
+}
+
+/* One sample of a pool; `more` is another label behind a comma, or "". */
+static void put_pool(struct page *p, const char *name, const struct engine_pool *pool,
+                     const char *more, uint64_t value)
+{
+    PUT(p, "%s{template=\"%s\",use=\"%s\",memory_mb=\"%" PRIu64 "\"%s} %" PRIu64 "\n", name,
+        pool->template_name, pool->persistent ? "persistent" : "ephemeral",
+        pool->memory_bytes >> 20, more, value);
+}
+
+static void put_pools(struct page *p, struct service *service)
+{
+    struct engine_pool pools[POOLS_MAX];
+    size_t n = merge_pools(
+        pools, MIN(engine_pools(service_engine(service), pools, POOLS_MAX), (size_t)POOLS_MAX));
+
+    head(p, "husk_pool_boxes", "gauge", "Sandboxes kept ready, by template, use, size and state.");
+    for (size_t i = 0; i < n; i++) {
+        put_pool(p, "husk_pool_boxes", &pools[i], ",state=\"parked\"", pools[i].parked);
+        put_pool(p, "husk_pool_boxes", &pools[i], ",state=\"starting\"", pools[i].starting);
+    }
+    head(p, "husk_pool_target", "gauge", "How many sandboxes demand calls for.");
+    for (size_t i = 0; i < n; i++) {
+        put_pool(p, "husk_pool_target", &pools[i], "", pools[i].target);
+    }
+    head(p, "husk_pool_takes_total", "counter", "Sandboxes asked for: found ready, or not.");
+    for (size_t i = 0; i < n; i++) {
+        put_pool(p, "husk_pool_takes_total", &pools[i], ",found=\"yes\"", pools[i].hits);
+        put_pool(p, "husk_pool_takes_total", &pools[i], ",found=\"no\"", pools[i].misses);
+    }
+    head(p, "husk_pool_dead_total", "counter", "Parked sandboxes found dead and replaced.");
+    for (size_t i = 0; i < n; i++) {
+        put_pool(p, "husk_pool_dead_total", &pools[i], "", pools[i].dead);
+    }
+}
+
+static void put_store(struct page *p, struct service *service)
+{
+    struct store_stats s;
+
+    store_get_stats(service_store(service), &s);
+    counter(p, "husk_store_batches_total", s.batches, "Changes made durable.");
+    counter(p, "husk_store_failed_total", s.failed, "Changes that were not.");
+    counter(p, "husk_store_transactions_total", s.transactions, "Transactions, one sync each.");
+    counter(p, "husk_store_reopened_total", s.reopened, "Connections replaced after a failure.");
+    counter(p, "husk_store_checkpoints_total", s.checkpoints, "Checkpoints of the log.");
+    gauge(p, "husk_store_wal_pages", (double)s.wal_pages, "Pages in the log.");
+    gauge(p, "husk_store_queued", (double)s.queued, "Changes that wait.");
+}
+
+static void put_data(struct page *p, const struct service_figures *f, const struct config *c)
+{
+    gauge(p, "husk_data_bytes", (double)f->data_bytes, "Kept of sessions in the data directory.");
+    gauge(p, "husk_data_quota_bytes", (double)c->data_quota_bytes, "The most that may be.");
+}
+
+static void put_http(struct page *p, const struct http_server *server)
+{
+    if (server == NULL) {
+        return;
+    }
+    struct http_stats s = http_server_stats(server);
+    counter(p, "husk_http_connections_total", s.accepted, "Connections accepted.");
+    counter(p, "husk_http_requests_total", s.requests, "Requests with a proper head.");
+    counter(p, "husk_http_refused_total", s.refused, "Requests refused before a handler saw them.");
+    counter(p, "husk_http_timeouts_total", s.timeouts, "Connections ended by a time limit.");
+    counter(p, "husk_http_over_limit_total", s.over_limit, "Connections beyond a limit.");
+    counter(p, "husk_http_evicted_total", s.evicted, "Idle connections closed for other clients.");
+    counter(p, "husk_http_accept_pauses_total", s.accept_pauses, "Times that descriptors ran out.");
+    gauge(p, "husk_http_connections", (double)s.open, "Connections now.");
+    gauge(p, "husk_http_connections_busy", (double)s.busy, "Of these, with a request in work.");
+}
+
+static void put_answers(struct page *p, const struct api *api)
+{
+    head(p, "husk_api_answers_total", "counter", "Answers by operation and class of status.");
+    for (unsigned op = 0; op <= API_OPS; op++) {
+        for (unsigned class = 1; class < 6; class ++) {
+            if (api->tally[op].answers[class] > 0) {
+                PUT(p, "husk_api_answers_total{operation=\"%s\",class=\"%uxx\"} %" PRIu64 "\n",
+                    op < API_OPS ? api_op_infos[op].id : "none", class,
+                    api->tally[op].answers[class]);
+            }
+        }
+    }
+    head(p, "husk_api_seconds_total", "counter", "Time from request to the start of its answer.");
+    for (unsigned op = 0; op <= API_OPS; op++) {
+        if (api->tally[op].total_ns > 0) {
+            PUT(p, "husk_api_seconds_total{operation=\"%s\"} %.6f\n",
+                op < API_OPS ? api_op_infos[op].id : "none",
+                (double)api->tally[op].total_ns / NS_PER_SEC);
+        }
+    }
+}
+
+static void put_agents(struct page *p, struct agents *agents)
+{
+    static const struct {
+        const char *name;
+        const char *type;
+        const char *help;
+    } rows[] = {
+        {"husk_agent_ready", "gauge", "Workers that are ready."},
+        {"husk_agent_in_flight", "gauge", "Requests that workers have."},
+        {"husk_agent_queued", "gauge", "Requests that wait for a worker."},
+        {"husk_agent_requests_total", "counter", "Requests to the agent."},
+        {"husk_agent_errors_total", "counter", "Of these, failed by the agent or its worker."},
+        {"husk_agent_restarts_total", "counter", "Workers that were replaced."},
+    };
+    size_t n = agents != NULL ? agents_plan_of(agents)->n_agents : 0;
+
+    for (size_t row = 0; row < ARRAY_LEN(rows) && n > 0; row++) {
+        head(p, rows[row].name, rows[row].type, rows[row].help);
+        for (size_t i = 0; i < n; i++) {
+            struct agent *agent = agents_at(agents, i);
+            struct agent_figures f;
+            agent_figures(agent, &f);
+            const uint64_t values[ARRAY_LEN(rows)] = {f.ready,    f.in_flight, f.queued,
+                                                      f.requests, f.errors,    f.restarts};
+            PUT(p, "%s{agent=\"%s\"} %" PRIu64 "\n", rows[row].name, agent_plan_of(agent)->name,
+                values[row]);
+        }
+    }
+}
+
+void api_metrics(struct api_call *call)
+{
+    struct page p = {.text = BUF_INIT(TEXT_MAX), .ok = true};
+    struct service *service = call_service(call);
+    struct service_figures figures;
+
+    service_figures(service, &figures);
+    gauge(&p, "husk_ready", service_is_ready(service) ? 1 : 0, "1 if new work is accepted.");
+    gauge(&p, "husk_uptime_seconds", (double)(clock_ns() - call->api->start_ns) / NS_PER_SEC,
+          "Since the start.");
+    put_process(&p, &figures);
+    put_work(&p, &figures);
+    put_data(&p, &figures, service_config(service));
+    put_pools(&p, service);
+    put_store(&p, service);
+    put_http(&p, call->api->server);
+    put_answers(&p, call->api);
+    put_agents(&p, call->api->agents);
+    if (p.ok) {
+        call_reply_text(call, 200, "text/plain; version=0.0.4; charset=utf-8", p.text.data,
+                        p.text.len);
+    } else {
+        call_reply_error(call, 503, NULL, NULL, "no memory for the figures", NULL);
+    }
+    buf_release(&p.text);
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the handlers of /api/v1 share, and sessions as JSON; see shape.h. */
+#include "api/v1/shape.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#define WORKSPACE "/workspace"
+
+json_t *v1_time(int64_t ms)
+{
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm tm;
+    char text[64];
+
+    if (ms <= 0 || gmtime_r(&seconds, &tm) == NULL) {
+        return json_null();
+    }
+    size_t n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+    return json_sprintf("%.*s.%03dZ", (int)n, text, (int)(ms % 1000));
+}
+
+void v1_box_name(uint32_t id, char ret[static V1_BOX_NAME_MAX])
+{
+    (void)str_format(ret, V1_BOX_NAME_MAX, "box_%x", id);
+}
+
+bool v1_box_id(const char *name, uint32_t *ret)
+{
+    char again[V1_BOX_NAME_MAX];
+
+    if (!str_starts(name, "box_")) {
+        return false;
+    }
+    unsigned long id = strtoul(name + 4, NULL, 16);
+    if (id > UINT32_MAX) {
+        return false;
+    }
+    v1_box_name((uint32_t)id, again);
+    *ret = (uint32_t)id;
+    return str_eq(again, name); /* one name per box: no signs, blanks or leading zeros */
+}
+
+json_t *v1_size(uint64_t bytes)
+{
+    static const struct {
+        unsigned shift;
+        const char *unit;
+    } units[] = {{30, "Gi"}, {20, "Mi"}, {10, "Ki"}};
+
+    for (size_t i = 0; i < ARRAY_LEN(units); i++) {
+        if (bytes > 0 && bytes % (1ULL << units[i].shift) == 0) {
+            return json_sprintf("%llu%s", (unsigned long long)bytes >> units[i].shift,
+                                units[i].unit);
+        }
+    }
+    return json_sprintf("%llu", (unsigned long long)bytes);
+}
+
+/* Behind the string that begins at p (at its quote); NULL: it has no end. */
+static const char *skip_string(const char *p)
+{
+    for (p++; *p != '\0' && *p != '"'; p++) {
+        if (*p == '\\' && p[1] != '\0') {
+            p++;
+        }
+    }
+    return *p == '"' ? p + 1 : NULL;
+}
+
+bool v1_member_int(const char *object, const char *name, int64_t *ret)
+{
+    size_t len = strlen(name);
+    unsigned depth = 0;
+
+    for (const char *p = object; p != NULL && *p != '\0';) {
+        if (*p == '"') {
+            const char *word = p + 1;
+            p = skip_string(p);
+            if (p == NULL || depth != 1 || *p != ':' || (size_t)(p - 1 - word) != len ||
+                memcmp(word, name, len) != 0) {
+                continue;
+            }
+            char *end = NULL;
+            long long value = strtoll(p + 1, &end, 10);
+            *ret = value;
+            return end != p + 1;
+        }
+        depth += *p == '{' || *p == '[';
+        depth -= *p == '}' || *p == ']';
+        p++;
+    }
+    return false;
+}
+
+/* ---- sessions ---- */
+
+static json_t *container_id(const struct session *live)
+{
+    uint32_t id = live != NULL ? session_box_id(live) : 0;
+    char name[V1_BOX_NAME_MAX];
+
+    if (id == 0) {
+        return json_null();
+    }
+    v1_box_name(id, name);
+    return json_string(name);
+}
+
+static json_t *language(struct v1_sessions *view, const struct store_session *r)
+{
+    if (str_eq(r->mode, "persistent")) {
+        return json_string("python"); /* as session_language() */
+    }
+    if (!str_eq(view->template_name, r->template)) {
+        view->language = engine_language(service_engine(view->svc), r->template);
+        (void)str_copy(view->template_name, sizeof(view->template_name), r->template);
+    }
+    return view->language != NULL ? json_string(view->language) : NULL;
+}
+
+/* As they apply while there is a box; before and after that as they were asked for. */
+static json_t *resources_json(const json_t *spec, const struct husk_receipt *receipt)
+{
+    if (receipt == NULL) {
+        json_t *asked = json_object_get(spec, "resources");
+        return asked != NULL ? json_incref(asked) : json_object();
+    }
+    const struct husk_limits *l = &receipt->limits;
+    return json_pack("{s:o, s:o, s:o, s:I}", "cpu", json_sprintf("%g", l->cpu_milli / 1000.0),
+                     "memory", v1_size(l->memory_bytes), "disk", v1_size(l->disk_bytes),
+                     "max_processes", (json_int_t)l->pids);
+}
+
+static json_t *text_or_null(const char *text)
+{
+    return text != NULL && text[0] != '\0' ? json_string(text) : json_null();
+}
+
+/* Copies a member of the stored request, or the fallback, which is taken. */
+static void set_from(json_t *to, const json_t *spec, const char *name, json_t *fallback)
+{
+    json_t *value = json_object_get(spec, name);
+
+    if (value != NULL) {
+        json_decref(fallback);
+        json_object_set(to, name, value);
+    } else {
+        json_object_set_new(to, name, fallback);
+    }
+}
+
+static void set_times(json_t *to, const struct store_session *r)
+{
+    json_object_set_new(to, "created_at", v1_time(r->created_ms));
+    json_object_set_new(to, "updated_at", v1_time(r->updated_ms));
+    json_object_set_new(to, "last_activity_at", v1_time(r->active_ms));
+    json_object_set_new(to, "expires_at", v1_time(r->ended_ms == 0 ? r->expires_ms : 0));
+    json_object_set_new(to, "completed_at", v1_time(r->ended_ms));
+}
+
+/* What holds for every session of this back end. */
+static void set_place(json_t *to, json_t *box)
+{
+    json_object_set_new(to, "container_id", box);
+    json_object_set_new(to, "runtime_type", json_string("native"));
+    json_object_set_new(to, "runtime_node", json_null());
+    json_object_set_new(to, "pod_name", json_null());
+    json_object_set_new(to, "workspace_path", json_string(WORKSPACE));
+    json_object_set_new(to, "queue_position", json_null());
+}
+
+json_t *v1_session_json(struct v1_sessions *view, const struct store_session *record)
+{
+    struct husk_receipt receipt;
+    struct err e;
+    bool is_over = session_state_is_final(record->status);
+
+    AUTO_SESSION struct session *live = is_over ? NULL : session_hold(view->svc, record->id, &e);
+    bool has_box = live != NULL && session_receipt(live, &receipt, &e) == 0;
+    /* Work is noted in the store a little later than here. */
+    const struct store_session *r = live != NULL ? session_record(live) : record;
+    json_t *spec = json_loads(r->spec, 0, NULL);
+    json_t *to =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "id", r->id, "session_id", r->id, "template_id",
+                  r->template, "status", session_state_word(r->status), "mode", r->mode,
+                  "resources", resources_json(spec, has_box ? &receipt : NULL));
+    if (to == NULL) {
+        json_decref(spec);
+        return NULL;
+    }
+    json_object_set_new(to, "agent_id", text_or_null(r->agent_id));
+    /* What counts now: extending a session changes it. */
+    json_object_set_new(to, "timeout", json_integer((r->expires_ms - r->active_ms) / 1000));
+    set_from(to, spec, "env_vars", json_object());
+    json_object_set_new(to, "min_isolation",
+                        json_string(r->min_isolation[0] != '\0' ? r->min_isolation : "full"));
+    json_object_set_new(to, "isolation", has_box ? json_string(receipt.isolation) : json_null());
+    json_t *words = language(view, r);
+    if (words != NULL) {
+        json_object_set_new(to, "language_runtime", words);
+    }
+    set_place(to, container_id(live));
+    json_object_set_new(to, "reason", text_or_null(r->end_reason));
+    set_times(to, r);
+    json_decref(spec);
+    return to;
+}
+
+void v1_reply_session(struct api_call *call, int status, const char *id)
+{
+    struct service *svc = call_service(call);
+    struct v1_sessions view = {.svc = svc};
+    AUTO_FREE struct store_session *row = NULL;
+    struct err e = {0};
+
+    AUTO_SESSION struct session *live = session_hold(svc, id, &e);
+    if (live == NULL && store_get_session(service_store(svc), id, &row, &e) < 0) {
+        v1_reply_err(call, &e, V1_SESSION);
+        return;
+    }
+    call_reply_json(call, status,
+                    v1_session_json(&view, live != NULL ? session_record(live) : row));
+}
+
+struct session *v1_hold_session(struct api_call *call)
+{
+    struct err e = {0};
+    struct session *s = session_hold(call_service(call), call_text(call, "session_id"), &e);
+
+    if (s == NULL) {
+        v1_reply_err(call, &e, V1_SESSION);
+    }
+    return s;
+}
+
+/* ---- answers ---- */
+
+json_t *v1_page(const struct api_call *call, json_t *items, int64_t total)
+{
+    int64_t limit = call_int(call, "limit", 0);
+    int64_t offset = call_int(call, "offset", 0);
+    bool has_more = offset + (int64_t)json_array_size(items) < total;
+
+    return json_pack("{s:o, s:I, s:I, s:I, s:b}", "items", items, "total", (json_int_t)total,
+                     "limit", (json_int_t)limit, "offset", (json_int_t)offset, "has_more",
+                     (int)has_more);
+}
+
+void v1_reply_err(struct api_call *call, const struct err *e, enum v1_thing thing)
+{
+    static const struct {
+        const char *code;
+        const char *description; /* NULL: the code's, as of the solution */
+        const char *solution;
+    } absent[] = {
+        [V1_SESSION] = {"Sandbox.SessionNotFound", NULL, NULL},
+        [V1_EXECUTION] = {"Sandbox.ExecutionNotFound", NULL, NULL},
+        [V1_TEMPLATE] = {"Sandbox.TemplateNotFound", NULL, NULL},
+        [V1_CONTAINER] = {"Sandbox.ContainerNotFound", NULL, NULL},
+        [V1_CONTEXT] = {"Sandbox.NotFound", "The session has no such context or checkpoint.",
+                        "List them with GET /api/v1/sessions/{session_id}/contexts."},
+        [V1_OTHER] = {"Sandbox.NotFound", NULL, NULL},
+    };
+
+    if (e->code == ERR_NOT_FOUND) {
+        call_reply_error(call, 404, absent[thing].code, absent[thing].description, e->msg,
+                         absent[thing].solution);
+    } else {
+        call_reply_err(call, e);
+    }
+}
+
+void v1_reply_field(struct api_call *call, const char *in, const char *name, const char *message)
+{
+    struct api_violations v = {0};
+
+    (void)api_violation_add(&v, in, name, "value_error", message);
+    call_reply_invalid(call, &v);
+}
+
+bool v1_key_used(struct api_call *call, const char *scope, char ret[static STORE_ID_MAX + 1])
+{
+    const char *key = call_text(call, "idempotency-key");
+    AUTO_FREE struct store_key *used = NULL;
+    struct err e;
+
+    if (key == NULL || store_find_key(service_store(call_service(call)), scope, key,
+                                      clock_wall_ms(), &used, &e) < 0) {
+        return false;
+    }
+    return used != NULL && memcmp(used->hash, call_body_hash(call), STORE_HASH_SIZE) == 0 &&
+           str_copy(ret, STORE_ID_MAX + 1, used->id) == 0;
+}
+
+char **v1_env(const json_t *vars, struct err *e)
+{
+    json_t *object = (json_t *)vars; /* iterating changes nothing */
+    size_t n = json_object_size(vars);
+    size_t bytes = (n + 1) * sizeof(char *);
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(object, name, value)
+    {
+        bytes += strlen(name) + json_string_length(value) + 2;
+    }
+    char **list = malloc(bytes);
+    if (list == NULL) {
+        (void)err_sys(e, ENOMEM, "environment");
+        return NULL;
+    }
+    char *to = (char *)(list + n + 1);
+    size_t i = 0;
+    json_object_foreach(object, name, value)
+    {
+        size_t room = strlen(name) + json_string_length(value) + 2;
+        (void)str_format(to, room, "%s=%s", name, json_string_value(value));
+        list[i++] = to;
+        to += room;
+    }
+    list[i] = NULL;
+    return list;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the handlers of /api/v1 share: sessions and executions as JSON, pages, and errors in the
+ * words of this API.
+ *
+ * One place for each shape of api/v1_schemas.yaml. Reads records and the service, changes nothing,
+ * never waits.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/call/call.h"
+#include "base/attr.h"
+#include "base/err.h"
+#include "service/service.h"
+
+/* "2026-01-15T09:30:00.000Z"; null for 0. */
+json_t *v1_time(int64_t ms);
+
+/* "box_3f2a" and back; false: not of that form. */
+#define V1_BOX_NAME_MAX 16
+void v1_box_name(uint32_t id, char ret[static V1_BOX_NAME_MAX]);
+bool v1_box_id(const char *name, uint32_t *ret);
+
+/* "512Mi": the largest unit that says it exactly. */
+json_t *v1_size(uint64_t bytes);
+
+/*
+ * A whole number that is a member of the object itself (not of one inside it). Looks at no more of
+ * the text than it must, for results are long. The text is our own JSON. False: there is none.
+ */
+bool v1_member_int(const char *object, const char *name, int64_t *ret);
+
+/* What the sessions of one answer have in common; looked up once. */
+struct v1_sessions {
+    struct service *svc;
+    char template_name[STORE_ID_MAX + 1]; /* of the last session, and */
+    const char *language;                 /* its language, or NULL */
+};
+
+json_t *v1_session_json(struct v1_sessions *view, const struct store_session *record);
+
+/* Answers with the session of that id as it is now. */
+void v1_reply_session(struct api_call *call, int status, const char *id);
+
+/* x is NULL when the execution is over. The first has everything, the second no output. */
+json_t *v1_execution_json(const struct store_execution *record, struct execution *x);
+json_t *v1_execution_state_json(const struct store_execution *record, struct execution *x);
+
+/* One thing that was displayed, as an item of `outputs`. */
+json_t *v1_output_json(const struct husk_display *display);
+
+/* {items, total, limit, offset, has_more}; takes items. */
+json_t *v1_page(const struct api_call *call, json_t *items, int64_t total);
+
+/* What was not found, for the error's code. */
+enum v1_thing { V1_SESSION, V1_EXECUTION, V1_TEMPLATE, V1_CONTAINER, V1_CONTEXT, V1_OTHER };
+
+/* The error of the service; ERR_NOT_FOUND is answered as that thing's own. */
+void v1_reply_err(struct api_call *call, const struct err *e, enum v1_thing thing);
+/* 422 for one field that the contract alone cannot judge. */
+void v1_reply_field(struct api_call *call, const char *in, const char *name, const char *message);
+
+/*
+ * True if the request's Idempotency-Key was used for the same request before; ret is then the id
+ * of what it made, which may be over by now.
+ */
+bool v1_key_used(struct api_call *call, const char *scope, char ret[static STORE_ID_MAX + 1]);
+
+/*
+ * {"A": "1"} as NULL-terminated "A=1" strings in one block, owned. NULL and *e when memory is gone.
+ */
+char **v1_env(const json_t *vars, struct err *e);
+
+/* The session that the path names; answered and NULL when it is not there or has ended. */
+struct session *v1_hold_session(struct api_call *call);
+static inline void v1_session_cleanup(struct session **s)
+{
+    session_release(*s);
+}
+#define AUTO_SESSION AUTO(v1_session_cleanup)
+
+static inline void v1_execution_cleanup(struct execution **x)
+{
+    if (*x != NULL) {
+        execution_release(*x);
+    }
+}
+#define AUTO_EXECUTION AUTO(v1_execution_cleanup)

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* husk template: what sandboxes can be made from. */
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "base/suggest.h"
+#include "base/units.h"
+#include "cli/common/commands.h"
+#include "cli/common/term.h"
+#include "core/core.h"
+
+#define PRELOAD_MAX 64
+
+struct template_options {
+    char *python;
+    char *preload;
+    int json;
+};
+
+#define FIELD(name) offsetof(struct template_options, name)
+
+static const struct option_row rows[] = {
+    {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
+    {OPTION_FLAG, 0, "json", NULL, FIELD(json), 1, "list, show: print JSON"},
+    {OPTION_TEXT, 0, "python", "PATH", FIELD(python), 0,
+     "add: a Python interpreter, a virtual environment or an installation prefix"},
+    {OPTION_TEXT, 0, "preload", "MODULES", FIELD(preload), 0,
+     "add: modules, separated by spaces, that programs with a pool of parked sandboxes import "
+     "ahead of time; `husk run` does not"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show the help text"},
+};
+
+const struct option_table template_table = {
+    .usage = "husk template list [--json]\n"
+             "husk template show NAME [--json]\n"
+             "husk template add NAME --python PATH [--preload MODULES]",
+    .about = "Shows the templates that sandboxes are made from, or adds one for a Python "
+             "installation of your own.",
+    .rows = rows,
+    .n_rows = ARRAY_LEN(rows),
+    .examples = "husk template list\n"
+                "husk template add science --python ~/venv --preload 'numpy pandas'\n"
+                "husk run --template science 'import numpy; numpy.__version__'",
+    .anywhere = true,
+};
+
+/* What a run gets that asks for nothing: a template's 0 stands for the default. */
+static struct limits effective(const struct husk_limits *given)
+{
+    struct limits l = engine_limits_import(given);
+
+    limits_fill(&l);
+    return l;
+}
+
+static json_t *template_json(const struct husk_template_info *t)
+{
+    struct limits l = effective(&t->limits);
+
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:{s:I, s:I, s:I, s:f, s:I}}",
+                     "name", t->name, "language", template_language_name(t->language), "runtime",
+                     t->runtime, "origin", t->origin, "about", t->about, "preload", t->preload,
+                     "usable", (int)(t->missing[0] == '\0'), "missing", t->missing, "limits",
+                     "memory_bytes", (json_int_t)l.memory_bytes, "disk_bytes",
+                     (json_int_t)l.disk_bytes, "timeout_ms", (json_int_t)l.timeout_ms, "cpus",
+                     l.cpu_milli / 1000.0, "pids", (json_int_t)l.pids);
+}
+
+static int print_list(const struct husk_template_info *list, size_t n, bool json)
+{
+    if (json) {
+        json_t *array = json_array();
+
+        for (size_t i = 0; i < n; i++) {
+            if (json_array_append_new(array, template_json(&list[i])) < 0) {
+                json_decref(array);
+                return print_json(NULL);
+            }
+        }
+        return print_json(array);
+    }
+    for (size_t i = 0; i < n; i++) {
+        printf("%-20s %-11s %s\n", list[i].name, template_language_name(list[i].language),
+               list[i].about);
+        if (list[i].missing[0] != '\0') {
+            printf("%-20s cannot run here: %s\n", "", list[i].missing);
+        }
+    }
+    return 0;
+}
+
+static void print_one(const struct husk_template_info *t)
+{
+    struct limits l = effective(&t->limits);
+
+    printf("name      %s\nlanguage  %s\nabout     %s\nruntime   %s\norigin    %s\n", t->name,
+           template_language_name(t->language), t->about, t->runtime, t->origin);
+    printf("preload   %s\n", t->preload[0] != '\0' ? t->preload : "nothing");
+    printf("limits    %llu MiB memory, %llu MiB disk, %.3g cores, %u processes, %.3g s\n",
+           (unsigned long long)(l.memory_bytes / MIB), (unsigned long long)(l.disk_bytes / MIB),
+           l.cpu_milli / 1000.0, l.pids, (double)l.timeout_ms / 1000.0);
+    printf("usable    %s%s\n", t->missing[0] != '\0' ? "no: " : "yes", t->missing);
+}
+
+static int show(const struct husk_template_info *list, size_t n, const char *name, bool json)
+{
+    AUTO_FREE const char **names = NULL;
+
+    names = calloc(n + 1, sizeof(*names));
+    if (names == NULL) {
+        term_say(PROGRAM, "out of memory");
+        return EXIT_HUSK;
+    }
+    for (size_t i = 0; i < n; i++) {
+        names[i] = list[i].name;
+        if (!str_eq(list[i].name, name)) {
+            continue;
+        }
+        if (json) {
+            return print_json(template_json(&list[i]));
+        }
+        print_one(&list[i]);
+        return 0;
+    }
+    const char *near = suggest(name, names, n);
+    term_say(PROGRAM, "there is no template '%s'%s%s%s", name,
+             near != NULL ? "; did you mean '" : "",
+             near != NULL ? near : "; 'husk template list' shows them", near != NULL ? "'?" : "");
+    return EXIT_HUSK;
+}
+
+/* list, and show when a name is given */
+static int list_or_show(const char *name, bool json)
+{
+    AUTO_FREE struct husk_template_info *list = NULL;
+    struct husk_options options = {.min_isolation = HUSK_ISOLATION_USERNS}; /* nothing is run */
+    struct husk_engine *engine = NULL;
+    struct husk_error why;
+    size_t n = 0;
+
+    fd_raise_limit();
+    if (husk_open(&options, &engine, &why) < 0) {
+        return engine_error(&why);
+    }
+    int r = husk_template_list(NULL, &list, &n, &why);
+    husk_close(engine);
+    if (r < 0) {
+        return engine_error(&why);
+    }
+    return name != NULL ? show(list, n, name, json) : print_list(list, n, json);
+}
+
+/* Cuts the text at spaces and commas. */
+static int split_modules(char *text, const char **names, struct err *e)
+{
+    size_t n = 0;
+
+    for (char *p = text; *p != '\0';) {
+        size_t gap = strspn(p, " ,");
+
+        memset(p, '\0', gap);
+        p += gap;
+        if (*p == '\0') {
+            break;
+        }
+        if (n == PRELOAD_MAX) {
+            return err_set(e, ERR_INVALID, "--preload: more than %d modules", PRELOAD_MAX);
+        }
+        names[n++] = p;
+        p += strcspn(p, " ,");
+    }
+    names[n] = NULL;
+    return 0;
+}
+
+static int add(const char *name, const struct template_options *o)
+{
+    const char *preload[PRELOAD_MAX + 1] = {NULL};
+    char path[PATH_MAX];
+    struct husk_error why;
+    struct err e;
+
+    if (o->preload != NULL && split_modules(o->preload, preload, &e) < 0) {
+        return usage_error("template", &e);
+    }
+    if (husk_template_add(name, o->python, preload, path, sizeof(path), &why) < 0) {
+        return engine_error(&why);
+    }
+    printf("template %s written to %s\n", name, path);
+    return 0;
+}
+
+static int check(const struct template_options *o, const struct option_rest *rest, struct err *e)
+{
+    const char *verb = rest->n > 0 ? rest->args[0] : "";
+    bool is_list = str_eq(verb, "list");
+    bool is_add = str_eq(verb, "add");
+
+    if (!is_list && !is_add && !str_eq(verb, "show")) {
+        return rest->n == 0
+                   ? err_set(e, ERR_INVALID, "template: say list, show or add")
+                   : err_set(e, ERR_INVALID, "template: '%s' is not list, show or add", verb);
+    }
+    if (rest->n != (is_list ? 1 : 2)) {
+        return is_list
+                   ? err_set(e, ERR_INVALID, "template list takes no argument '%s'", rest->args[1])
+                   : err_set(e, ERR_INVALID, "template %s takes one name", verb);
+    }
+    if (is_add && o->python == NULL) {
+        return err_set(e, ERR_INVALID, "template add needs --python PATH");
+    }
+    if (is_add && o->json) {
+        return err_set(e, ERR_INVALID, "--json belongs to list and show");
+    }
+    if (!is_add && (o->python != NULL || o->preload != NULL)) {
+        return err_set(e, ERR_INVALID, "--python and --preload belong to add");
+    }
+    if (!is_list && !str_is_name(rest->args[1])) {
+        return err_set(e, ERR_INVALID, "'%s' is not a name: lower-case letters, digits, . _ -",
+                       rest->args[1]);
+    }
+    return 0;
+}
+
+int cmd_template(int argc, char **argv)
+{
+    struct template_options o = {0};
+    struct option_rest rest;
+    struct err e;
+
+    int code = command_parse("template", &template_table, argc, argv, &o, &rest);
+    if (code != COMMAND_GOES_ON) {
+        return code;
+    }
+    if (check(&o, &rest, &e) < 0) {
+        return usage_error("template", &e);
+    }
+    if (str_eq(rest.args[0], "add")) {
+        return add(rest.args[1], &o);
+    }
+    return list_or_show(rest.n > 1 ? rest.args[1] : NULL, o.json != 0);
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Notebooks: one box, many cells, contexts that can be branched and gone back to; see core.h.
+ *
+ * Contexts and checkpoints share one table, so a number means the same everywhere.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/fd.h"
+#include "base/units.h"
+#include "core/box_files.h"
+#include "core/notebook_impl.h"
+
+#define START_PATIENCE_MS 30000
+
+bool notebook_has_context(const struct notebook *nb, uint32_t id)
+{
+    return id < CONTEXTS_MAX && nb->contexts[id].used;
+}
+
+bool notebook_is_checkpoint(const struct notebook *nb, uint32_t id)
+{
+    return notebook_has_context(nb, id) && nb->contexts[id].is_checkpoint;
+}
+
+int notebook_check_context(const struct notebook *nb, uint32_t id, bool checkpoint, struct err *e)
+{
+    if (!notebook_has_context(nb, id) || notebook_is_checkpoint(nb, id) != checkpoint) {
+        return err_set(e, ERR_NOT_FOUND, "the session has no %s %u",
+                       checkpoint ? "checkpoint" : "context", id);
+    }
+    return 0;
+}
+
+struct context *notebook_context(struct notebook *nb, uint32_t id, bool checkpoint, struct err *e)
+{
+    return notebook_check_context(nb, id, checkpoint, e) == 0 ? &nb->contexts[id] : NULL;
+}
+
+static struct context *context_free_slot(struct notebook *nb, uint32_t *id, struct err *e)
+{
+    for (uint32_t i = 1; i < CONTEXTS_MAX; i++) { /* 0 is always the first context's */
+        if (!nb->contexts[i].used && !nb->contexts[i].is_awaited) {
+            *id = i;
+            return &nb->contexts[i];
+        }
+    }
+    err_set(e, ERR_LIMIT, "a session has at most %d contexts and checkpoints", CONTEXTS_MAX);
+    return NULL;
+}
+
+static int start_box(struct engine *engine, const struct husk_spec *spec, struct notebook *nb,
+                     struct err *e)
+{
+    const char *name = spec->template_name != NULL ? spec->template_name : "python";
+    struct guest_options options = {.mode = LAUNCHER_SESSION};
+
+    struct live_template *live = live_get(engine, name, !spec->no_pool, e);
+    if (live == NULL) {
+        return -1;
+    }
+    if (live->def.info.language != HUSK_PYTHON) {
+        return err_set(e, ERR_INVALID, "sessions need a python template, %s is none", name);
+    }
+    if (engine_limits(&spec->limits, &live->def.info.limits, &nb->limits, e) < 0) {
+        return -1;
+    }
+    options.limits = nb->limits;
+    nb->engine = engine;
+    nb->guest = pool_take(engine, live, LAUNCHER_SESSION, &nb->limits);
+    if (nb->guest == NULL) {
+        live->users++;
+        nb->guest = guest_start(engine, live, &options, e);
+        live->users--;
+    } else {
+        pool_taken(engine, live);
+    }
+    if (nb->guest == NULL) {
+        return -1;
+    }
+    uint64_t until = clock_ms() + START_PATIENCE_MS;
+    while (nb->guest->state == GUEST_STARTING && !nb->guest->exited) {
+        uint64_t now = clock_ms();
+        if (now >= until) {
+            return err_set(e, ERR_TIMEOUT, "the box was not ready within %d s",
+                           START_PATIENCE_MS / 1000);
+        }
+        if (engine_poll(engine, nb->guest, NULL, 0, (int64_t)(until - now), e) < 0) {
+            return -1;
+        }
+    }
+    if (nb->guest->state != GUEST_READY) {
+        return err_set(e, ERR_ISOLATION, "%s", nb->guest->failure);
+    }
+    guest_unwatch(engine, nb->guest);
+    channel_keep_small(&nb->guest->control);
+    return context_start(nb->engine, nb->guest, &nb->contexts[0], &nb->guest->control,
+                         FRAME_CONTEXT, e);
+}
+
+int notebook_open(struct engine *engine, const struct husk_spec *spec, struct notebook **ret,
+                  struct err *e)
+{
+    struct notebook *nb = calloc(1, sizeof(*nb));
+
+    if (nb == NULL) {
+        return err_sys(e, ENOMEM, "session");
+    }
+    if (start_box(engine, spec, nb, e) < 0) {
+        notebook_close(nb);
+        return -1;
+    }
+    *ret = nb;
+    return 0;
+}
+
+void notebook_close(struct notebook *nb)
+{
+    if (nb == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < CONTEXTS_MAX; i++) {
+        if (nb->contexts[i].used) {
+            channel_release(&nb->contexts[i].channel);
+        }
+    }
+    if (nb->guest != NULL && nb->kept) { /* an ended one too: the launcher remembers it for us */
+        struct launcher_req release = {.op = LAUNCHER_RELEASE, .box_id = nb->guest->box_id};
+        struct err ignored;
+        (void)native_send(nb->engine->native, &release, NULL, 0, &ignored);
+        guest_forget(nb->engine, nb->guest);
+        FAULT_POINT("box.released");
+    }
+    if (nb->guest != NULL) {
+        guest_free(nb->engine, nb->guest);
+    }
+    if (nb->no_input > 0) {
+        fd_close(&nb->no_input);
+    }
+    free(nb);
+}
+
+int notebook_replace_context(struct notebook *nb, struct context *c, struct err *e)
+{
+    struct channel *control = &nb->guest->control;
+    struct context gone = *c;
+
+    int r = context_start(nb->engine, nb->guest, c, control, FRAME_CONTEXT, e);
+    if (r < 0 && e->code == ERR_LIMIT && !nb->guest->exited) {
+        c->is_awaited = true;
+        (void)context_sweep(nb->guest, nb->contexts, ARRAY_LEN(nb->contexts), &gone, 0);
+        r = context_start(nb->engine, nb->guest, c, control, FRAME_CONTEXT, e);
+    }
+    if (r == 0) {
+        notebook_keep_context(nb, c);
+    }
+    return r;
+}
+
+int notebook_mend_context(struct notebook *nb, uint32_t id, struct err *e)
+{
+    struct context *c = notebook_context(nb, id, false, e);
+
+    if (c == NULL) {
+        return -1;
+    }
+    if (!c->has_part) {
+        return 0;
+    }
+    context_end(nb->guest, c);
+    return notebook_replace_context(nb, c, e);
+}
+
+int notebook_reset(struct notebook *nb, uint32_t id, struct err *e)
+{
+    struct context *c = notebook_context(nb, id, false, e);
+
+    if (c == NULL) {
+        return -1;
+    }
+    context_end(nb->guest, c);
+    return notebook_replace_context(nb, c, e);
+}
+
+/* Copies a context into a new slot. */
+static int copy_context(struct notebook *nb, uint32_t from, bool checkpoint, uint32_t *ret,
+                        struct err *e)
+{
+    uint32_t id;
+
+    if (notebook_mend_context(nb, from, e) < 0) {
+        return -1;
+    }
+    context_await_sweeps(nb->guest);
+    struct context *c = notebook_context(nb, from, false, e);
+    struct context *to = c != NULL ? context_free_slot(nb, &id, e) : NULL;
+    if (to == NULL || context_branch(nb->engine, nb->guest, to, &c->channel, e) < 0) {
+        return -1;
+    }
+    to->is_checkpoint = checkpoint;
+    notebook_keep_context(nb, to);
+    *ret = id;
+    return 0;
+}
+
+int notebook_checkpoint(struct notebook *nb, uint32_t id, uint32_t *ret, struct err *e)
+{
+    return copy_context(nb, id, true, ret, e);
+}
+
+int notebook_branch(struct notebook *nb, uint32_t id, uint32_t *ret, struct err *e)
+{
+    return copy_context(nb, id, false, ret, e);
+}
+
+int notebook_restore(struct notebook *nb, uint32_t id, uint32_t checkpoint, struct err *e)
+{
+    struct context copy;
+
+    context_await_sweeps(nb->guest);
+    struct context *c = notebook_context(nb, id, false, e);
+    struct context *from = c != NULL ? notebook_context(nb, checkpoint, true, e) : NULL;
+    if (from == NULL || context_branch(nb->engine, nb->guest, &copy, &from->channel, e) < 0) {
+        return -1;
+    }
+    context_end(nb->guest, c);
+    *c = copy;
+    notebook_keep_context(nb, c);
+    return 0;
+}
+
+int notebook_fresh_context(struct notebook *nb, uint32_t *ret, struct err *e)
+{
+    struct context *c = context_free_slot(nb, ret, e);
+
+    /* Kept with its cell: a context without one would never end. */
+    return c == NULL
+               ? -1
+               : context_start(nb->engine, nb->guest, c, &nb->guest->control, FRAME_CONTEXT, e);
+}
+
+void notebook_end_context(struct notebook *nb, uint32_t id)
+{
+    notebook_drop_context(nb, &nb->contexts[id]);
+    context_end(nb->guest, &nb->contexts[id]);
+}
+
+bool notebook_end_overdue(struct notebook *nb)
+{
+    bool is_overdue = channel_is_overdue(&nb->guest->control);
+
+    for (size_t i = 0; i < CONTEXTS_MAX; i++) {
+        const struct context *c = &nb->contexts[i];
+        bool is_idle = memcmp(c->cell, (uint8_t[FRAME_TOKEN_SIZE]){0}, sizeof(c->cell)) == 0;
+        is_overdue = is_overdue || (c->used && is_idle && channel_is_overdue(&c->channel));
+    }
+    if (is_overdue && !nb->guest->exited) {
+        guest_kill(nb->engine, nb->guest);
+    }
+    return is_overdue && !nb->guest->exited;
+}
+
+void notebook_interrupt_idly(struct notebook *nb, uint32_t id)
+{
+    struct err ignored;
+
+    if (notebook_has_context(nb, id)) {
+        (void)context_signal(nb->guest, &nb->contexts[id], SIGINT, &ignored);
+    }
+}
+
+int notebook_interrupt(struct notebook *nb, uint32_t id, bool *ret_hit, struct err *e)
+{
+    const struct context *c = notebook_context(nb, id, false, e);
+
+    return c == NULL ? -1 : context_interrupt(nb->guest, c, ret_hit, e);
+}
+
+bool notebook_has_ended(const struct notebook *nb)
+{
+    return nb->guest->exited;
+}
+
+bool notebook_is_dead(const struct notebook *nb)
+{
+    return nb->guest->exited || !nb->contexts[0].used;
+}
+
+void notebook_kill(struct notebook *nb)
+{
+    guest_kill(nb->engine, nb->guest);
+}
+
+static bool has_hung_up(const struct notebook *nb)
+{
+    struct pollfd p = {.fd = nb->guest->control.fd};
+
+    return poll(&p, 1, 0) > 0 && (p.revents & POLLHUP) != 0;
+}
+
+int notebook_await_end(struct notebook *nb, int64_t timeout_ms, struct err *e)
+{
+    uint64_t until = clock_ms() + (uint64_t)timeout_ms;
+
+    while (!nb->guest->exited && has_hung_up(nb) && clock_ms() < until) {
+        if (engine_poll(nb->engine, nb->guest, NULL, 0, (int64_t)(until - clock_ms()), e) < 0) {
+            return -1;
+        }
+    }
+    return nb->guest->exited || has_hung_up(nb) ? 0 : -1;
+}
+
+uint32_t notebook_box_id(const struct notebook *nb)
+{
+    return nb->guest->box_id;
+}
+
+const struct limits *notebook_limits(const struct notebook *nb)
+{
+    return &nb->limits;
+}
+
+void notebook_receipt(const struct notebook *nb, struct husk_receipt *ret)
+{
+    run_receipt(nb->guest, &nb->limits, true, ret);
+}
+
+int notebook_usage(struct notebook *nb, struct box_usage *ret, struct err *e)
+{
+    struct launcher_usage now = {.disk_free = UINT64_MAX};
+    uint64_t disk = nb->limits.disk_bytes;
+
+    *ret = (struct box_usage){.box_id = nb->guest->box_id, .disk_used_bytes = UINT64_MAX};
+    if (guest_usage(nb->engine, nb->guest, true, &now, e) < 0) {
+        return -1;
+    }
+    ret->cpu_time_ms = (double)now.cpu_ns / NS_PER_MS;
+    ret->memory_mb = (double)now.memory_now / MIB;
+    ret->peak_memory_mb = (double)now.memory_peak / MIB;
+    ret->io_read_bytes = now.io_read;
+    ret->io_write_bytes = now.io_write;
+    ret->processes = (uint32_t)now.pids_peak;
+    if (now.disk_free != UINT64_MAX) {
+        ret->disk_used_bytes = disk - MIN(disk, now.disk_free);
+    }
+    return 0;
+}

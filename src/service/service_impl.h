@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The service's inside, shared by its files; the outside is service.h. */
+#pragma once
+
+#include <uthash.h>
+
+#include "base/fiber.h"
+#include "core/core.h"
+#include "service/service.h"
+
+#define ID_SIZE (STORE_ID_MAX + 1)
+#define ZYGOTE_END_MS 100    /* a zygote that is told dead is gone within this */
+#define END_PATIENCE_MS 1000 /* from the end of a box to the launcher's word of it */
+
+/* A bounded number of places, and a bounded line of those who wait for one. */
+struct gate {
+    size_t places;
+    size_t taken;
+    size_t line_max;
+    size_t waiting;
+    struct gate_waiter *first;
+};
+
+struct service {
+    const struct config *config;
+    struct store *store;
+    struct engine *engine;
+    struct session *sessions; /* live ones, by id */
+    struct execution *executions;
+    struct gate gate; /* runs at a time */
+    size_t coming;  /* executions that were let in and are being recorded: they count as waiting */
+    size_t in_turn; /* executions that wait for the one before them in their context */
+    bool unsettled; /* executions of an older daemon could not be recorded as lost */
+    bool store_fails;                 /* the last commit found no room or a broken disk */
+    bool template_changes;            /* somebody changes a template */
+    struct fiber_queue template_line; /* who waits for that */
+    struct service_figures figures;
+    void (*on_launcher_lost)(void *user);
+    void *user;
+    struct fiber *store_pump;
+    struct fiber *reaper;
+    uint64_t kept_bytes;            /* of all sessions below DATA; see quota.c */
+    size_t fibers;                  /* of executions */
+    size_t alone;                   /* executions that run in boxes of their own */
+    struct fiber_queue alone_ended; /* fibers that wait until none does */
+    bool closing;
+    bool ready;
+    struct fiber_queue readied; /* fibers that wait for that */
+};
+
+/* One context of a session runs one thing at a time. */
+struct turn {
+    struct gate gate;            /* with one place */
+    struct execution *execution; /* that runs in it */
+};
+
+struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is read */
+    UT_hash_handle hh;
+    struct service *svc;
+    int refs;
+    char id[ID_SIZE];
+    struct store_session record; /* its texts are ours, freed with the session */
+    bool persistent;
+    char **env; /* NULL-terminated, owned; NULL: none */
+    struct husk_limits limits;
+    uint64_t timeout_ms; /* idle */
+    uint64_t born_ms;    /* clock_ms() */
+    uint64_t active_ms;
+    struct notebook *box; /* persistent: its interpreter; NULL: none now */
+    size_t box_users;     /* fibers that wait with it in their hands: it must not go away */
+    bool opening;         /* a fiber is making the box */
+    struct fiber_queue opened;
+    bool moving;              /* its next state is on its way to the disk */
+    struct fiber_queue moved; /* woken when a state of it is durable, or will not be */
+    bool recorded;  /* the store has it: until then nobody knows whether there is such a session */
+    bool making;    /* whoever asked for it is at it */
+    bool keyed;     /* whoever asked for it may ask again, by its key */
+    bool restarted; /* the interpreter is not the first one: variables are gone */
+    bool spent;     /* ephemeral: its execution is over, and a full disk did not take its end */
+    bool ending;
+    struct fiber_queue ended;
+    size_t working; /* executions that run or wait */
+    struct turn turns[SESSION_CONTEXTS_MAX];
+    struct box_files *files;    /* one that nobody has taken; NULL: none */
+    struct notebook *files_box; /* whose files were taken last */
+    bool files_busy;
+    struct fiber_queue files_line;
+    bool dirty;        /* the workspace is known to have changed since it was last saved */
+    bool saving;       /* a copy is being written */
+    uint64_t saved_ms; /* when the last copy was begun */
+    struct fiber_queue saved;
+    uint64_t save_at; /* a save that failed is not tried again before this */
+    /* What is kept of it below DATA: records, output that is being spooled, and the copy. */
+    uint64_t kept_bytes;
+    uint64_t copy_bytes; /* of that: of its workspace */
+};
+
+/*
+ * How far the record of an execution's end is. Every step is made by note_end() in execution_end.c:
+ * AHEAD, WRITING, then DURABLE, or first WAITING and then DURABLE or GIVEN_UP.
+ */
+enum end_record {
+    END_AHEAD,    /* it has not ended */
+    END_WRITING,  /* nothing may be written behind it */
+    END_WAITING,  /* for a disk that does not take it; whoever waits for it is told so */
+    END_GIVEN_UP, /* the server ends, or time does not help */
+    END_DURABLE,
+};
+
+struct execution {
+    UT_hash_handle hh;
+    struct service *svc;
+    struct session *session; /* held */
+    int refs;
+    char id[ID_SIZE];
+    struct store_execution record; /* its texts are ours */
+    enum end_record end;
+    enum execution_kind kind;
+    char *code;
+    size_t code_len;
+    char **args;
+    char **env;
+    char *stdin_data;
+    size_t stdin_len;
+    char *event;
+    char *context_json;
+    char **variables;
+    uint32_t context;
+    bool has_turn; /* of that context */
+    uint64_t timeout_ms;
+    double queue_ms; /* that it waited for its turn and for a place */
+    bool rich;
+    bool stored;            /* the store has a row */
+    bool unrecorded;        /* the store never hears of it, nor does a successor of this process */
+    bool cancel;            /* somebody wants it to end */
+    struct fiber *runner;   /* while it runs */
+    struct kept_cell *kept; /* an earlier daemon started it */
+    struct notebook *box;   /* that it runs in; held by box_users */
+    bool has_cell;
+    bool is_sent;     /* its cell, if it ever gets so far */
+    bool interrupted; /* before that */
+    bool has_context; /* a context of its own, which ends with it */
+    struct husk_result *result;
+    int spool[3];         /* files that its output goes to; 0: not yet */
+    bool spooled;         /* there may be such files */
+    size_t spool_at[2];   /* bytes of out and err that are there */
+    bool spool_failed;    /* not all of them, for want of room */
+    bool spool_cut;       /* a display is missing: no more of them */
+    uint64_t charged;     /* bytes that its session's quota has for it until it ends */
+    uint64_t row_bytes;   /* of that: of its record without the result */
+    uint64_t output_room; /* of that: output that may still come */
+    bool is_cut;          /* there was no room for more output */
+    struct buf out;       /* what readers of its events get, bounded */
+    struct buf err;
+    struct fiber_queue news; /* who waits for more of it, or for its end */
+};
+
+/* Walking the tables. Whoever lets one leave them takes the next one before. */
+static inline struct session *session_next(const struct session *s)
+{
+    return s != NULL ? s->hh.next : NULL;
+}
+
+static inline struct execution *execution_next(const struct execution *x)
+{
+    return x != NULL ? x->hh.next : NULL;
+}
+
+/* tables.c */
+struct session *table_session(const struct service *svc, const char *id); /* NULL: none */
+void table_add_session(struct service *svc, struct session *s);
+void table_remove_session(struct service *svc, struct session *s);
+size_t table_sessions(const struct service *svc);
+struct execution *table_execution(const struct service *svc, const char *id, size_t len);
+void table_add_execution(struct service *svc, struct execution *x);
+void table_remove_execution(struct service *svc, struct execution *x);
+
+/* data_dir.c */
+enum data_folder { DATA_SPOOL, DATA_TEMPLATES, DATA_WORKSPACES };
+#define DATA_MAX 501        /* of the path of the daemon's part: the engine takes no longer ones */
+#define DATA_PATH_SIZE 1024 /* every path below it fits, with a name of up to 255 */
+int data_make_folders(const struct config *c, struct err *e);
+void data_folder_path(const struct config *c, enum data_folder folder, char ret[DATA_PATH_SIZE]);
+void data_file_path(const struct config *c, enum data_folder folder, const char *name,
+                    const char *suffix, char ret[DATA_PATH_SIZE]);
+
+/* gate.c */
+int gate_enter(struct gate *g, int64_t timeout_ms, const bool *cancel, struct err *e);
+/*
+ * The same for a line of any length: 0, -ETIMEDOUT, -ECANCELED. Whoever sets *cancel wakes the
+ * fiber. in_front: before all who wait already.
+ */
+int gate_wait(struct gate *g, int64_t timeout_ms, bool in_front, const bool *cancel);
+void gate_leave(struct gate *g);
+/* Nobody is turned out: with fewer places those who leave hand theirs to nobody, until it fits. */
+void gate_resize(struct gate *g, size_t places, size_t line_max);
+size_t gate_position(const struct gate *g, const struct fiber *f); /* from 1; 0: not in line */
+
+/* keys.c */
+/*
+ * A batch that claims the key for that id, if one was asked for, also from one that failed (or
+ * NULL); NULL without memory.
+ */
+struct store_batch *keyed_batch(struct service *svc, const struct store_key *asked,
+                                const char *failed, const char *id, int64_t created_ms);
+/* 0: durable; 1: the same request had the key before, *ret_id is what it made; -1. Waits. */
+int keyed_commit(struct service *svc, struct store_batch *b, const struct store_key *asked,
+                 char ret_id[ID_SIZE], struct err *e);
+
+/* session.c */
+struct session *session_new(struct service *svc, const struct store_session *record);
+void session_ref(struct session *s);
+struct session *session_find(struct service *svc, const char *id); /* once it is recorded; waits */
+/* Durable. Waits. */
+int session_move(struct session *s, int state, const char *reason, struct err *e);
+/* Until a state is durable, or will not be. It may be gone after that: look again. */
+void session_await_move(struct session *s, int64_t timeout_ms);
+void session_touch(struct session *s); /* there was work */
+
+/* session_box.c */
+/* Its box, made or made again if there is none. Waits. */
+int session_box(struct session *s, struct err *e);
+bool session_box_is_dead(const struct session *s); /* false without one */
+
+/* session_files.c */
+/* Access to the workspace; `last`: also of a session that is ending. */
+struct box_files *files_take(struct session *s, bool last, struct err *e);
+
+/* session_contexts.c */
+int turn_take(struct session *s, uint32_t context, int64_t timeout_ms, bool in_front,
+              const bool *cancel, struct err *e);
+void turn_give(struct session *s, uint32_t context);
+
+/* session_spec.c */
+char *session_spec_text(const struct session_ask *ask); /* owned; NULL without memory */
+void session_spec_read(struct session *s); /* its limits, env and keyed, by its record */
+
+/* execution.c */
+struct execution *execution_new(struct session *s, const struct store_execution *record);
+int execution_begin(struct execution *x, struct err *e); /* its fiber */
+
+/* execution_end.c: r and e are how its run came out. Records it; waits. */
+void execution_conclude(struct execution *x, int r, const struct err *e);
+
+/* adopt.c */
+int service_adopt(struct service *svc, struct err *e);
+void service_settle(struct service *svc); /* again, what a full disk did not take then; waits */
+
+/* session_settle.c */
+void sessions_settle(struct service *svc);
+
+/* workspace.c: durable copies of workspaces in DATA/workspaces. */
+/* If it is dirty; waits, also for a copy that is being written already. */
+int workspace_save(struct session *s, struct err *e);
+/*
+ * Saves one that changed and had no work for a while. False: there is none. Waits. even_at_work:
+ * also one that works, and also for a copy that somebody else writes.
+ */
+bool workspace_save_next(struct service *svc, bool even_at_work);
+int workspace_restore(struct session *s, struct err *e);
+void workspace_remove(struct service *svc, const char *session_id);
+uint64_t workspace_size(const struct service *svc, const char *session_id); /* of its copy */
+uint64_t workspace_total(struct service *svc); /* of all copies: walks the folder */
+void workspace_sweep(struct service *svc);     /* copies of sessions that are gone */
+
+/* spool.c */
+ssize_t spool_take(struct execution *x, enum husk_stream stream, int pipe, char *buf, size_t size);
+void spool_output(struct execution *x); /* what out and err have got since */
+void spool_retry(struct service *svc);  /* once a second: what a full disk did not take */
+void spool_add_display(struct execution *x, const char *frame, size_t n);
+/* What an earlier daemon wrote, as far as it fits. displays may be NULL. */
+void spool_read(struct service *svc, const char *id, struct buf *out, struct buf *err,
+                struct buf *displays);
+void spool_sweep(struct service *svc); /* files of executions that are over */
+void spool_remove(struct execution *x);
+
+/* quota.c: what is kept of sessions below DATA. ERR_QUOTA: nothing was taken. */
+int quota_open(struct service *svc, struct err *e); /* adds up what there is */
+uint64_t quota_room(const struct session *s);       /* bytes that it may still take */
+int quota_check(const struct session *s, uint64_t n, struct err *e); /* takes nothing */
+int quota_take(struct session *s, uint64_t n, struct err *e);
+void quota_force(struct session *s, uint64_t n); /* what must be kept in any case */
+void quota_give(struct session *s, uint64_t n);
+void quota_forget(struct service *svc, uint64_t n);        /* of a session that is only a record */
+int quota_begin_session(struct session *s, struct err *e); /* its record */
+void quota_adopt_session(struct session *s);               /* counted by quota_open() */
+int quota_begin_execution(struct execution *x, struct err *e);
+void quota_adopt_execution(struct execution *x);
+/* Takes what up to `size` more bytes of output need, or lowers text->max to what there is. */
+void quota_prepare_output(struct execution *x, struct buf *text, size_t size);
+void quota_use_output(struct execution *x, size_t n); /* so many have come */
+bool quota_take_display(struct execution *x, size_t n);
+/*
+ * Its record has a result of that length: the rest of what it took goes back. False: there is no
+ * room for it, which cannot be if it is the least that a result can be.
+ */
+bool quota_end_execution(struct execution *x, size_t result_len, bool is_least);
+void quota_drop_execution(struct execution *x); /* it goes; if it never ended, so does its charge */
+
+/* reaper.c */
+int reaper_start(struct service *svc, struct err *e);
+
+/* pools.c */
+int pools_start(struct service *svc, struct err *e);
+void pools_reconfigure(struct service *svc);
+
+/* template_text.c, template_put.c */
+int template_compose(struct service *svc, const json_t *definition, struct buf *b, struct err *e);
+void templates_settle(struct service *svc); /* changes that a killed daemon did not finish */
+
+/* text.c */
+char *text_copy(const char *s);                 /* "" for NULL; NULL without memory */
+char **text_list_copy(const char *const *list); /* NULL for NULL or without memory */
+void text_list_free(char **list);
+void id_make(char *ret, size_t size, const char *prefix); /* "sess_" + 16 [a-z0-9] ... */
