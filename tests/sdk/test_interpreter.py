@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from conftest import SdkServer
 
+from husk import interpreter
 from husk.errors import RayMissingError, UnknownSessionError
-from husk.interpreter import functions as interpreter
 from husk.interpreter import (
     CodeInterpreterExecutor,
     cleanup_session,

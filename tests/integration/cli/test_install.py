@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -97,3 +98,36 @@ def test_a_program_that_is_missing_is_named(prefix: Path, tmp_path: Path) -> Non
     done = run(tmp_path / "husk", "up", "--listen", "none", "--data", str(tmp_path / "data"))
     assert done.returncode == EXIT_HUSK
     assert "bin/husk-launcher: No such file or directory" in done.stderr
+
+
+def test_the_example_builds_against_the_installed_library(prefix: Path, tmp_path: Path) -> None:
+    def pkg_config(*arguments: str) -> list[str]:
+        done = subprocess.run(
+            ["pkg-config", *arguments, "husk"],
+            env={**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig")},
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+            errors="surrogateescape",  # it escapes each byte of a character
+            timeout=PATIENCE,
+            check=True,
+        )
+        return shlex.split(done.stdout)
+
+    program = tmp_path / "hello"
+    subprocess.run(
+        [
+            *("cc", "-Wall", "-Werror", "-o", program, ROOT / "examples" / "hello.c"),
+            *pkg_config("--cflags", "--libs"),
+        ],
+        timeout=PATIENCE,
+        check=True,
+    )
+    env = {
+        **os.environ,
+        "HUSK_LAUNCHER": pkg_config("--variable=launcher")[0],
+        "HUSK_LIB_DIR": pkg_config("--variable=filesdir")[0],
+    }
+    done = subprocess.run(
+        [program], env=env, stdout=subprocess.PIPE, text=True, timeout=PATIENCE, check=True
+    )
+    assert done.stdout == "completed: hello from a box\nx * 7 = 42\n"

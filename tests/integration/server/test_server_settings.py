@@ -195,7 +195,7 @@ def test_what_counts_after_a_restart_only_is_said_and_not_taken(settled: Settled
     settled.write(docs=True, socket_mode="0600", min_isolation="userns")
     settled.reload()
     told = settled.wait_said("settings_partly")[0]
-    assert "socket_mode has changed; the new value counts after a restart" in told
+    assert "socket_mode has changed; the new value takes effect after a restart" in told
     assert "min_isolation has changed" in told
     settled.replace_huskd()
     assert settled.has_docs()
@@ -229,7 +229,7 @@ def test_a_pipe_is_read_once() -> None:
     try:
         server.start()
         assert not server.has_docs()
-        assert "is a pipe, and was read at the start" in server.refuse()
+        assert "is a pipe, which can be read only at the start" in server.refuse()
         server.replace_huskd()
         assert not server.has_docs()
     finally:

@@ -52,7 +52,7 @@ def test_a_launcher_that_reads_nothing_does_not_hang_the_supervisor(
         # The script's name is that of its interpreter.
         (huskd,) = [p.pid for p in below(supervisor) if is_huskd(p.pid)]
         os.kill(huskd, signal.SIGKILL)
-        wait_until(lambda: "does not read what it is told" in log.read_text(), "it was noticed")
+        wait_until(lambda: "does not read its socket" in log.read_text(), "it was noticed")
     start = time.monotonic()
     down = stuck.down()
     assert down.returncode == 0, down

@@ -18,6 +18,8 @@ from husk.results.models import Container, Health, Page, PoolState, Pools, Templ
 def _template_body(**fields: Any) -> dict[str, Any]:
     names = {"cpus": "default_cpu_cores", "memory_mb": "default_memory_mb"}
     names |= {"disk_mb": "default_disk_mb", "timeout": "default_timeout", "env": "default_env_vars"}
+    if fields["preload"] is not None:
+        fields["preload"] = list(fields["preload"])
     return {names.get(name, name): value for name, value in given(**fields).items()}
 
 
@@ -55,7 +57,7 @@ def create_template(
         base=base,
         name=name,
         description=description,
-        preload=list(preload) if preload is not None else None,
+        preload=preload,
         cpus=cpus,
         memory_mb=memory_mb,
         disk_mb=disk_mb,
@@ -83,7 +85,7 @@ def update_template(
     body = _template_body(
         name=name,
         description=description,
-        preload=list(preload) if preload is not None else None,
+        preload=preload,
         cpus=cpus,
         memory_mb=memory_mb,
         disk_mb=disk_mb,

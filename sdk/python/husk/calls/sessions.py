@@ -21,6 +21,7 @@ from husk.calls.call import (
     send,
     target_of,
 )
+from husk.errors import InvalidParameterError
 from husk.http.wire import Answer
 from husk.results.models import (
     Checkpoint,
@@ -225,6 +226,8 @@ def work(
     context: int | None = None,
 ) -> dict[str, Any]:
     """The body that says what to execute; exactly one of code, command and handler."""
+    if [code, command, handler].count(None) != 2:
+        raise InvalidParameterError("Give code or command, and not both.")
     return given(
         code=code,
         command=command,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
-from husk.client.blocking import AsyncClient, Client
+from husk.client.aio import AsyncClient
+from husk.client.blocking import Client
 
 __all__ = ["AsyncClient", "Client"]

@@ -33,7 +33,7 @@ from typing import Any, Iterator, Optional
 
 from husk import locate
 from husk.calls.sessions import work
-from husk.client.blocking import AsyncClient, Client
+from husk.client import AsyncClient, Client
 from husk.engines.engine import ToolSpec
 from husk.engines.future import Background, RemoteFunction
 from husk.engines.local.function import argument_labels

@@ -15,7 +15,7 @@ import socket as sockets
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from husk.http.wire import HEAD_END, HEAD_MAX, Answer, Broken, decode_head, encode
@@ -173,8 +173,11 @@ class _AsyncConnection:
 # ---- all connections to one server ----
 
 
-class _Common:
-    """What both kinds of transport share: the address, and what httpx needs."""
+AnyConnection = TypeVar("AnyConnection", _Connection, _AsyncConnection)
+
+
+class _Common(Generic[AnyConnection]):
+    """What both kinds of transport share: the address, the idle connections, and what httpx needs."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -182,9 +185,9 @@ class _Common:
         self.host = parts.netloc.rpartition("@")[2]
         self.is_plain = parts.scheme == "http" and not parts.path
         self.pid = os.getpid()
-        self.breaks = (
-            0  # how often a connection was found broken: the server may be another one since
-        )
+        self._idle: list[AnyConnection] = []
+        # How often a connection was found broken: the server may be another one since.
+        self.breaks = 0
 
     def is_forked(self) -> bool:
         """Whether the connections are those of the process that forked this one; says so once."""
@@ -192,6 +195,37 @@ class _Common:
             return False
         self.pid = os.getpid()
         return True
+
+    def drop_stale(self) -> None:
+        """Count connections that the server has closed while they were idle."""
+        if self._idle and (connection := self._take()) is not None:
+            self._idle.append(connection)
+
+    def _take(self) -> AnyConnection | None:
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:  # another thread was quicker
+                return None
+            if not connection.is_stale():
+                return connection
+            self._drop(connection)
+        return None
+
+    def _drop(self, connection: AnyConnection) -> None:
+        self.breaks += 1
+        connection.close()
+
+    def _keep(self, connection: AnyConnection, answer: Answer) -> Answer:
+        if answer.headers.get("connection") == "close" or len(self._idle) >= IDLE_MAX:
+            connection.close()
+        else:
+            self._idle.append(connection)
+        return answer
+
+    def _close_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
 
     def httpx_request(self, client: Any, request: Request, content: Any) -> httpx.Request:
         headers = {"Accept-Encoding": "identity", **request.headers}
@@ -217,12 +251,11 @@ def _httpx_broken(e: httpx.TransportError) -> Broken:
     return Broken(str(e) or type(e).__name__, is_sent=is_sent, is_late=is_late)
 
 
-class Transport(_Common):
+class Transport(_Common[_Connection]):
     """Connections for code that waits by blocking. Threads may share it."""
 
     def __init__(self, address: Address) -> None:
         super().__init__(address)
-        self._idle: list[_Connection] = []
         self._httpx: httpx.Client | None = None
 
     def exchange(self, request: Request) -> Answer:
@@ -235,41 +268,15 @@ class Transport(_Common):
         try:
             answer = connection.exchange(request, self.host)
         except BaseException:
-            self.breaks += 1
-            connection.close()
+            self._drop(connection)
             raise
-        if answer.headers.get("connection") == "close" or len(self._idle) >= IDLE_MAX:
-            connection.close()
-        else:
-            self._idle.append(connection)
-        return answer
+        return self._keep(connection, answer)
 
     def _leave_what_is_not_ours(self) -> None:
         """The process that forked this one goes on using its connections: close our copies of them."""
         if self.is_forked():
             self._close_idle()
             self._httpx = None  # not closed: a thread of that process may have held its locks
-
-    def _close_idle(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
-
-    def drop_stale(self) -> None:
-        """Count connections that the server has closed while they were idle."""
-        if self._idle and (connection := self._take()) is not None:
-            self._idle.append(connection)
-
-    def _take(self) -> _Connection | None:
-        while self._idle:
-            try:
-                connection = self._idle.pop()
-            except IndexError:  # another thread was quicker
-                return None
-            if not connection.is_stale():
-                return connection
-            self.breaks += 1
-            connection.close()
-        return None
 
     @contextmanager
     def stream(self, request: Request) -> Iterator[tuple[int, Mapping[str, str], Iterator[bytes]]]:
@@ -301,12 +308,11 @@ class Transport(_Common):
             self._httpx = None
 
 
-class AsyncTransport(_Common):
+class AsyncTransport(_Common[_AsyncConnection]):
     """Connections for asyncio. One object may be used from one event loop after another."""
 
     def __init__(self, address: Address) -> None:
         super().__init__(address)
-        self._idle: list[_AsyncConnection] = []
         self._httpx: httpx.AsyncClient | None = None
         self._httpx_loop: asyncio.AbstractEventLoop | None = None
 
@@ -321,28 +327,9 @@ class AsyncTransport(_Common):
         try:
             answer = await connection.exchange(request, self.host)
         except BaseException:
-            self.breaks += 1
-            connection.close()
+            self._drop(connection)
             raise
-        if answer.headers.get("connection") == "close" or len(self._idle) >= IDLE_MAX:
-            connection.close()
-        else:
-            self._idle.append(connection)
-        return answer
-
-    def drop_stale(self) -> None:
-        """Count connections that the server has closed while they were idle."""
-        if self._idle and (connection := self._take()) is not None:
-            self._idle.append(connection)
-
-    def _take(self) -> _AsyncConnection | None:
-        while self._idle:
-            connection = self._idle.pop()
-            if not connection.is_stale():
-                return connection
-            self.breaks += 1
-            connection.close()
-        return None
+        return self._keep(connection, answer)
 
     @asynccontextmanager
     async def stream(
@@ -373,8 +360,7 @@ class AsyncTransport(_Common):
 
     async def close(self) -> None:
         """Close all connections."""
-        while self._idle:
-            self._idle.pop().close()
+        self._close_idle()
         if self._httpx is not None and self._httpx_loop is asyncio.get_running_loop():
             await self._httpx.aclose()
         self._httpx = None

@@ -16,8 +16,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any, Optional, cast
 
-from husk import errors
-from husk.interpreter import functions as interpreter
+from husk import errors, interpreter
 from husk.interpreter import policy
 from husk.interpreter.session import failure
 from husk.interpreter.types import Execution

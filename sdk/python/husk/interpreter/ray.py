@@ -46,7 +46,22 @@ def in_ray_task() -> bool:
 # ---- what stands behind .remote() ----
 
 
-class RemoteFunction(Generic[P]):
+class _Remote:
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
+        """Starts a Ray task and returns its ObjectRef, or an actor and returns its handle."""
+        return self._remote({}, args, kwargs)
+
+    def options(self, **options: Any) -> Any:
+        """Returns an object whose `.remote` passes these options to Ray."""
+        return _WithOptions(functools.partial(self._remote, options))
+
+    def _remote(
+        self, options: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        raise NotImplementedError
+
+
+class RemoteFunction(_Remote, Generic[P]):
     """A function that can also be called as a Ray task: `f(...)`, or `ray.get(f.remote(...))`.
 
     `.remote` always means Ray, which is started by its own rules when it is not running; without
@@ -62,14 +77,6 @@ class RemoteFunction(Generic[P]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         return self._function(*args, **kwargs)
-
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Starts the call as a Ray task and returns its ObjectRef."""
-        return self._remote({}, args, kwargs)
-
-    def options(self, **options: Any) -> Any:
-        """Returns the same function with other options of Ray for its task."""
-        return _WithOptions(functools.partial(self._remote, options))
 
     def _remote(
         self, options: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -88,7 +95,7 @@ class RemoteFunction(Generic[P]):
         return f"<function {self.__module__}.{self.__name__}, also by .remote()>"
 
 
-class RemoteClass:
+class RemoteClass(_Remote):
     """A class that can also be made as a Ray actor: `C(...)` here, `C.remote(...)` in a process of
     its own.
     """
@@ -102,14 +109,6 @@ class RemoteClass:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._cls(*args, **kwargs)
-
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Starts an actor and returns its handle."""
-        return self._remote({}, args, kwargs)
-
-    def options(self, **options: Any) -> Any:
-        """Returns the same class with other options of Ray for its actor."""
-        return _WithOptions(functools.partial(self._remote, options))
 
     def _remote(
         self, options: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -8,21 +8,20 @@ async with AsyncSandbox() as s:
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import aclosing
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from husk.calls.call import Call
-from husk.calls.sessions import Isolation, Mode, Size
-from husk.client.blocking import AsyncClient, named_as
-from husk.client.drive import Flow, Watch, ended
+from husk.client.aio import AsyncClient
+from husk.client.base import named_as
+from husk.client.drive import Flow, ended
 from husk.errors import ConflictError, SessionNotFoundError
 from husk.results.events import Event
 from husk.results.result import Result
 from husk.sandbox import files as file_ops
 from husk.sandbox import operations as ops
-from husk.sandbox.blocking import SandboxBase, leaving, stream_body, wanted_of
+from husk.sandbox.base import SandboxBase, StreamBase, leaving
 from husk.sandbox.state import Held
 
 P = ParamSpec("P")
@@ -89,12 +88,10 @@ class AsyncFiles(_Awaiting):
     import_tar = awaiting(file_ops.import_tar)
 
 
-class AsyncStream:
+class AsyncStream(StreamBase):
     """As Stream, for `async for`."""
 
-    def __init__(self, sandbox: AsyncSandbox, body: dict[str, Any], key: str | None) -> None:
-        self._watch: Watch | None = None
-        self._events = self._follow(sandbox, body, key)
+    _events: AsyncGenerator[Event, None]
 
     async def _follow(
         self, sandbox: AsyncSandbox, body: dict[str, Any], key: str | None
@@ -128,50 +125,17 @@ class AsyncStream:
         await self._events.aclose()
 
 
-class AsyncSandbox(SandboxBase, _Awaiting):
+class AsyncSandbox(SandboxBase[AsyncClient, AsyncStream], _Awaiting):
     """As Sandbox, for asyncio: the same arguments, and the same methods to be awaited.
 
     The session is made by `async with`, `await start()` or the first use. A server is looked for,
     and started when there is none, in the constructor.
     """
 
-    def __init__(
-        self,
-        template: str | None = None,
-        *,
-        timeout: int | None = None,
-        memory: Size | None = None,
-        cpus: float | None = None,
-        disk: Size | None = None,
-        pids: int | None = None,
-        env: Mapping[str, str] | None = None,
-        agent_id: str | None = None,
-        min_isolation: Isolation | None = None,
-        mode: Mode | None = None,
-        id: str | None = None,
-        session_id: str | None = None,
-        url: str | None = None,
-        socket: str | os.PathLike[str] | None = None,
-        client: AsyncClient | None = None,
-        durable: bool = True,
-    ) -> None:
-        wanted = wanted_of(
-            session_id,
-            template=template,
-            timeout=timeout,
-            memory=memory,
-            cpus=cpus,
-            disk=disk,
-            pids=pids,
-            env=env,
-            agent_id=agent_id,
-            min_isolation=min_isolation,
-            mode=mode,
-            id=id,
-        )
-        self._has_own_client = client is None
-        self._client = client or AsyncClient(url, socket=socket)
-        self._held = Held(self._client.transport, wanted, durable, session_id or "")
+    _client_class = AsyncClient
+    _stream_class = AsyncStream
+
+    def _open(self) -> None:
         self._starting = asyncio.Lock()
         self.files = AsyncFiles(self)
 
@@ -190,11 +154,6 @@ class AsyncSandbox(SandboxBase, _Awaiting):
             await sandbox.close()
             raise
 
-    @property
-    def client(self) -> AsyncClient:
-        """The client that it talks through, for everything that is not about this session."""
-        return self._client
-
     async def _begin(self) -> None:
         async with self._starting:  # several tasks may be the first at once
             # Only when its id is known can close() end what was asked for.
@@ -204,24 +163,6 @@ class AsyncSandbox(SandboxBase, _Awaiting):
         """Make the session now, instead of at the first use."""
         await self._begin()
         return self
-
-    def stream(
-        self,
-        code: str | None = None,
-        *,
-        command: str | None = None,
-        timeout: int | None = None,
-        env: Mapping[str, str] | None = None,
-        args: Sequence[str] | None = None,
-        stdin: str | None = None,
-        context: int | None = None,
-        key: str | None = None,
-    ) -> AsyncStream:
-        """Run code or a command and get what happens as it happens; arguments as of
-        Sandbox.stream.
-        """
-        body = stream_body(code, command, timeout, env, args, stdin, context)
-        return AsyncStream(self, body, key)
 
     async def close(self) -> None:
         """End the session if this object made it, and close the connections. Doing it twice is

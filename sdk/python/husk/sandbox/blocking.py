@@ -10,28 +10,19 @@ held_files.py.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from husk.calls.call import Call
-from husk.calls.sessions import Isolation, Mode, Size, work
-from husk.client.blocking import AsyncClient, Client, named_as
-from husk.client.drive import Flow, Watch, ended
-from husk.errors import (
-    ConflictError,
-    HuskError,
-    InvalidParameterError,
-    ServerNotFoundError,
-    SessionNotFoundError,
-)
+from husk.client.base import named_as
+from husk.client.blocking import Client
+from husk.client.drive import Flow, ended
+from husk.errors import ConflictError, SessionNotFoundError
 from husk.results.events import Event
-from husk.results.models import Session
 from husk.results.result import Result
 from husk.sandbox import files as file_ops
 from husk.sandbox import operations as ops
+from husk.sandbox.base import SandboxBase, StreamBase, leaving
 from husk.sandbox.state import Held
 
 P = ParamSpec("P")
@@ -92,16 +83,14 @@ class Files(_Blocking):
 # ---- streams ----
 
 
-class Stream:
+class Stream(StreamBase):
     """A run whose events are read as they come. It begins with the first event that is asked for.
 
     for event in sandbox.stream(code): ... gives every event, `.text()` only what it prints,
     `.result` its result.
     """
 
-    def __init__(self, sandbox: Sandbox, body: dict[str, Any], key: str | None) -> None:
-        self._watch: Watch | None = None
-        self._events = self._follow(sandbox, body, key)
+    _events: Generator[Event, None, None]
 
     def _follow(
         self, sandbox: Sandbox, body: dict[str, Any], key: str | None
@@ -131,90 +120,10 @@ class Stream:
         self._events.close()
 
 
-def stream_body(
-    code: str | None,
-    command: str | None,
-    timeout: int | None,
-    env: Mapping[str, str] | None,
-    args: Sequence[str] | None,
-    stdin: str | None,
-    context: int | None,
-) -> dict[str, Any]:
-    """What a stream is to execute."""
-    if (code is None) == (command is None):
-        raise InvalidParameterError("Give code or command, and not both.")
-    return work(
-        code=code,
-        command=command,
-        timeout=timeout,
-        env=env,
-        args=args,
-        stdin=stdin,
-        context=context,
-    )
-
-
 # ---- sandboxes ----
 
 
-class SandboxBase:
-    """Arguments and what does not wait."""
-
-    _held: Held
-
-    @property
-    def id(self) -> str:
-        """Id of the session; empty before an AsyncSandbox was started."""
-        return self._held.session_id
-
-    @property
-    def session(self) -> Session | None:
-        """The session as last seen; `info()` asks the server."""
-        return self._held.session
-
-    @property
-    def is_owner(self) -> bool:
-        """This object made the session and ends it."""
-        return self._held.is_mine
-
-    def __repr__(self) -> str:
-        state = "terminated" if self._held.is_over else self.id or "not started"
-        return f"<{type(self).__name__} {state}>"
-
-    def __del__(self) -> None:
-        held = getattr(self, "_held", None)
-        if held is not None and held.is_mine and not held.is_over:
-            warnings.warn(
-                f"unclosed {self!r}: its session goes on until it was idle for too long",
-                ResourceWarning,
-                source=self,
-                stacklevel=2,
-            )
-
-
-def leaving(client: Client | AsyncClient, error: object) -> contextlib.AbstractContextManager[None]:
-    """Around close() at the end of a block: what was raised in the block says more than what
-    close() raises.
-    """
-    if isinstance(error, ServerNotFoundError):
-        client.has_worked = False  # it has been waited for already
-    return contextlib.suppress(HuskError) if error is not None else contextlib.nullcontext()
-
-
-def wanted_of(session_id: str | None, **arguments: Any) -> dict[str, Any] | None:
-    """Arguments of create_session, or None when a session is to be attached to."""
-    given = {name: value for name, value in arguments.items() if value is not None}
-    if session_id is None:
-        return given
-    if given:
-        raise InvalidParameterError(
-            f"A session that exists already has its {', '.join(given)}.",
-            solution="Leave that out, or leave out session_id.",
-        )
-    return None
-
-
-class Sandbox(SandboxBase, _Blocking):
+class Sandbox(SandboxBase[Client, Stream], _Blocking):
     """A sandbox: one interpreter, its files, and everything that can be done with them.
 
     It is made at once, and ended by the `with` block or `close()`. What it made it ends; what it
@@ -242,43 +151,10 @@ class Sandbox(SandboxBase, _Blocking):
             with it.
     """
 
-    def __init__(
-        self,
-        template: str | None = None,
-        *,
-        timeout: int | None = None,
-        memory: Size | None = None,
-        cpus: float | None = None,
-        disk: Size | None = None,
-        pids: int | None = None,
-        env: Mapping[str, str] | None = None,
-        agent_id: str | None = None,
-        min_isolation: Isolation | None = None,
-        mode: Mode | None = None,
-        id: str | None = None,
-        session_id: str | None = None,
-        url: str | None = None,
-        socket: str | os.PathLike[str] | None = None,
-        client: Client | None = None,
-        durable: bool = True,
-    ) -> None:
-        wanted = wanted_of(
-            session_id,
-            template=template,
-            timeout=timeout,
-            memory=memory,
-            cpus=cpus,
-            disk=disk,
-            pids=pids,
-            env=env,
-            agent_id=agent_id,
-            min_isolation=min_isolation,
-            mode=mode,
-            id=id,
-        )
-        self._has_own_client = client is None
-        self._client = client or Client(url, socket=socket)
-        self._held = Held(self._client.transport, wanted, durable, session_id or "")
+    _client_class = Client
+    _stream_class = Stream
+
+    def _open(self) -> None:
         self.files = Files(self._client, self._held)
         try:
             self._do(ops.start(self._held))
@@ -295,38 +171,6 @@ class Sandbox(SandboxBase, _Blocking):
             arguments: url, socket, client, durable, as of Sandbox.
         """
         return cls(session_id=session_id, **arguments)
-
-    @property
-    def client(self) -> Client:
-        """The client that it talks through, for everything that is not about this session."""
-        return self._client
-
-    def stream(
-        self,
-        code: str | None = None,
-        *,
-        command: str | None = None,
-        timeout: int | None = None,
-        env: Mapping[str, str] | None = None,
-        args: Sequence[str] | None = None,
-        stdin: str | None = None,
-        context: int | None = None,
-        key: str | None = None,
-    ) -> Stream:
-        """Run code or a command and get what happens as it happens.
-
-        Args:
-            code: source in the language of the template.
-            command: a shell command, instead of code.
-            timeout: seconds; 30 by default.
-            env: environment variables of this run.
-            args: `sys.argv[1:]`, or `$1` and so on.
-            stdin: standard input as a whole.
-            context: which context, when there are branches.
-            key: an Idempotency-Key of your own; one is made otherwise.
-        """
-        body = stream_body(code, command, timeout, env, args, stdin, context)
-        return Stream(self, body, key)
 
     def close(self) -> None:
         """End the session if this object made it, and close the connections. Doing it twice is

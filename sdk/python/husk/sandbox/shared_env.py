@@ -24,11 +24,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote, urlencode
 
 from husk.calls.call import Call, nothing, path_in_target
-from husk.client.blocking import AsyncClient
+from husk.client.aio import AsyncClient
 from husk.errors import HuskError, InvalidParameterError, NotOfferedError
 from husk.http.transport import Request
 from husk.http.wire import Answer
-from husk.sandbox.blocking import leaving
+from husk.sandbox.base import leaving
 from husk.sandbox.files import FileSink, content_of
 
 P = ParamSpec("P")

@@ -8,6 +8,7 @@ is imported here. Each framework's adapter is in a file of its own.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import json
@@ -49,6 +50,18 @@ class Adapter:
         text = self.stream_text or self.chat_text
         events = self.stream_events or self.chat_events
         return [name for name, there in (("text", text), ("events", events)) if there is not None]
+
+
+def only_text(stream_events: StreamEvents) -> StreamText:
+    """Returns the text stream of an agent that streams events."""
+
+    async def stream_text(query: str, session_id: str) -> AsyncGenerator[str, None]:
+        async with contextlib.aclosing(stream_events(query, session_id)) as events:
+            async for event in events:
+                if event["type"] == "text":
+                    yield event["content"]
+
+    return stream_text
 
 
 def detect(agent: Any) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any, AsyncGenerator
 
-from husk.agents.kinds import Adapter, as_text
+from husk.agents.kinds import Adapter, as_text, only_text
 from husk.errors import AgentRunError
 
 
@@ -41,13 +41,9 @@ def adapt(agent: Any) -> Adapter:
                     said = said or ours["type"] == "text"
                     yield ours
 
-    async def stream_text(query: str, session_id: str) -> AsyncGenerator[str, None]:
-        async with contextlib.aclosing(stream_events(query, session_id)) as events:
-            async for event in events:
-                if event["type"] == "text":
-                    yield event["content"]
-
-    return Adapter("agno", run=run, stream_text=stream_text, stream_events=stream_events)
+    return Adapter(
+        "agno", run=run, stream_text=only_text(stream_events), stream_events=stream_events
+    )
 
 
 def _event(event: Any, prefix: str) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ import dataclasses
 from collections import OrderedDict
 from typing import Any, AsyncGenerator, AsyncIterator
 
-from husk.agents.kinds import Adapter, as_text
+from husk.agents.kinds import Adapter, as_text, only_text
 
 MAX_SESSIONS = 1000
 MAX_MESSAGES = 200
@@ -107,13 +107,9 @@ def adapt(agent: Any) -> Adapter:
                         said = said or ours["type"] == "text"
                         yield ours
 
-    async def stream_text(query: str, session_id: str) -> AsyncGenerator[str, None]:
-        async with contextlib.aclosing(stream_events(query, session_id)) as events:
-            async for event in events:
-                if event["type"] == "text":
-                    yield event["content"]
-
-    return Adapter("pydantic_ai", run=run, stream_text=stream_text, stream_events=stream_events)
+    return Adapter(
+        "pydantic_ai", run=run, stream_text=only_text(stream_events), stream_events=stream_events
+    )
 
 
 @contextlib.asynccontextmanager

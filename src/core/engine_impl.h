@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine's inside, shared by the files of core/: the launcher connection, templates whose
- * zygotes run, and every box that we hold an end of. The outside is include/husk/husk.h.
+ * The engine's inside, private to core/: the launcher connection, templates whose zygotes run, and
+ * every box that we hold an end of. The other layers see core.h.
  */
 #pragma once
 
@@ -14,12 +14,10 @@
 #include "base/fiber.h"
 #include "core/budget.h"
 #include "core/channel.h"
-#include "core/template.h"
-#include "husk/husk.h"
+#include "core/core.h"
 #include "wire/frame.h"
 
 #define FATES_KEPT 16
-#define ENGINE_BOXES_MAX 4096 /* the launcher's own bound: box ids modulo this are unique */
 
 struct guest;
 
@@ -84,11 +82,12 @@ struct guest_waiter {
 /* Our end of one box. Owned by whoever holds the pointer; listed in the engine for events. */
 struct guest {
     struct guest *next; /* in a pool list */
-    struct husk_engine *engine;
+    struct engine *engine;
     struct live_template *live;
-    struct pool *pool; /* that it was made for, or waits in; NULL once it is used */
-    bool in_pool;      /* one of the pool's lists has it */
-    bool cool;         /* does not have the memory yet that a first run needs */
+    char kept_as[KEEP_TAG_MAX]; /* the tag of its notebook; "": none */
+    struct pool *pool;          /* that it was made for, or waits in; NULL once it is used */
+    bool in_pool;               /* one of the pool's lists has it */
+    bool cool;                  /* does not have the memory yet that a first run needs */
     uint32_t box_id;
     enum guest_state state;
     struct channel control;
@@ -122,7 +121,7 @@ struct guest {
     size_t next_fate;
 };
 
-struct husk_engine {
+struct engine {
     struct native *native;
     char operator_dir[512];    /* templates of the operator, */
     char client_dir[512];      /* and of a server's clients; "": none */
@@ -135,6 +134,7 @@ struct husk_engine {
     bool closing;
     bool attached;             /* the launcher is not ours to end */
     struct fiber *pool_keeper; /* refills pools where fibers take from them */
+    struct fiber_queue parked; /* fibers that wait until a pool has one box more */
     struct guest *retired;     /* results are known, boxes are not released yet */
     struct fiber *undertaker;  /* releases them */
     uint32_t adaptive_max;     /* > 0: a box that no pool has makes one of at most so many */
@@ -142,78 +142,45 @@ struct husk_engine {
 };
 
 /* engine.c, engine_adopt.c */
-/* Memory that may be held for all boxes together (budget.h); 0: no bound. */
-void engine_set_budget(struct husk_engine *engine, uint64_t bytes);
-int engine_lost(struct err *e); /* -1 and the error of an engine whose launcher is gone */
-int engine_dispatch(struct husk_engine *engine,
-                    struct err *e); /* takes all pending launcher events */
-int engine_wait(struct husk_engine *engine, int timeout_ms,
-                struct err *e); /* waits for any, serves pools */
-/* The box of an EXIT event has ended: its guest and whoever waits for it hear of it. */
-void engine_on_exit(struct husk_engine *engine, const struct launcher_rep *rep);
+/* Takes all pending launcher events. */
+int engine_dispatch(struct engine *engine, struct err *e);
+/* Waits for any of them and serves pools. */
+int engine_wait(struct engine *engine, int timeout_ms, struct err *e);
+/* The box of an EXIT event has ended: wakes the fibers that wait for news of it. */
+void engine_on_exit(struct engine *engine, const struct launcher_rep *rep);
 /*
  * Waits until one of fds is ready, there is news of the box (it became ready, it ended) or time is
  * up. Serves everything else meanwhile. -1: the launcher is gone.
  */
-int engine_poll(struct husk_engine *engine, struct guest *g, struct pollfd *fds, size_t n,
+int engine_poll(struct engine *engine, struct guest *g, struct pollfd *fds, size_t n,
                 int64_t timeout_ms, struct err *e);
 
-/* cgroup_make_room() for who starts a launcher otherwise. An engine does it by itself. */
-void engine_make_room(void);
-
-/*
- * An engine on a supervised launcher's socket, which is taken (-1: one of its own is started).
- * client_dir: the folder of templates that clients of a server made, or NULL.
- */
-int engine_attach(int socket, const struct husk_options *options, const char *client_dir,
-                  struct husk_engine **ret, struct err *e);
-
-/*
- * What an earlier client of that launcher left. For each box fn is called with its guest (first
- * with rep NULL, then with each KEPT event) and takes over what it wants of the descriptors; one
- * whose guest is not claimed (g->claimed) ends. Blocks: before engine_serve().
- */
-int engine_adopt(struct husk_engine *engine,
-                 void (*fn)(void *user, struct guest *g, const struct launcher_rep *rep,
-                            struct fd_set_msg *fds),
-                 void *user, struct err *e);
-
-/*
- * From now on launcher events are taken whenever fibers run; must be there before any fiber uses
- * the engine.
- */
-int engine_serve(struct husk_engine *engine, struct err *e);
-/* Between limits of the public header and those that cross process borders: the same fields. */
-struct limits engine_limits_import(const struct husk_limits *from);
 struct husk_limits engine_limits_export(const struct limits *from);
-void engine_error_export(const struct err *e, struct husk_error *ret);
+/* What was asked for, completed by a template's own limits and the defaults; checked. */
 int engine_limits(const struct husk_limits *asked, const struct husk_limits *preset,
                   struct limits *ret, struct err *e);
 
 /* live.c: opens templates. */
-struct live_template *live_get(struct husk_engine *engine, const char *name, bool preload,
+struct live_template *live_get(struct engine *engine, const char *name, bool preload,
                                struct err *e);
 /* Which definition its zygote is made from, for a successor of this process. */
 uint64_t live_definition(const struct live_template *live);
 /* For boxes whose definition is no more in force, of a zygote that runs. NULL: out of memory. */
-struct live_template *live_retired(struct husk_engine *engine, const char *name);
+struct live_template *live_retired(struct engine *engine, const char *name);
 /*
  * One more of the same name, from the definition that is in force now, apart. NULL and *e on
  * failure.
  */
-struct live_template *live_successor(struct husk_engine *engine, const struct live_template *live,
+struct live_template *live_successor(struct engine *engine, const struct live_template *live,
                                      struct err *e);
-/* What the template of that name is for; NULL when there is none. Does not open it. */
-const char *live_language(const struct husk_engine *engine, const char *name);
-struct live_template *live_one_off(struct husk_engine *engine, const char *name, bool preload,
+struct live_template *live_one_off(struct engine *engine, const char *name, bool preload,
                                    const struct husk_mount *mounts, size_t n, struct err *e);
-int live_start(struct husk_engine *engine, struct live_template *live,
-               const struct husk_mount *mounts, size_t n,
-               struct err *e);                         /* does nothing if it runs */
+int live_start(struct engine *engine, struct live_template *live, const struct husk_mount *mounts,
+               size_t n, struct err *e);               /* does nothing if it runs */
 uint32_t live_boxes(const struct live_template *live); /* how many it should be able to have */
-int live_stop(struct husk_engine *engine, struct live_template *live,
+int live_stop(struct engine *engine, struct live_template *live,
               struct err *e); /* can be started again */
-void live_close(struct husk_engine *engine, struct live_template *live);
+void live_close(struct engine *engine, struct live_template *live);
 
 /* guest.c */
 struct guest_options {
@@ -224,12 +191,12 @@ struct guest_options {
     struct pool *pool;    /* that it is made for, or NULL */
 };
 /* Starts a zygote first if none runs. */
-struct guest *guest_start(struct husk_engine *engine, struct live_template *live,
+struct guest *guest_start(struct engine *engine, struct live_template *live,
                           const struct guest_options *options, struct err *e);
 /* One that an earlier client left: all but its sockets and pipes is there. NULL: no memory. */
-struct guest *guest_adopt(struct husk_engine *engine, struct live_template *live,
+struct guest *guest_adopt(struct engine *engine, struct live_template *live,
                           const struct launcher_rep *rep, struct fd_set_msg *counters);
-void guest_free(struct husk_engine *engine,
+void guest_free(struct engine *engine,
                 struct guest *g); /* kills the box if it lives; NULL is fine */
 
 /* Its share of the engine's budget, by g->limits. */
@@ -237,47 +204,46 @@ void guest_open_share(struct guest *g);
 void guest_wake(struct guest *g); /* wakes the fibers that wait for news of it */
 
 /* The launcher has been told to end it: nothing it says about it matters any more. */
-void guest_forget(struct husk_engine *engine, const struct guest *g);
+void guest_forget(struct engine *engine, const struct guest *g);
 void guest_serve_start(struct guest *g); /* READY or FAILED of a starting box */
-void guest_unwatch(struct husk_engine *engine,
+void guest_unwatch(struct engine *engine,
                    struct guest *g); /* from now on its user reads its control socket */
 /* What it has used, where view.n > 0: nobody has to be asked. */
-void guest_kill(struct husk_engine *engine, const struct guest *g); /* its EXIT event follows */
+void guest_kill(struct engine *engine, const struct guest *g); /* its EXIT event follows */
 void guest_counters(const struct guest *g, struct launcher_usage *ret);
 /*
  * What it has used, from the counters themselves where we have them; the launcher is asked for the
  * disk, and where there are none. Of one that has just ended *ret stays as it is.
  */
-int guest_usage(struct husk_engine *engine, const struct guest *g, bool want_disk,
+int guest_usage(struct engine *engine, const struct guest *g, bool want_disk,
                 struct launcher_usage *ret, struct err *e);
-int guest_finish(struct husk_engine *engine, struct guest *g, bool want_disk,
+int guest_finish(struct engine *engine, struct guest *g, bool want_disk,
                  struct err *e); /* fills usage; box goes away */
 
 /* retire.c: where fibers run, an answer leaves before its box is taken apart. */
-int retire_serve(struct husk_engine *engine, struct err *e);    /* from now on */
-void guest_retire(struct husk_engine *engine, struct guest *g); /* like guest_free(), but later */
+int retire_serve(struct engine *engine, struct err *e);    /* from now on */
+void guest_retire(struct engine *engine, struct guest *g); /* like guest_free(), but later */
 
 /* pool.c */
-struct guest *pool_take(struct husk_engine *engine, struct live_template *live,
-                        enum launcher_mode mode,
+struct guest *pool_take(struct engine *engine, struct live_template *live, enum launcher_mode mode,
                         const struct limits *limits); /* NULL: none parked that fits */
-int pool_refill(struct husk_engine *engine, struct live_template *live, struct pool *pool,
+int pool_refill(struct engine *engine, struct live_template *live, struct pool *pool,
                 struct err *e);
 /* After one was taken: refills now, or has the keeper do it. */
-void pool_taken(struct husk_engine *engine, struct live_template *live);
-void pool_serve(struct husk_engine *engine); /* moves starting boxes that became ready */
-void pool_clear(struct husk_engine *engine, struct pool *pool);
+void pool_taken(struct engine *engine, struct live_template *live);
+void pool_serve(struct engine *engine); /* moves starting boxes that became ready */
+void pool_clear(struct engine *engine, struct pool *pool);
 /* Takes one off its template's list and frees it, boxes and all. */
-void pool_remove(struct husk_engine *engine, struct live_template *live, struct pool *pool);
+void pool_remove(struct engine *engine, struct live_template *live, struct pool *pool);
 /* Most boxes that the pools of a template may hold. */
 uint32_t pool_most(const struct live_template *live);
-void pool_lost(struct husk_engine *engine, struct guest *g); /* a parked or starting box ended */
+void pool_lost(struct engine *engine, struct guest *g); /* a parked or starting box ended */
 /*
  * A pool beside the template's fixed one, whose size its owner changes as demand does. It is there
  * after the first call. NULL: no memory.
  */
 struct pool *pool_adaptive(struct live_template *live, enum launcher_mode mode,
                            const struct limits *limits, uint32_t min, uint32_t max);
-void pool_trim(struct husk_engine *engine, struct pool *pool); /* parked ones beyond min go */
+void pool_trim(struct engine *engine, struct pool *pool); /* parked ones beyond min go */
 /* From now on a fiber refills all pools. */
-int pool_keep(struct husk_engine *engine, struct err *e);
+int pool_keep(struct engine *engine, struct err *e);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* husk_run(): one program in one single-use box. */
+/* engine_run(): one program in one single-use box; see core.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #define UNARMED_MS 2 /* how long a run may last before the launcher is told its deadline */
 
 /* A new box that starts with its deadline armed. */
-static struct guest *new_guest(struct husk_engine *engine, struct live_template *live,
+static struct guest *new_guest(struct engine *engine, struct live_template *live,
                                const struct limits *limits, struct err *e)
 {
     struct guest_options options = {.limits = *limits, .deadline_ms = limits->timeout_ms};
@@ -25,7 +25,7 @@ static struct guest *new_guest(struct husk_engine *engine, struct live_template 
 }
 
 /* A parked box if there is one that fits, else a new one. */
-static struct guest *get_guest(struct husk_engine *engine, struct live_template *live,
+static struct guest *get_guest(struct engine *engine, struct live_template *live,
                                const struct limits *limits, bool *warm, struct err *e)
 {
     if (engine_dispatch(engine, e) < 0) { /* boxes that died while parked leave the pool here */
@@ -99,7 +99,7 @@ static bool is_lost_unborn(const struct run *run)
 }
 
 /* A new box for a run whose first one was never born. */
-static struct guest *again(struct husk_engine *engine, struct run *run, struct live_template *live,
+static struct guest *again(struct engine *engine, struct run *run, struct live_template *live,
                            struct err *e)
 {
     guest_free(engine, run->guest);
@@ -145,11 +145,11 @@ static int run_in(struct run *run, double queue_ms, bool warm, struct err *e)
     return 0;
 }
 
-static int run_spec(struct husk_engine *engine, const struct husk_spec *spec,
-                    struct husk_result **ret, struct err *e)
+int engine_run(struct engine *engine, const struct husk_spec *spec, const struct run_hooks *hooks,
+               struct husk_result **ret, struct err *e)
 {
     const char *name = spec->template_name != NULL ? spec->template_name : "python";
-    struct run run = {.engine = engine, .spec = spec, .in = -1};
+    struct run run = {.engine = engine, .spec = spec, .hooks = hooks, .in = -1};
     struct live_template *live;
     uint64_t asked = clock_ns();
     bool warm = false;
@@ -189,16 +189,4 @@ static int run_spec(struct husk_engine *engine, const struct husk_spec *spec,
         pool_taken(engine, live); /* the answer is ready */
     }
     return r;
-}
-
-int husk_run(struct husk_engine *engine, const struct husk_spec *spec, struct husk_result **ret,
-             struct husk_error *error)
-{
-    struct err e = {0};
-
-    if (run_spec(engine, spec, ret, &e) < 0) {
-        engine_error_export(&e, error);
-        return -1;
-    }
-    return 0;
 }

@@ -5,20 +5,19 @@
  *
  * How it works: a second zygote of the same definition is started apart, with pools like those of
  * the first. When they are filled the two change places. The first makes no more boxes, and goes
- * with the last one that it made (templates_sweep()). Requests do not wait.
+ * with the last one that it made (engine_sweep_templates()). Requests do not wait.
  */
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/log.h"
-#include "service/service_impl.h"
+#include "core/engine_impl.h"
 
-#define FILL_MS 10000   /* pools that are not full by then are filled later */
-#define FILL_LOOK_MS 50 /* how often that is looked at */
+#define FILL_MS 10000 /* pools that are not full by then are filled later */
 
 struct rotation {
-    struct service *svc;
+    struct engine *engine;
     struct live_template *old;
+    struct zygote_policy policy;
 };
 
 static void copy_pools(const struct live_template *from, struct live_template *to)
@@ -43,13 +42,13 @@ static bool is_filled(const struct live_template *t)
     return true;
 }
 
-static void await_filled(struct service *svc, const struct live_template *t)
+static void await_filled(struct engine *engine, const struct live_template *t)
 {
     uint64_t until = clock_ms() + FILL_MS;
 
-    fiber_wake(svc->engine->pool_keeper);
-    while (!is_filled(t) && clock_ms() < until && !svc->closing && !svc->engine->lost) {
-        fiber_sleep(FILL_LOOK_MS);
+    fiber_wake(engine->pool_keeper);
+    while (!is_filled(t) && clock_ms() < until && !engine->closing && !engine->lost) {
+        (void)fiber_queue_wait(&engine->parked, (int64_t)(until - MIN(clock_ms(), until)));
     }
 }
 
@@ -60,12 +59,12 @@ static void replace(void *user)
     struct err e = {0};
 
     free(user);
-    struct live_template *fresh = live_successor(r.svc->engine, old, &e);
+    struct live_template *fresh = live_successor(r.engine, old, &e);
     if (fresh != NULL) {
-        fresh->users++; /* no request uses it yet, and templates_sweep() must keep it */
+        fresh->users++; /* no request uses it yet, and the sweep must keep it */
         copy_pools(old, fresh);
-        if (live_start(r.svc->engine, fresh, NULL, 0, &e) == 0) {
-            await_filled(r.svc, fresh);
+        if (live_start(r.engine, fresh, NULL, 0, &e) == 0) {
+            await_filled(r.engine, fresh);
         }
         fresh->users--;
         fresh->apart = false;
@@ -73,33 +72,32 @@ static void replace(void *user)
     old->being_replaced = false;
     if (fresh != NULL && fresh->open && !fresh->retired) {
         old->retired = true;
-        log_info("zygote_replaced", "template=%s boxes=%llu", old->name,
-                 (unsigned long long)old->made);
+        r.policy.on_replaced(r.policy.user, old->name, old->made, NULL);
     } else {
         if (fresh != NULL) {
             fresh->retired = true; /* swept */
         }
         old->opened_ms = clock_ms(); /* tried again after the same time */
         old->made = 0;
-        log_warn("zygote_not_replaced", "template=%s: %s", old->name, e.msg);
+        r.policy.on_replaced(r.policy.user, old->name, 0, &e);
     }
     old->users--;
 }
 
-static bool is_due(const struct config *c, const struct live_template *t)
+static bool is_due(const struct zygote_policy *p, const struct live_template *t)
 {
     return t->open && !t->retired && !t->apart && !t->one_off && !t->being_replaced &&
-           (clock_ms() - t->opened_ms >= c->zygote_max_age_ms || t->made >= c->zygote_max_boxes);
+           (clock_ms() - t->opened_ms >= p->max_age_ms || t->made >= p->max_boxes);
 }
 
-void zygotes_rotate(struct service *svc)
+void engine_rotate_zygotes(struct engine *engine, const struct zygote_policy *policy)
 {
-    for (struct live_template *t = svc->engine->templates; t != NULL; t = t->next) {
-        struct rotation *r = is_due(svc->config, t) ? malloc(sizeof(*r)) : NULL;
+    for (struct live_template *t = engine->templates; t != NULL; t = t->next) {
+        struct rotation *r = is_due(policy, t) ? malloc(sizeof(*r)) : NULL;
         if (r == NULL) {
             continue;
         }
-        *r = (struct rotation){.svc = svc, .old = t};
+        *r = (struct rotation){.engine = engine, .old = t, .policy = *policy};
         t->being_replaced = true;
         t->users++;
         if (fiber_start(replace, r) < 0) { /* the next round tries again */
