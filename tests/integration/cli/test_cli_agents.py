@@ -229,7 +229,13 @@ def test_up_refuses(project: Program, taken: int) -> None:
     refused(outside, up(outside), "no agents/ folder", "init")
     refused(outside, up(outside, "nowhere"), "nowhere")
     refused(project, up(project, "a", "b"), "one project")
-    refused(project, up(project, "--port", str(taken)), str(taken), "is used by another program", "--port")
+    refused(
+        project,
+        up(project, "--port", str(taken)),
+        str(taken),
+        "is used by another program",
+        "--port",
+    )
     for port in ["", "x", "-1", "65536", "8000 "]:
         refused(project, up(project, f"--port={port}"), "--port")
     refused(project, up(project, "--host", "not an address"), "--host")
