@@ -2,8 +2,8 @@
 /*
  * Slots: which requests a worker has; see agents_impl.h.
  *
- * A request has its slot from its first frame to the worker's last one, also when it was cancelled
- * in between: so whatever comes with another id is a lie.
+ * A request keeps its slot from its first frame to the worker's last one, even if it is cancelled
+ * in between. So any frame with another id breaks the protocol.
  */
 #include "base/clock.h"
 
@@ -38,7 +38,7 @@ uint32_t worker_take_slot(struct worker *w, struct agent_call *call)
     return slot->uses * SLOT_SPAN + at + 1;
 }
 
-/* The call hears nothing more from the worker. */
+/* The call gets nothing more from the worker. */
 static void detach(struct worker *w, struct slot *slot)
 {
     worker_set_full(w, slot->call, false);
@@ -60,7 +60,7 @@ void worker_free_slot(struct worker *w, struct slot *slot)
     w->first_free = (uint32_t)(slot - w->slots);
     w->in_flight--;
     if (w->in_flight == 0 && w->pong_due != 0 && !w->must_pong) {
-        w->pong_due = clock_ms() + PONG_MS; /* only from now on is it idle */
+        w->pong_due = clock_ms() + PONG_MS; /* it is idle only from now on */
         worker_arm(w);
     }
 }
@@ -99,16 +99,19 @@ void worker_set_full(struct worker *w, struct agent_call *call, bool is_full)
 
 void worker_fail_slow(struct worker *w)
 {
+    struct err e;
+
+    err_set(&e, ERR_WORKER, "the client takes the answer too slowly");
     for (uint32_t i = 0; i < w->n_slots; i++) {
         struct agent_call *call = w->slots[i].call;
         if (call != NULL && call->is_full) {
             worker_cancel(w, call->id);
-            agent_call_fail(call, 502, "the client takes the answer too slowly");
+            agent_call_fail(call, &e);
         }
     }
 }
 
-void worker_fail_calls(struct worker *w, int status, const char *text)
+void worker_fail_calls(struct worker *w, const struct err *why)
 {
     for (uint32_t i = 0; i < w->n_slots && w->in_flight > 0; i++) {
         struct slot *slot = &w->slots[i];
@@ -117,7 +120,7 @@ void worker_fail_calls(struct worker *w, int status, const char *text)
             worker_free_slot(w, slot);
         }
         if (call != NULL) {
-            agent_call_fail(call, status, text);
+            agent_call_fail(call, why);
         }
     }
 }

@@ -5,20 +5,11 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
 #include "base/str.h"
-#include "core/engine.h"
+#include "core/engine_impl.h"
 #include "core/template_fill.h"
 
 #define BOXES_WITHOUT_POOL 63 /* one ward of host ids */
-
-static int call(struct husk_engine *engine, enum launcher_op op, uint32_t id, struct err *e)
-{
-    struct launcher_req req = {.op = op, .template_id = id};
-    struct launcher_rep rep;
-
-    return native_call(engine->native, &req, NULL, 0, &rep, e);
-}
 
 uint32_t live_boxes(const struct live_template *live)
 {
@@ -33,81 +24,55 @@ uint64_t live_definition(const struct live_template *live)
     return live->def.fingerprint ^ (live->preload ? 0 : 1u) ^ (live->one_off ? 2u : 0);
 }
 
-static int begin(struct husk_engine *engine, struct live_template *live, struct err *e)
+/* A template as its back end asks for it: with a launcher of our own we are the operator. */
+struct describing {
+    const struct live_template *live;
+    const struct husk_mount *mounts;
+    size_t n_mounts;
+};
+
+static int describe(void *user, backend_put *put, void *to, struct err *e)
+{
+    const struct describing *d = user;
+    const struct template_sink sink = {.put = put, .user = to};
+    const struct template_choice choice = {.preload = d->live->preload,
+                                           .modules = d->live->def.modules,
+                                           .mounts = d->mounts,
+                                           .n_mounts = d->n_mounts};
+
+    int r = template_fill(&d->live->def, &choice, &sink, e);
+    return r < 0 && !str_starts(e->msg, "template ") ? err_wrap(e, "template %s", d->live->name)
+                                                     : r;
+}
+
+static int start_zygote(struct engine *engine, struct live_template *live,
+                        const struct husk_mount *mounts, size_t n, struct err *e)
 {
     const struct template_def *def = &live->def;
-    struct launcher_req req = {.op = LAUNCHER_TEMPLATE};
-    struct launcher_rep rep;
+    struct describing d = {.live = live, .mounts = mounts, .n_mounts = n};
+    const struct backend_template t = {
+        .name = live->name,
+        .base = def->base[0] != '\0' ? def->base : live->name,
+        .modules = def->modules,
+        .definition = live_definition(live),
+        .boxes = live_boxes(live),
+        .preload = live->preload,
+        .describe = engine->attached ? NULL : describe,
+        .user = &d,
+    };
 
-    req.template.boxes = live_boxes(live);
-    req.template.definition = live_definition(live);
-    req.template.modules = def->modules;
-    req.template.preload = live->preload;
-    (void)str_copy(req.template.name, sizeof(req.template.name), live->name);
-    (void)str_copy(req.template.base, sizeof(req.template.base),
-                   def->base[0] != '\0' ? def->base : live->name);
-    if (native_call(engine->native, &req, NULL, 0, &rep, e) < 0) {
+    if (n > 0 && engine->attached) {
+        return err_set(e, ERR_INVALID, "boxes of a server have the mounts of their template only");
+    }
+    if (backend_open_template(engine->backend, &t, &live->id, e) < 0) {
         return -1;
     }
-    live->id = rep.template_id;
-    live->boxes_most = req.template.boxes;
+    live->boxes_most = t.boxes;
     return 0;
 }
 
-struct own_launcher {
-    struct husk_engine *engine;
-    uint32_t id;
-};
-
-static int put(void *user, struct launcher_req *req, const int *fd, struct err *e)
-{
-    const struct own_launcher *l = user;
-    struct launcher_rep rep;
-
-    req->template_id = l->id;
-    return native_call(l->engine->native, req, fd, fd != NULL ? 1 : 0, &rep, e);
-}
-
-/* With a launcher of our own we are the operator; else the supervisor is asked. */
-static int complete(struct husk_engine *engine, struct live_template *live,
-                    const struct husk_mount *mounts, size_t n, struct err *e)
-{
-    struct own_launcher own = {.engine = engine, .id = live->id};
-    const struct template_sink to = {.put = put, .user = &own};
-    const struct template_choice choice = {
-        .preload = live->preload, .modules = live->def.modules, .mounts = mounts, .n_mounts = n};
-
-    if (!engine->attached) {
-        int r = template_fill(&live->def, &choice, &to, e);
-        return r < 0 && !str_starts(e->msg, "template ") ? err_wrap(e, "template %s", live->name)
-                                                         : r;
-    }
-    if (n > 0) {
-        return err_set(e, ERR_INVALID, "boxes of a server have the mounts of their template only");
-    }
-    return call(engine, LAUNCHER_ASK, live->id, e);
-}
-
-static int start_zygote(struct husk_engine *engine, struct live_template *live,
-                        const struct husk_mount *mounts, size_t n, struct err *e)
-{
-    struct err ignored;
-
-    if (begin(engine, live, e) < 0) {
-        return -1;
-    }
-    FAULT_POINT("zygote.begun");
-    FAULT_POINT("zygote.start.before");
-    int r = complete(engine, live, mounts, n, e);
-    FAULT_POINT("zygote.started");
-    if (r < 0) { /* the launcher has taken it apart, or does so now */
-        (void)call(engine, LAUNCHER_STOP, live->id, &ignored);
-    }
-    return r;
-}
-
-int live_start(struct husk_engine *engine, struct live_template *live,
-               const struct husk_mount *mounts, size_t n, struct err *e)
+int live_start(struct engine *engine, struct live_template *live, const struct husk_mount *mounts,
+               size_t n, struct err *e)
 {
     while (live->starting_up) { /* another fiber does it; it may fail, then we try */
         (void)fiber_queue_wait(&live->start_queue, -1);
@@ -129,7 +94,7 @@ int live_start(struct husk_engine *engine, struct live_template *live,
     return r;
 }
 
-static struct live_template *add_live(struct husk_engine *engine, const char *name, bool preload,
+static struct live_template *add_live(struct engine *engine, const char *name, bool preload,
                                       struct err *e)
 {
     struct live_template *live = calloc(1, sizeof(*live));
@@ -149,7 +114,7 @@ static struct live_template *add_live(struct husk_engine *engine, const char *na
     return live;
 }
 
-struct live_template *live_retired(struct husk_engine *engine, const char *name)
+struct live_template *live_retired(struct engine *engine, const char *name)
 {
     struct live_template *live = calloc(1, sizeof(*live));
     struct err ignored;
@@ -164,8 +129,7 @@ struct live_template *live_retired(struct husk_engine *engine, const char *name)
     return live;
 }
 
-struct live_template *live_get(struct husk_engine *engine, const char *name, bool preload,
-                               struct err *e)
+struct live_template *live_get(struct engine *engine, const char *name, bool preload, struct err *e)
 {
     for (struct live_template *t = engine->templates; t != NULL; t = t->next) {
         if (!t->one_off && !t->retired && !t->apart && t->preload == preload &&
@@ -176,7 +140,7 @@ struct live_template *live_get(struct husk_engine *engine, const char *name, boo
     return add_live(engine, name, preload, e);
 }
 
-struct live_template *live_successor(struct husk_engine *engine, const struct live_template *live,
+struct live_template *live_successor(struct engine *engine, const struct live_template *live,
                                      struct err *e)
 {
     struct live_template *fresh = add_live(engine, live->name, live->preload, e);
@@ -188,22 +152,7 @@ struct live_template *live_successor(struct husk_engine *engine, const struct li
     return fresh;
 }
 
-const char *live_language(const struct husk_engine *engine, const char *name)
-{
-    struct err ignored;
-
-    for (const struct live_template *t = engine->templates; t != NULL; t = t->next) {
-        if (!t->retired && str_eq(t->name, name)) {
-            return template_language_name(t->def.info.language);
-        }
-    }
-    AUTO_FREE struct template_def *def = malloc(sizeof(*def)); /* too large for a fiber's stack */
-    return def != NULL && template_find(&engine->dirs, name, def, &ignored) == 0
-               ? template_language_name(def->info.language)
-               : NULL;
-}
-
-struct live_template *live_one_off(struct husk_engine *engine, const char *name, bool preload,
+struct live_template *live_one_off(struct engine *engine, const char *name, bool preload,
                                    const struct husk_mount *mounts, size_t n, struct err *e)
 {
     struct live_template *live = add_live(engine, name, preload, e);
@@ -219,20 +168,20 @@ struct live_template *live_one_off(struct husk_engine *engine, const char *name,
     return live;
 }
 
-int live_stop(struct husk_engine *engine, struct live_template *live, struct err *e)
+int live_stop(struct engine *engine, struct live_template *live, struct err *e)
 {
     if (!live->open) {
         return 0;
     }
     live->open = false;
-    if (call(engine, LAUNCHER_STOP, live->id, e) < 0 && e->code != ERR_NOT_FOUND) {
+    if (backend_close_template(engine->backend, live->id, e) < 0 && e->code != ERR_NOT_FOUND) {
         return -1;
     }
     e->code = ERR_NONE; /* one that died by itself is stopped as well */
     return 0;
 }
 
-void live_close(struct husk_engine *engine, struct live_template *live)
+void live_close(struct engine *engine, struct live_template *live)
 {
     struct err ignored;
 

@@ -68,13 +68,12 @@ void http_sse_heartbeat(struct http_request *req)
     http_write(req, ":\n\n", 3);
 }
 
-/* The server stops: end the stream properly, so that the client reconnects with Last-Event-ID. */
+/* The server stops: ends the stream properly, so that the client reconnects with Last-Event-ID. */
 void http_sse_goodbye(struct http_request *req)
 {
     if (req->reply == REPLY_OPEN) {
         http_write(req, ": server stops\n\n", 16);
-        http_end(req);
-        req->is_refused = true;
-        req->conn->is_closing = true;
+        http_reply_finish(req, REPLY_REFUSED);
+        http_conn_end_after(req->conn, AFTER_CLOSE);
     }
 }

@@ -37,7 +37,6 @@ static ssize_t on_recv(wslay_event_context_ptr wslay, uint8_t *dst, size_t len, 
     struct block *b = c->block;
     size_t n = MIN(len, b->end - b->start);
 
-    (void)flags;
     if (n == 0) {
         wslay_event_set_error(wslay, WSLAY_ERR_WOULDBLOCK);
         return -1;
@@ -52,7 +51,6 @@ static ssize_t on_send(wslay_event_context_ptr wslay, const uint8_t *data, size_
 {
     struct http_conn *c = user;
 
-    (void)flags;
     if (http_out_copy(&c->out, &c->server->pool, data, len) < 0) {
         wslay_event_set_error(wslay, WSLAY_ERR_CALLBACK_FAILURE);
         return -1;
@@ -68,8 +66,8 @@ static void fail(struct http_websocket_link *link, uint16_t code)
 }
 
 /*
- * For a frame that it cannot read at all wslay has queued a close without a code, and takes no
- * other. So ours goes past it; what the handler has sent is in the output before.
+ * For a frame that it cannot read at all, wslay has queued a close without a code and takes no
+ * other. So ours bypasses it, after the messages that the handler has sent.
  */
 static int fail_unreadable(struct http_conn *c)
 {
@@ -89,7 +87,6 @@ static void on_frame_start(wslay_event_context_ptr wslay,
     struct http_conn *c = user;
     struct http_websocket_link *link = c->req.websocket;
 
-    (void)wslay;
     link->is_control = wslay_is_ctrl_frame(arg->opcode);
     if (arg->opcode == WSLAY_CONNECTION_CLOSE && arg->payload_length == 1) {
         fail(link, WSLAY_CODE_PROTOCOL_ERROR); /* a code has two bytes */
@@ -113,7 +110,6 @@ static void on_frame_chunk(wslay_event_context_ptr wslay,
     struct http_conn *c = user;
     struct http_websocket_link *link = c->req.websocket;
 
-    (void)wslay;
     if (!link->is_control && !link->is_closing &&
         buf_add(&link->message, arg->data, arg->data_length) < 0) {
         fail(link, WSLAY_CODE_INTERNAL_SERVER_ERROR);
@@ -127,7 +123,6 @@ static void on_message(wslay_event_context_ptr wslay, const struct wslay_event_o
     struct http_request *req = &c->req;
     struct http_websocket_link *link = req->websocket;
 
-    (void)wslay;
     if (arg->opcode == WSLAY_CONNECTION_CLOSE) {
         if (link->calls.on_close != NULL) {
             link->calls.on_close(req->user, req, arg->status_code);
@@ -183,17 +178,18 @@ int http_websocket_check(const struct http_request *req)
     const struct http_conn *c = req->conn;
     int status = http_handshake_check(&c->block->head);
 
-    if (status != 0 || !c->is_closing) {
+    if (status != 0 || c->after == AFTER_NEXT) {
         return status;
     }
-    return c->server->is_draining ? 503 : 400; /* else the client wants to close, not to talk */
+    /* The connection closes: the server stops, or the client asked for it. */
+    return c->server->phase == SERVER_DRAINING ? 503 : 400;
 }
 
 void http_websocket_offer(struct http_request *req)
 {
     http_add_header(req, "Upgrade", "websocket");
     http_add_header(req, "Sec-WebSocket-Version", "13");
-    if (!req->conn->is_closing) {
+    if (req->conn->after == AFTER_NEXT) {
         http_reply_field(req, "Connection", "Upgrade");
     }
 }
@@ -230,7 +226,7 @@ int http_websocket(struct http_request *req, const struct http_websocket *callba
     }
     req->websocket = link_new(c, callbacks);
     if (req->websocket == NULL) {
-        req->reply = REPLY_DONE;
+        http_reply_close(req);
         http_conn_doom(c);
         return -1;
     }
@@ -263,11 +259,12 @@ int http_websocket_send(struct http_request *req, bool is_text, const void *data
         .msg_length = len,
     };
 
-    if (link == NULL || req->reply != REPLY_OPEN || c->is_doomed || c->state == CONN_DEAD) {
+    if (link == NULL || req->reply != REPLY_OPEN || http_conn_is_lost(c)) {
         return -1;
     }
     /*
-     * Before and not after: one message may be of any length, a sender that never waits is stopped.
+     * Checked before and not after: a single message may have any length, but a sender that never
+     * waits is stopped.
      */
     if (c->out.queued > c->server->config.limits.queue_max) {
         http_conn_doom(c);
@@ -284,7 +281,7 @@ void http_websocket_close(struct http_request *req, unsigned code, const char *r
     struct http_websocket_link *link = req->websocket;
     size_t len = reason == NULL ? 0 : MIN(strlen(reason), (size_t)120);
 
-    if (link == NULL || link->is_closing || req->conn->state == CONN_DEAD) {
+    if (link == NULL || link->is_closing || http_conn_is_gone(req->conn)) {
         return;
     }
     link->is_closing = true;
@@ -314,7 +311,7 @@ bool http_websocket_step(struct http_conn *c)
     size_t before = b->start;
     bool is_over = false;
 
-    if (req->reply == REPLY_DONE) {
+    if (req->reply >= REPLY_DONE) {
         return false;
     }
     if (b->start < b->end && http_websocket_wants_input(req)) {
@@ -322,7 +319,7 @@ bool http_websocket_step(struct http_conn *c)
         int r = wslay_event_recv(link->wslay);
         is_over = r == WSLAY_ERR_CALLBACK_FAILURE && fail_unreadable(c) == 0;
         if (r != 0 && !is_over) {
-            c->is_doomed = true;
+            http_conn_doom(c);
             return false;
         }
     }
@@ -333,13 +330,12 @@ bool http_websocket_step(struct http_conn *c)
     is_over =
         is_over || (!wslay_event_want_read(link->wslay) && !wslay_event_want_write(link->wslay));
     if (is_over) {
-        req->reply = REPLY_DONE; /* both have said goodbye, or the client broke the rules */
-        c->is_closing = true;
-        c->is_lingering = true;
+        http_reply_enter(req, REPLY_DONE); /* both sides closed, or the client broke the rules */
+        http_conn_end_after(c, AFTER_LINGER);
         return true;
     }
-    if (c->is_eof && b->start == b->end) {
-        c->is_doomed = true;
+    if (c->input == INPUT_ENDED && b->start == b->end) {
+        http_conn_doom(c);
         return false;
     }
     return has_output || b->start != before;
@@ -358,8 +354,8 @@ void http_websocket_tick(struct http_request *req, uint64_t now)
 
     if (req->conn->out.first != NULL) {
         /*
-         * A slow reader: what asks for a sign of life is behind all this, and write_ms sees to it
-         * that some of it is taken.
+         * A slow reader: the ping or close is queued behind all this, and write_ms makes sure that
+         * the client takes some of it.
          */
         link->heard_at = now;
         link->closing_at = now;

@@ -244,7 +244,7 @@ void api_v1_session_extend(struct api_call *call)
     v1_reply_session(call, 200, session_record(s)->id);
 }
 
-static json_t *stats_json(const struct store_session *r, const struct session_usage *u)
+static json_t *stats_json(const struct store_session *r, const struct box_usage *u)
 {
     int64_t until = r->ended_ms > 0 ? r->ended_ms : clock_wall_ms();
     json_t *to = json_pack(
@@ -263,7 +263,7 @@ static json_t *stats_json(const struct store_session *r, const struct session_us
 /* One that has ended uses nothing any more. */
 static void reply_ended_stats(struct api_call *call, const char *id)
 {
-    static const struct session_usage nothing = {.disk_used_bytes = UINT64_MAX};
+    static const struct box_usage nothing = {.disk_used_bytes = UINT64_MAX};
     AUTO_FREE struct store_session *row = NULL;
     struct err e = {0};
 
@@ -277,7 +277,7 @@ static void reply_ended_stats(struct api_call *call, const char *id)
 void api_v1_session_stats(struct api_call *call)
 {
     const char *id = call_text(call, "session_id");
-    struct session_usage usage = {.disk_used_bytes = UINT64_MAX};
+    struct box_usage usage = {.disk_used_bytes = UINT64_MAX};
     struct err e = {0};
 
     AUTO_SESSION struct session *s = session_hold(call_service(call), id, &e);

@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/str.h"
-#include "core/engine.h"
 
 #define WORKSPACE "/workspace"
 
@@ -119,7 +118,7 @@ static json_t *language(struct v1_sessions *view, const struct store_session *r)
         return json_string("python"); /* as session_language() */
     }
     if (!str_eq(view->template_name, r->template)) {
-        view->language = live_language(service_engine(view->svc), r->template);
+        view->language = engine_language(service_engine(view->svc), r->template);
         (void)str_copy(view->template_name, sizeof(view->template_name), r->template);
     }
     return view->language != NULL ? json_string(view->language) : NULL;

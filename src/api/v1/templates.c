@@ -15,8 +15,6 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "base/units.h"
-#include "core/engine.h"
-#include "core/template.h"
 
 /* ---- what there is ---- */
 
@@ -32,7 +30,7 @@ static void templates_release(struct templates *t)
 
 static int templates_get(struct service *svc, struct templates *ret, struct err *e)
 {
-    return template_list(&service_engine(svc)->dirs, &ret->rows, &ret->n, e);
+    return template_list(engine_dirs(service_engine(svc)), &ret->rows, &ret->n, e);
 }
 
 static const struct husk_template_info *templates_find(const struct templates *t, const char *name)
@@ -270,7 +268,7 @@ static bool has_room(struct api_call *call, const json_t *definition)
         call_reply_err(call, &e);
         return false;
     }
-    if (template_find(&service_engine(call_service(call))->dirs, base_name, base, &e) < 0) {
+    if (template_find(engine_dirs(service_engine(call_service(call))), base_name, base, &e) < 0) {
         v1_reply_err(call, &e, V1_TEMPLATE);
         return false;
     }

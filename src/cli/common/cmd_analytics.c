@@ -28,16 +28,16 @@ struct analytics_options {
 
 static const struct option_row rows[] = {
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
-    {OPTION_FLAG, 0, "json", NULL, FIELD(json), 1, "status: as a JSON object"},
-    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
+    {OPTION_FLAG, 0, "json", NULL, FIELD(json), 1, "status: print a JSON object"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show the help text"},
 };
 
 const struct option_table analytics_table = {
     .usage = PROGRAM " analytics on|off|status [--json]",
     .about =
-        "Counts in a file of this machine which commands and frameworks you use. Off until you "
-        "turn it on. Nothing is ever sent anywhere; 'status' shows the file and what is in "
-        "it. RAYAI_DO_NOT_TRACK=1 or DO_NOT_TRACK=1 keeps it off.",
+        "Counts in a local file which commands and frameworks you use. Off until you turn it on. "
+        "Nothing is ever sent anywhere; 'status' shows the file and its content. "
+        "RAYAI_DO_NOT_TRACK=1 or DO_NOT_TRACK=1 keeps it off.",
     .rows = rows,
     .n_rows = ARRAY_LEN(rows),
     .examples = PROGRAM " analytics status\n" PROGRAM " analytics on",
@@ -46,7 +46,7 @@ const struct option_table analytics_table = {
 
 /* ---- the file ---- */
 
-/* Which variable forbids it; NULL: none. */
+/* The variable that forbids it; NULL: none. */
 static const char *forbidden_by(void)
 {
     static const char *const names[] = {"RAYAI_DO_NOT_TRACK", "DO_NOT_TRACK"};
@@ -76,7 +76,7 @@ static int file_path(char *ret, size_t size, struct err *e)
                  : 0;
 }
 
-/* The open, locked file and what it says. ERR_NOT_FOUND: there is none. */
+/* The open, locked file and its content. ERR_NOT_FOUND: there is none. */
 static int open_file(const char *path, int flags, int *ret_fd, json_t **ret, struct err *e)
 {
     AUTO_BUF struct buf text = BUF_INIT(FILE_MAX);
@@ -84,7 +84,7 @@ static int open_file(const char *path, int flags, int *ret_fd, json_t **ret, str
 
     if (fd < 0 || flock(fd, LOCK_EX) < 0) {
         int why = errno;
-        err_sys(e, why, "open %s", path);
+        err_sys(e, why, "cannot open %s", path);
         if (why == ENOENT || why == ENOTDIR) {
             e->code = ERR_NOT_FOUND;
         }
@@ -100,7 +100,8 @@ static int open_file(const char *path, int flags, int *ret_fd, json_t **ret, str
         !json_is_object(json_object_get(found, "commands")) ||
         !json_is_object(json_object_get(found, "frameworks"))) {
         json_decref(found);
-        return err_set(e, ERR_INVALID, "%s is not what husk wrote: remove it", path);
+        return err_set(e, ERR_INVALID, "%s does not have the form that husk writes: remove it",
+                       path);
     }
     *ret = found;
     *ret_fd = take_fd(&fd);
@@ -112,14 +113,14 @@ static int write_file(int fd, const char *path, const json_t *value, struct err 
     AUTO_FREE char *text = json_dumps(value, JSON_INDENT(2) | JSON_SORT_KEYS);
 
     if (text == NULL) {
-        return err_sys(e, ENOMEM, "write %s", path);
+        return err_sys(e, ENOMEM, "cannot write %s", path);
     }
     if (lseek(fd, 0, SEEK_SET) < 0 || ftruncate(fd, 0) < 0) {
-        return err_sys(e, errno, "write %s", path);
+        return err_sys(e, errno, "cannot write %s", path);
     }
     int r = fd_write_all(fd, text, strlen(text));
     r = r < 0 ? r : fd_write_all(fd, "\n", 1);
-    return r < 0 ? err_sys(e, -r, "write %s", path) : 0;
+    return r < 0 ? err_sys(e, -r, "cannot write %s", path) : 0;
 }
 
 /* ---- counting ---- */
@@ -150,7 +151,7 @@ void analytics_count(const char *command, const char *framework)
         add_one(value, "frameworks", framework);
         r = write_file(fd, path, value, &e);
     }
-    /* Somebody else's home, as after su: nothing was ever turned on there by this user. */
+    /* No permission, as in another user's home after su: this user has turned nothing on there. */
     if (r < 0 && e.code != ERR_NOT_FOUND && e.sys_errno != EACCES) {
         term_say(PROGRAM, "warning: not counted: %s", e.msg);
     }
@@ -170,7 +171,7 @@ static int turn(const char *path, bool on, struct err *e)
     }
     int r = on ? dirs_make_parents(path, 0700) : 0;
     if (r < 0) {
-        return err_sys(e, -r, "make the folder of %s", path);
+        return err_sys(e, -r, "cannot create the folder of %s", path);
     }
     r = open_file(path, on ? O_CREAT : 0, &fd, &value, e);
     if (r == 0) {
@@ -219,7 +220,7 @@ static int show(const char *path, bool as_json, struct err *e)
     }
     printf("analytics are %s%s%s%s\n", on ? "on" : "off", why != NULL ? " (" : "",
            why != NULL ? why : "", why != NULL ? " is set)" : "");
-    printf("file: %s%s\n", path, value == NULL ? " (not there)" : "; nothing of it is sent");
+    printf("file: %s%s\n", path, value == NULL ? " (does not exist)" : "; it is never sent");
     print_counts(json_object_get(value, "commands"));
     print_counts(json_object_get(value, "frameworks"));
     json_decref(value);
@@ -240,11 +241,11 @@ int cmd_analytics(int argc, char **argv)
     const char *verb = rest.n == 1 ? rest.args[0] : "";
     bool is_status = str_eq(verb, "status");
     if (!is_status && !str_eq(verb, "on") && !str_eq(verb, "off")) {
-        err_set(&e, ERR_INVALID, "analytics: say on, off or status");
+        err_set(&e, ERR_INVALID, "analytics needs one of on, off, status");
         return usage_error("analytics", &e);
     }
     if (o.json && !is_status) {
-        err_set(&e, ERR_INVALID, "--json belongs to status");
+        err_set(&e, ERR_INVALID, "--json is an option of 'analytics status' only");
         return usage_error("analytics", &e);
     }
     if (file_path(path, sizeof(path), &e) < 0 ||

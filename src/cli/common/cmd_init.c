@@ -21,14 +21,14 @@ struct init_options {
 
 static const struct option_row rows[] = {
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
-    {OPTION_TEXT, 0, "type", "TYPE", FIELD(type), 0, "what kind of project: agent (the default)"},
-    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
+    {OPTION_TEXT, 0, "type", "TYPE", FIELD(type), 0, "kind of project: agent (default)"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show the help text"},
 };
 
 const struct option_table init_table = {
     .usage = PROGRAM " init PROJECT [--type agent]",
-    .about = "Makes a new folder with all that a project of agents needs. Its last part is the "
-             "project's name.",
+    .about = "Creates a directory with the files of a new project of agents. The last part of its "
+             "path is the project's name.",
     .rows = rows,
     .n_rows = ARRAY_LEN(rows),
     .examples = PROGRAM " init demo && cd demo && " PROGRAM " create-agent hello && " PROGRAM
@@ -38,7 +38,7 @@ const struct option_table init_table = {
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-/* What a Python project may be called: letters and digits, with . _ - between them. */
+/* A valid name of a Python project: letters and digits, with . _ - between them. */
 static bool is_project_name(const char *name)
 {
     size_t n = strlen(name);
@@ -53,13 +53,14 @@ static int make(const char *folder, struct err *e)
     const char *name = slash != NULL ? slash + 1 : folder;
 
     if (!is_project_name(name)) {
-        return err_set(e, ERR_INVALID,
-                       "'%s' cannot be a project's name: letters and digits, with . _ - between",
-                       name);
+        return err_set(
+            e, ERR_INVALID,
+            "'%s' cannot be a project's name: use letters and digits, with . _ - between them",
+            name);
     }
     if (mkdir(folder, 0777) < 0) {
         return errno == EEXIST ? err_set(e, ERR_EXISTS, "%s exists already", folder)
-                               : err_sys(e, errno, "make %s", folder);
+                               : err_sys(e, errno, "cannot create %s", folder);
     }
     struct scaffold s = {.kind = "project", .name = name, .class_name = ""};
     return scaffold_copy(&s, folder, e);
@@ -76,18 +77,18 @@ int cmd_init(int argc, char **argv)
         return code;
     }
     if (rest.n != 1) {
-        err_set(&e, ERR_INVALID, "init takes one name, of the new project");
+        err_set(&e, ERR_INVALID, "init needs one name, that of the new project");
         return usage_error("init", &e);
     }
     if (o.type != NULL && !str_eq(o.type, "agent")) {
-        err_set(&e, ERR_INVALID, "--type '%s' is unknown: there is only agent", o.type);
+        err_set(&e, ERR_INVALID, "--type '%s' is not known: the only type is agent", o.type);
         return usage_error("init", &e);
     }
     if (make(rest.args[0], &e) < 0) {
         term_say(PROGRAM, "%s", e.msg);
         return EXIT_HUSK;
     }
-    printf("\nThe project is made. Next:\n\n"
+    printf("\nThe project is created. Next:\n\n"
            "  cd %s\n"
            "  " PROGRAM " create-agent hello\n"
            "  " PROGRAM " " UP_COMMAND "\n",

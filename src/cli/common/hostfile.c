@@ -30,9 +30,9 @@ int hostfile_read_fd(int fd, const char *what, struct buf *ret, struct err *e)
         size_t room = MIN(STEP, ret->max - ret->len);
         char extra;
 
-        /* At the maximum one more byte tells "exactly full" from "too large". */
+        /* At the maximum, one more byte distinguishes "exactly full" from "too large". */
         if (room > 0 && buf_reserve(ret, room) < 0) {
-            return err_sys(e, ENOMEM, "read %s", what);
+            return err_sys(e, ENOMEM, "cannot read %s", what);
         }
         ssize_t n = room > 0 ? read(fd, ret->data + ret->len, room) : read(fd, &extra, 1);
         if (n < 0 &&
@@ -45,7 +45,7 @@ int hostfile_read_fd(int fd, const char *what, struct buf *ret, struct err *e)
             continue;
         }
         if (n < 0) {
-            return err_sys(e, errno, "read %s", what);
+            return err_sys(e, errno, "cannot read %s", what);
         }
         if (n == 0) {
             return 0;
@@ -66,8 +66,8 @@ int hostfile_read(const char *path, struct buf *ret, struct err *e)
     if (fd < 0) {
         int why = errno;
 
-        err_sys(e, why, "open %s", path);
-        if (why == ENOENT || why == ENOTDIR) { /* service accounts live in /dev/null */
+        err_sys(e, why, "cannot open %s", path);
+        if (why == ENOENT || why == ENOTDIR) { /* the home of service accounts is /dev/null */
             e->code = ERR_NOT_FOUND;
         }
         return -1;
@@ -94,7 +94,7 @@ int hostfile_check_target(const char *path, struct err *e)
     struct stat st;
 
     if (str_copy(dir, sizeof(dir), path) < 0) {
-        return err_set(e, ERR_INVALID, "the path of the output file is too long");
+        return err_set(e, ERR_INVALID, "the path of the output file is too long: %s", path);
     }
     bool exists = stat(path, &st) == 0;
     if (exists && S_ISDIR(st.st_mode)) {
@@ -116,8 +116,8 @@ int hostfile_write(const char *path, const char *data, size_t n, struct err *e)
 
     fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
     if (fd < 0) {
-        return err_sys(e, errno, "open %s", path);
+        return err_sys(e, errno, "cannot open %s", path);
     }
     int r = fd_write_all(fd, data, n);
-    return r < 0 ? err_sys(e, -r, "write %s", path) : 0;
+    return r < 0 ? err_sys(e, -r, "cannot write %s", path) : 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * husk limited: a program with real limits on memory, processors and processes; no sandbox. See
+ * husk limited: runs a program with limits on memory, processors and processes; no sandbox. See
  * limited/limited.h.
  */
 #include <errno.h>
@@ -31,34 +31,39 @@ struct limited_command {
 static const struct option_row rows[] = {
     {OPTION_GROUP, 0, "Limits", NULL, 0, 0, NULL},
     {OPTION_SIZE, 'm', "memory", "SIZE", FIELD(memory), 0,
-     "of the program and all that it starts together: 256M, 2G; more ends them"},
-    {OPTION_MILLI, 0, "cpus", "NUMBER", FIELD(cpu_milli), 0, "processor cores: 2, 0.5"},
-    {OPTION_COUNT, 0, "pids", "NUMBER", FIELD(pids), 0, "processes and threads at once"},
+     "memory of the program and all its descendants: 256M, 2G; 16M to 1T; using more kills all of "
+     "them (exit code 137)"},
+    {OPTION_MILLI, 0, "cpus", "NUMBER", FIELD(cpu_milli), 0,
+     "processor cores: 2, 0.5; 0.01 to 1024"},
+    {OPTION_COUNT, 0, "pids", "NUMBER", FIELD(pids), 0,
+     "processes and threads at once; 1 to 32768"},
     {OPTION_FLAG, 0, "best-effort", NULL, FIELD(best_effort), 1,
-     "without the right to make cgroups: limit the address space of each process and pin them to "
-     "so many processors, instead of refusing; --pids is not enforced then"},
+     "if cgroups cannot be created, limit the address space of each process and pin them to a "
+     "number of processors instead of failing; --pids is not enforced then, and a line on stderr "
+     "reports it"},
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
     {OPTION_TEXT, 0, "name", "NAME", FIELD(name), 0,
-     "what messages and its cgroup are called: lower-case letters, digits, '.', '_' and '-'"},
+     "name for messages and for the cgroup: lower-case letters, digits, '.', '_' and '-'"},
     {OPTION_COUNT, 0, "report-fd", "NUMBER", FIELD(report_fd), 0,
-     "descriptor that gets a line of JSON when the program runs and one when it has ended"},
-    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
+     "descriptor that gets a line of JSON when the program starts and one when it has ended; the "
+     "program does not inherit it"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show the help text"},
 };
 
 const struct option_table limited_table = {
     .usage = "husk limited [options] -- PROGRAM [ARGUMENT...]",
     .about =
-        "Runs a program of this machine that is trusted but must not take all of it. It has the "
-        "rights, environment, directory and open files of its caller: this is no sandbox. When it "
-        "ends, or husk or whoever started husk does, all that it started is killed. Without a "
-        "limit there is none.",
+        "Runs a trusted program of this machine with limits on memory, processors and processes. "
+        "The program keeps the rights, environment, directory and open files of its caller: this "
+        "is no sandbox. When the program, husk or the parent of husk ends, all descendants of the "
+        "program are killed. A limit that is not given is not set.",
     .rows = rows,
     .n_rows = ARRAY_LEN(rows),
     .examples = "husk limited --memory 2G --cpus 1.5 -- python3 train.py\n"
                 "husk limited --pids 64 -- make -j",
 };
 
-/* Our own copy, which the program does not get; the caller's number is free again. */
+/* Keeps a copy that the program does not inherit, and closes the caller's descriptor. */
 static int take_report(struct limited_command *c, struct err *e)
 {
     int given = (int)c->report_fd;
@@ -72,12 +77,12 @@ static int take_report(struct limited_command *c, struct err *e)
         return err_set(e, ERR_INVALID, "--report-fd %" PRIu32 " is not open", c->report_fd);
     }
     if ((flags & O_ACCMODE) == O_RDONLY) {
-        return err_set(e, ERR_INVALID, "--report-fd %" PRIu32 " cannot be written to",
+        return err_set(e, ERR_INVALID, "--report-fd %" PRIu32 " is open for reading only",
                        c->report_fd);
     }
     c->report = fcntl(given, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (c->report < 0) {
-        return err_sys(e, errno, "--report-fd");
+        return err_sys(e, errno, "cannot keep --report-fd");
     }
     if (given > STDERR_FILENO) {
         close(given);
@@ -106,10 +111,10 @@ static void on_start(void *user, pid_t pid, bool weak)
     const struct limited_command *c = user;
 
     if (weak && c->pids != 0) {
-        term_say(PROGRAM, "%s: --pids is not enforced: there is no cgroup for it", c->name);
+        term_say(PROGRAM, "%s: --pids is not enforced, because there is no cgroup", c->name);
     }
     if (c->report >= 0) {
-        (void)limited_report_start(c->report, pid, weak); /* who does not read it does not care */
+        (void)limited_report_start(c->report, pid, weak); /* a reader that is gone is no failure */
     }
 }
 
@@ -137,7 +142,8 @@ static int run(struct limited_command *c, char **argv)
     }
     if (limited_is_out_of_memory(&end)) {
         term_say(PROGRAM,
-                 "%s was killed: it reached its memory limit of %" PRIu64 " MiB (--memory)",
+                 "%s was killed: it reached its memory limit of %" PRIu64
+                 " MiB (raise it with --memory)",
                  c->name, c->memory >> 20);
     }
     if (c->report >= 0) {

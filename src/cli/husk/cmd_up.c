@@ -24,22 +24,20 @@ struct up_options {
 #define FIELD(name) offsetof(struct up_options, name)
 #define CONFIG_OPTIONS_AT FIELD(settings)
 
-#define UP_ROWS 2 /* at the beginning: they make no sense for `down` */
+#define UP_ROWS 2 /* the first rows, which `down` does not have */
 
 static const struct option_row rows[] = {
     {OPTION_GROUP, 0, "Start", NULL, 0, 0, NULL},
-    {OPTION_FLAG, 'd', "detach", NULL, FIELD(detach), 1,
-     "return when it serves; it goes on in the background and logs to DATA/husk.log"},
+    {OPTION_FLAG, 'd', "detach", NULL, FIELD(detach), 1, SERVING_TEXT_DETACH},
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
-    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show the help text"},
 #include "cli/common/config_options.def"
 };
 
 const struct option_table up_table = {
     .usage = "husk up [--detach] [settings]",
     .about = "Starts the server: HTTP on loopback and on a unix socket. Ctrl-C stops it. A daemon "
-             "that dies is "
-             "started again, and what runs in sandboxes goes on.",
+             "that dies is restarted, and programs in sandboxes keep running.",
     .rows = rows,
     .n_rows = ARRAY_LEN(rows),
     .examples = "husk up\n"
@@ -50,7 +48,7 @@ const struct option_table up_table = {
 
 const struct option_table down_table = {
     .usage = "husk down [settings]",
-    .about = "Ends the server that uses the data folder (--data), and waits until it is gone.",
+    .about = "Stops the server that uses the data directory (--data) and waits until it has ended.",
     .rows = rows + UP_ROWS,
     .n_rows = ARRAY_LEN(rows) - UP_ROWS,
     .examples = "husk down\nhusk down --data /srv/husk",
@@ -95,7 +93,9 @@ int cmd_up(int argc, char **argv)
 
 /* ---- down ---- */
 
-/* How long the server may take: by the settings that it runs with, whatever the file says now. */
+/*
+ * How long the server may take, by the settings that it runs with, which may differ from the file.
+ */
 static int patience_ms(int folder, const struct config *c)
 {
     AUTO(config_release) struct config saved = {0};
@@ -112,15 +112,15 @@ static int wait_end(pid_t pid, int pidfd, int ms)
     struct pollfd p = {.fd = pidfd, .events = POLLIN};
 
     if (pidfd < 0 || pidfd_send_signal(pidfd, SIGTERM, NULL, 0) < 0) {
-        term_say(PROGRAM, "end process %d: %s", (int)pid, strerror(errno));
+        term_say(PROGRAM, "cannot end process %d: %s", (int)pid, strerror(errno));
         return EXIT_HUSK;
     }
     if (poll(&p, 1, ms) != 1) {
-        term_say(PROGRAM, "process %d does not end", (int)pid);
+        term_say(PROGRAM, "process %d has not ended in %d s", (int)pid, ms / 1000);
         return EXIT_HUSK;
     }
     printf("husk is down\n");
-    (void)fflush(stdout); /* it is, whether or not anybody reads that: no failure */
+    (void)fflush(stdout); /* the server has ended: an output that is closed is no failure */
     return 0;
 }
 
@@ -133,16 +133,16 @@ static int end(const struct config *c)
     AUTO_CLOSE int folder = place_look(c, &e);
     if (folder < 0 || place_holder(folder, c, &pid, &e) < 0) {
         if (e.code == ERR_NOT_FOUND) {
-            term_say(PROGRAM, "husk is not up with %s", c->data);
+            term_say(PROGRAM, "no server runs with the data directory %s", c->data);
         } else {
             term_say(PROGRAM, "%s", e.msg);
         }
         return EXIT_HUSK;
     }
     AUTO_CLOSE int pidfd = pidfd_open(pid, 0);
-    /* Asked again: its number may have become another process's in between. */
+    /* Checked again: the pid may have been reused before pidfd_open(). */
     if (place_holder(folder, c, &still, &e) < 0 || still != pid) {
-        term_say(PROGRAM, "husk is not up with %s", c->data);
+        term_say(PROGRAM, "no server runs with the data directory %s", c->data);
         return EXIT_HUSK;
     }
     return wait_end(pid, pidfd, patience_ms(folder, c));
@@ -150,7 +150,7 @@ static int end(const struct config *c)
 
 int cmd_down(int argc, char **argv)
 {
-    /* A file that was broken after the start must not keep the server up. */
+    /* A mistake in the file must not keep the server running. */
     struct up_options o = {.settings.only_data = true};
     AUTO(config_release) struct config c = {0};
 
