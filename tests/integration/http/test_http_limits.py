@@ -83,7 +83,7 @@ def test_reset_after_half_close_is_noticed(echo: Echo) -> None:
     line.send(get("/later?ms=100000"))
     line.half_close()
     echo.wait_for("busy", 2)
-    time.sleep(0.05)
+    echo.wait_taken()
     reset(line)
     echo.wait_for("gone", before + 1)
 
@@ -168,7 +168,7 @@ def test_steady_body_is_not_ended(hasty: Echo) -> None:
 def test_paused_body_is_not_the_clients_fault(hasty: Echo) -> None:
     with hasty.line() as line:
         line.send(b"POST /slow?ms=1500 HTTP/1.1\r\n" + HOST + b"Content-Length: 8\r\n\r\nhalf")
-        time.sleep(0.1)
+        hasty.wait_taken()
         line.send(b"half")
         assert line.answer().text == "8\n"
 
@@ -268,22 +268,26 @@ def test_running_out_of_descriptors() -> None:
             first.send(get("/x"))
             assert first.answer().status == 200
             lines = [server.line() for _ in range(60)]
-            time.sleep(0.5)
-            first.send(get("/stats"))
-            counts = json.loads(first.answer().body)
-            assert counts["accept_pauses"] > 0 and counts["open"] < 32
+
+            def counts() -> dict[str, int]:
+                first.send(get("/stats"))
+                return json.loads(first.answer().body)  # type: ignore[no-any-return]
+
+            wait_until(lambda: counts()["accept_pauses"] > 0, "descriptors have run out")
+            assert counts()["open"] < 32
             used = cpu_seconds(server.process.pid)
             time.sleep(0.5)
             assert cpu_seconds(server.process.pid) - used < 0.2
             for line in lines:
                 line.sock.close()
-        deadline = time.monotonic() + 5
-        while True:
+
+        def is_served() -> bool:
             try:
-                if server.get("/hello").status == 200:
-                    break
+                return server.get("/hello").status == 200
             except (AssertionError, ConnectionError):
-                assert time.monotonic() < deadline
+                return False
+
+        wait_until(is_served, "a new client is served")
 
 
 def cpu_seconds(pid: int) -> float:

@@ -206,17 +206,8 @@ def test_sender_that_does_not_read_is_held_back(echo: Echo) -> None:
     before = echo.stats()["rss_kb"]
     with echo.line() as line:
         shake_hands(line, "/ws")
-        line.sock.setblocking(False)
-        message = masked(2, bytes(100000))
-        sent, pending, quiet = 0, b"", time.monotonic()
-        while time.monotonic() - quiet < 0.3 and sent < 64 << 20:
-            pending = pending or message
-            try:
-                n = line.sock.send(pending)
-                sent, pending, quiet = sent + n, pending[n:], time.monotonic()
-            except BlockingIOError:
-                time.sleep(0.01)
-        assert sent < 32 << 20
+        most = 32 << 20
+        assert line.send_until_stuck(masked(2, bytes(100000)), most) < most
         assert echo.stats()["rss_kb"] - before < 16384
 
 

@@ -121,6 +121,14 @@ class Api:
             CONTRACT.check(method, BASE + path, answer)
         return answer
 
+    def begin(self, method: str, path: str, body: Any = None) -> http.client.HTTPConnection:
+        """Sends a request whose answer is read later."""
+        connection = self.connect()
+        data = None if body is None else json.dumps(body)
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        connection.request(method, BASE + path, data, headers)
+        return connection
+
     def get(self, path: str, **headers: str) -> Answer:
         return self.call("GET", path, headers=headers)
 
@@ -159,6 +167,19 @@ class Api:
             return None
 
         return wait_until(look, f"{execution} is {' or '.join(wanted)}")
+
+    def is_busy(self, session: str) -> bool:
+        """An execution that is recorded at its end is not in the list before; its context tells."""
+        contexts = self.get(f"/sessions/{session}/contexts")["items"]
+        return any(context["state"] != "idle" for context in contexts)
+
+    def wait_busy(self, session: str) -> None:
+        wait_until(lambda: self.is_busy(session), f"{session} runs something")
+
+    def wait_taken(self) -> None:
+        """Returns when huskd has read what was sent before: its one loop has come round."""
+        for _ in range(2):
+            self.get("/health/live")
 
     def wait_output(self, execution: str, text: str) -> None:
         path = f"/executions/{execution}"

@@ -4,6 +4,7 @@ that others go on.
 """
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -117,18 +118,19 @@ def test_the_other_replica_goes_on(project: Project) -> None:
 
 def _end_all(project: Project, name: str) -> None:
     """Kills workers until none has anything to do."""
-    deadline = time.monotonic() + 30
-    while project.state(name)["in_flight"] > 0:
-        assert time.monotonic() < deadline
+
+    def none_left() -> bool:
+        if project.state(name)["in_flight"] == 0:
+            return True
         with ThreadPoolExecutor() as pool:
             pids = list(pool.map(lambda _: project.post(name, "pid"), range(3)))
         for answer in pids:
             if answer.status == 200:
-                try:
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(int(answer.json["response"]), signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-        time.sleep(0.1)
+        return False
+
+    wait_until(none_left, f"no worker of {name} has anything to do")
 
 
 # ---- lies ----

@@ -472,7 +472,7 @@ def test_requests_in_flight_are_finished(one: Server) -> None:
     code = COUNT.format(n=10, pause=0.1) + "open('left.txt', 'w').write('here')"
     client = threading.Thread(target=lambda: answers.append(api.run(session, code)))
     client.start()
-    wait_until(lambda: is_busy(api, session), "it runs")
+    api.wait_busy(session)
     tree = wait_tree(one)
     assert one.stop() == 0
     client.join(PATIENCE)
@@ -487,12 +487,6 @@ def test_requests_in_flight_are_finished(one: Server) -> None:
     assert (stored["status"], stored["stdout"]) == ("completed", answer["stdout"])
     assert api.run(session, "open('left.txt').read()")["value"] == "'here'"
     Audit(one).check()
-
-
-def is_busy(api: Api, session: str) -> bool:
-    """An execution that is recorded at its end is not in the list before; its context tells."""
-    contexts = api.get(f"/sessions/{session}/contexts")["items"]
-    return any(context["state"] != "idle" for context in contexts)
 
 
 def test_an_execution_that_nobody_waits_for_is_told_as_lost(one: Server) -> None:
@@ -538,11 +532,11 @@ def test_stopping_twice_is_at_once(one: Server) -> None:
 
     client = threading.Thread(target=ask)
     client.start()
-    wait_until(lambda: is_busy(api, session), "it runs")
+    api.wait_busy(session)
     tree = wait_tree(one)
     start = time.monotonic()
     one.process.send_signal(signal.SIGTERM)
-    time.sleep(0.3)
+    wait_until(lambda: not one.is_ready(), "it takes no more work")
     assert one.process.poll() is None  # it waits for the request
     one.process.send_signal(signal.SIGTERM)
     assert one.process.wait(PATIENCE) == 0

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from audit import Audit, Ledger, wait_next_huskd, wait_tree
 from husk_server import Server
-from v1_client import FINAL, Api
+from v1_client import FINAL, Answer, Api
 from waiting import wait_until
 
 SEED = int(os.environ.get("HUSK_TEST_SEED", random.randrange(1 << 32)))
@@ -69,16 +69,16 @@ class Client(threading.Thread):
 
     def insist(self, method: str, path: str, body: Any, key: str) -> Any:
         """Until there is an answer: a connection that breaks says nothing about what happened."""
-        deadline = time.monotonic() + 60
-        while True:
+
+        def ask() -> Answer | None:
             try:
-                answer = self.api.call(method, path, body, {"Idempotency-Key": key})
+                return self.api.call(method, path, body, {"Idempotency-Key": key})
             except (OSError, http.client.HTTPException):
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
-                continue
-            assert answer.status in (200, 201), (key, answer)
-            return answer.body
+                return None
+
+        answer = wait_until(ask, f"an answer to {key}")
+        assert answer.status in (200, 201), (key, answer)
+        return answer.body
 
     def work(self, key: str) -> None:
         kind = self.random.choice(["sync", "async", "file"])
@@ -104,17 +104,15 @@ class Client(threading.Thread):
             self.unsure.append(key)
 
     def wait(self, execution: str) -> Any:
-        deadline = time.monotonic() + 60
-        while True:
+        def look() -> Any:
             try:
                 result = self.api.get(f"/executions/{execution}")
-                assert result.status == 200, (execution, result)
-                if result["status"] in FINAL:
-                    return result.body
             except (OSError, http.client.HTTPException):
-                pass
-            assert time.monotonic() < deadline, execution
-            time.sleep(0.02)
+                return None
+            assert result.status == 200, (execution, result)
+            return result.body if result["status"] in FINAL else None
+
+        return wait_until(look, f"{execution} is over")
 
     def put(self, path: str, data: bytes) -> None:
         try:
@@ -233,7 +231,7 @@ def test_clients_that_vanish(one: Server) -> None:
             )
         )
         waiting = raw_request(one, f"POST {base}/execute-sync HTTP/1.1", post)
-        time.sleep(0.05)  # a reset would take the request out of the kernel's hands
+        api.wait_taken()  # a reset would take the request out of the kernel's hands
         vanish(waiting)  # mid-request
         stream = raw_request(one, f"POST {base}/execute-stream HTTP/1.1", post)
         stream.recv(64)  # mid-stream

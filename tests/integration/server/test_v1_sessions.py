@@ -2,7 +2,6 @@
 """Sessions of /api/v1 against a real huskd."""
 from __future__ import annotations
 
-import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
