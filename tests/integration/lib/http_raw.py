@@ -16,11 +16,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from places import BUILD
-from waiting import wait_until
+from waiting import PATIENCE, wait_until
 
 HOST = b"Host: localhost\r\n"
 MIB = 1 << 20
-PATIENCE = 20.0  # seconds; a guard against hanging, never a measurement
 
 
 @dataclass

@@ -22,6 +22,8 @@ from openapi_schema import check_value, resolve  # noqa: E402
 
 BASE = "/api/v1"
 FINAL = {"completed", "failed", "timeout", "memory_exceeded", "cancelled", "crashed", "lost"}
+# A cell that runs until there is a file `go`.
+WAITS = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.02)\n"
 
 # Ids that name something else than a session, as they can stand in one segment of a path.
 BAD_IDS = ["..", ".", "../../etc/passwd", "a/b", "a\0b", "a b", "ä", "-x", "_x", "x" * 65, "*", "'"]

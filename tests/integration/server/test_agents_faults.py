@@ -25,7 +25,7 @@ def project() -> Iterator[Project]:
         # One for each test that ends workers: the pause before the next start doubles each time.
         *(Agent(name) for name in ("dies0", "dies1", "dies2", "dies3", "dies4", "half")),
         *(Agent(name) for name in ("lies0", "lies1", "lies2", "twice")),
-        Agent("brief", settings={"request_timeout_ms": 700, "max_in_flight": 4}),
+        Agent("brief", settings={"request_timeout_ms": 2000, "max_in_flight": 4}),
         Agent("narrow", settings={"max_in_flight": 2, "queue_length": 3}),
         Agent("pair", settings={"replicas": 2, "max_in_flight": 2}),
     ]
@@ -189,7 +189,7 @@ def test_a_request_that_takes_too_long_is_504_and_cancelled(project: Project) ->
     pid = project.pid("brief")
     answer = project.post("brief", "sleep 3602")
     assert answer.status == 504
-    assert answer.json == {"detail": "the agent did not answer within 700 ms"}
+    assert answer.json == {"detail": "the agent did not answer within 2000 ms"}
     assert "sleep 3602" in json.loads(project.ask("brief", "cancels"))
     assert project.pid("brief") == pid
 
@@ -198,7 +198,7 @@ def test_a_stream_may_take_longer_as_long_as_it_says_something(project: Project)
     connection = project.begin("/agents/brief", {"query": "trickle", "stream": "text"})
     answer = connection.getresponse()
     begun = time.monotonic()
-    while time.monotonic() - begun < 1.5:
+    while time.monotonic() - begun < 3:
         assert answer.readline() in (b"data: x\n", b"\n")
     connection.close()
 

@@ -352,7 +352,7 @@ def test_head_is_get_without_the_body(server: Server) -> None:
 def test_it_starts_fast_and_stops_cleanly() -> None:
     begin = time.monotonic()
     with Server.run() as server:
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - begin < 20
         pid = server.pid_of_huskd()
         status = Path(f"/proc/{pid}/status").read_text()
         if os.geteuid() == 0:

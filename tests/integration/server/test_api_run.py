@@ -187,7 +187,7 @@ def test_memory_of_large_bodies_is_given_back() -> None:
         for _ in range(8):
             answer = fresh.post("/run", objects(99_000), {"Content-Type": "application/json"})
             assert answer.status == 422
-        wait_until(lambda: status_of(huskd, "VmRSS") < before + 8192, "huskd is small again", 5)
+        wait_until(lambda: status_of(huskd, "VmRSS") < before + 8192, "huskd is small again")
 
 
 # ---- results ----

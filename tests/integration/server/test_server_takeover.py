@@ -51,12 +51,12 @@ def test_what_ended_in_time_while_nobody_watched(one: Server) -> None:
     api.run(session, "open('held', 'w')")
     wait = "echo on; while [ -e held ]; do sleep 0.02; done; echo end; touch {}"
     executions = [
-        api.start(session, f"import os\nos.system({wait.format('cell')!r})\nkept = 1", timeout=4),
-        api.start(session, command=wait.format("command"), timeout=4),
+        api.start(session, f"import os\nos.system({wait.format('cell')!r})\nkept = 1", timeout=6),
+        api.start(session, command=wait.format("command"), timeout=6),
     ]
     for execution in executions:
         api.wait_output(execution, "on")
-    time_is_up = time.monotonic() + 4
+    time_is_up = time.monotonic() + 6
     old = wait_tree(one)
     os.kill(one.process.pid, signal.SIGSTOP)  # who would start the next one
     try:
