@@ -44,6 +44,10 @@ int supervisor_run(const struct supervisor_options *options, struct err *e);
 uint64_t supervisor_end_ms(const struct config *c);
 
 /* listeners.c */
+
+/* A socket bound to an address of the configuration, not listening yet; or -1. */
+int listeners_bind_tcp(const char *text, struct err *e);
+
 struct listeners {
     int fds[SUPERVISOR_LISTENERS_MAX];
     size_t n;
