@@ -120,6 +120,7 @@ static int open_engine(struct service *svc, const struct service_options *o, str
         .client_dir = templates,
         .min_isolation = (enum husk_isolation)o->config->min_isolation,
         .socket = o->launcher,
+        .backend = o->backend,
     };
 
     data_folder_path(o->config, DATA_TEMPLATES, templates);
@@ -204,8 +205,7 @@ static void wait_for_fibers(struct service *svc)
     }
 }
 
-/* Of a service that could not be opened: one that serves ends by service_leave(). */
-static void discard(struct service *svc)
+void service_close(struct service *svc)
 {
     svc->closing = true;
     wait_for_fibers(svc);
@@ -232,7 +232,7 @@ int service_open(const struct service_options *options, struct service **ret, st
     svc->user = options->user;
     svc->figures.started_ms = clock_wall_ms();
     if (start(svc, options, e) < 0) {
-        discard(svc);
+        service_close(svc);
         return -1;
     }
     *ret = svc;
