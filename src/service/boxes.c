@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Live boxes as operators and owners see them: whose they are, what they cost. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,26 +8,36 @@
 #include "base/units.h"
 #include "service/service_impl.h"
 
-size_t service_boxes(struct service *svc, struct service_box *ret, size_t max)
+static int by_id(const void *a, const void *b)
 {
-    const struct session **owners = /* NOLINTNEXTLINE(bugprone-sizeof-expression): pointers */
+    uint32_t x = ((const struct service_box *)a)->id;
+    uint32_t y = ((const struct service_box *)b)->id;
+
+    return (x > y) - (x < y);
+}
+
+int service_boxes(struct service *svc, struct service_box **ret, size_t *ret_n, struct err *e)
+{
+    AUTO_FREE const struct session **owners = /* NOLINTNEXTLINE(bugprone-sizeof-expression) */
         calloc(ENGINE_BOXES_MAX, sizeof(*owners));
+    struct service_box *boxes = calloc(ENGINE_BOXES_MAX, sizeof(*boxes));
     size_t n = 0;
 
-    if (owners == NULL) {
-        return 0;
+    if (owners == NULL || boxes == NULL) {
+        free(boxes);
+        return err_sys(e, ENOMEM, "list the boxes");
     }
     for (const struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
         if (s->box != NULL) {
             owners[s->box->guest->box_id % ENGINE_BOXES_MAX] = s;
         }
     }
-    for (size_t i = 0; i < ENGINE_BOXES_MAX && n < max; i++) {
+    for (size_t i = 0; i < ENGINE_BOXES_MAX; i++) {
         const struct guest *g = svc->engine->guests[i];
         if (g == NULL) {
             continue;
         }
-        ret[n] = (struct service_box){
+        boxes[n] = (struct service_box){
             .id = g->box_id,
             .state = g->state == GUEST_STARTING ? "starting"
                      : g->in_pool               ? "parked"
@@ -34,14 +45,16 @@ size_t service_boxes(struct service *svc, struct service_box *ret, size_t max)
             .created_ms = g->created_ms,
             .limits = engine_limits_export(&g->limits),
         };
-        (void)str_copy(ret[n].template_name, sizeof(ret[n].template_name), g->live->name);
+        (void)str_copy(boxes[n].template_name, sizeof(boxes[n].template_name), g->live->name);
         if (owners[i] != NULL) {
-            (void)str_copy(ret[n].session_id, sizeof(ret[n].session_id), owners[i]->id);
+            (void)str_copy(boxes[n].session_id, sizeof(boxes[n].session_id), owners[i]->id);
         }
         n++;
     }
-    free(owners);
-    return n;
+    qsort(boxes, n, sizeof(*boxes), by_id);
+    *ret = boxes;
+    *ret_n = n;
+    return 0;
 }
 
 uint32_t session_box_id(const struct session *s)

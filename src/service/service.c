@@ -20,19 +20,9 @@
 #define READY_LOOK_MS 5
 #define BOXES_PART 4 /* of daemon_memory: what is held for boxes */
 
-struct store *service_store(struct service *svc)
-{
-    return svc->store;
-}
-
 const struct config *service_config(const struct service *svc)
 {
     return svc->config;
-}
-
-struct husk_engine *service_engine(struct service *svc)
-{
-    return svc->engine;
 }
 
 bool service_is_ready(const struct service *svc)

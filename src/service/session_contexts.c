@@ -99,6 +99,13 @@ size_t session_contexts(struct session *s, struct session_context ret[SESSION_CO
     return n;
 }
 
+const char *session_running(const struct session *s, uint32_t context)
+{
+    const struct execution *x = context < SESSION_CONTEXTS_MAX ? s->turns[context].execution : NULL;
+
+    return x != NULL && x->stored && x->record.status == EXECUTION_RUNNING ? x->id : NULL;
+}
+
 int session_interrupt(struct session *s, uint32_t context, bool *ret_was_running, struct err *e)
 {
     if (need_interpreter(s, e) < 0) {

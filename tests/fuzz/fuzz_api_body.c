@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzz target of api/contract/schema.h and api/contract/route.h. The first line is an operationId, the rest the body
- * that a client sends for it; or it is "METHOD /path?name=value" and the rest the value of every
- * header.
+ * Fuzz target of api/contract/schema.h and api/contract/route.h. The first line is an operationId,
+ * the rest the body that a client sends for it; or it is "METHOD /path?name=value" and the rest the
+ * value of every header.
  */
 #include <jansson.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests of api/files/gzip.h: round trips through pieces of every awkward size, and what damaged data say.
+ * Tests of api/files/gzip.h: round trips through pieces of every awkward size, and what damaged
+ * data say.
  */
 #include "api/files/gzip.h"
 

@@ -56,12 +56,12 @@ static int create(struct api_call *call, const char *id, uint64_t disk, struct s
  */
 static int remove_ended(struct service *svc, const char *id, struct err *e)
 {
-    AUTO_FREE struct store_session *row = NULL;
+    AUTO(session_close) struct session_entry it = {0};
 
-    if (store_get_session(service_store(svc), id, &row, e) < 0) {
+    if (session_open(svc, id, &it, e) < 0) {
         return e->code == ERR_NOT_FOUND ? 0 : -1;
     }
-    if (!str_eq(row->dialect, SE_DIALECT)) {
+    if (!str_eq(it.view.dialect, SE_DIALECT)) {
         return err_set(e, ERR_CONFLICT, "session \"%s\" belongs to /api/v1", id);
     }
     return session_purge(svc, id, e);
@@ -75,7 +75,7 @@ static struct session *hold(struct service *svc, const char *id, struct err *e)
     if (s == NULL && e->code == ERR_CONFLICT && remove_ended(svc, id, e) == 0) {
         (void)err_set(e, ERR_NOT_FOUND, "no session \"%s\"", id);
     }
-    if (s != NULL && !str_eq(session_record(s)->dialect, SE_DIALECT)) {
+    if (s != NULL && !str_eq(session_view(s).dialect, SE_DIALECT)) {
         session_release(s);
         (void)err_set(e, ERR_CONFLICT, "session \"%s\" belongs to /api/v1", id);
         return NULL;

@@ -7,6 +7,7 @@
 #include "api/se/se.h"
 #include "base/buf.h"
 #include "base/str.h"
+#include "service/result.h"
 
 #define TIMEOUT_KEY "__timeout"
 #define TIMEOUT_MAX_MS 3600000

@@ -14,39 +14,12 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "base/units.h"
-#include "core/engine.h"
 #include "core/result_parts.h"
 
 #define POOLS_MAX 256
 #define LOG_BYTES_MAX ((size_t)4 << 20)
 
 /* ---- boxes ---- */
-
-static int by_id(const void *a, const void *b)
-{
-    uint32_t x = ((const struct service_box *)a)->id;
-    uint32_t y = ((const struct service_box *)b)->id;
-
-    return (x > y) - (x < y);
-}
-
-/*
- * All boxes, sorted, so that pages do not overlap. Owned by the caller; NULL and *e when memory is
- * gone.
- */
-static struct service_box *boxes_get(struct service *svc, size_t *ret_n, struct err *e)
-{
-    struct service_box *boxes = calloc(ENGINE_BOXES_MAX, sizeof(*boxes));
-
-    if (boxes == NULL) {
-        (void)err_sys(e, ENOMEM, "list the boxes");
-        return NULL;
-    }
-    size_t n = service_boxes(svc, boxes, ENGINE_BOXES_MAX);
-    qsort(boxes, n, sizeof(*boxes), by_id);
-    *ret_n = n;
-    return boxes;
-}
 
 static const char *status_of(const struct service_box *box)
 {
@@ -88,8 +61,8 @@ void api_v1_container_list(struct api_call *call)
     size_t n = 0;
     struct err e = {0};
 
-    AUTO_FREE struct service_box *boxes = boxes_get(call_service(call), &n, &e);
-    if (boxes == NULL) {
+    AUTO_FREE struct service_box *boxes = NULL;
+    if (service_boxes(call_service(call), &boxes, &n, &e) < 0) {
         call_reply_err(call, &e);
         return;
     }
@@ -115,8 +88,8 @@ static int find_box(struct api_call *call, struct service_box *ret)
     size_t n = 0;
     struct err e = {0};
 
-    AUTO_FREE struct service_box *boxes = boxes_get(call_service(call), &n, &e);
-    if (boxes == NULL) {
+    AUTO_FREE struct service_box *boxes = NULL;
+    if (service_boxes(call_service(call), &boxes, &n, &e) < 0) {
         call_reply_err(call, &e);
         return -1;
     }
@@ -154,7 +127,6 @@ void api_v1_container_get(struct api_call *call)
 
 /* Output of executions, newest first, until there are enough lines of it. */
 struct log {
-    struct service *svc;
     int64_t since_ms;
     int64_t lines_left;
     size_t bytes;
@@ -196,20 +168,19 @@ static void log_add(struct log *l, const json_t *text)
     l->bytes += n;
 }
 
-static int log_one(void *user, const struct store_execution *row, struct err *e)
+static int log_one(void *user, const struct execution_entry *x, struct err *e)
 {
     struct log *l = user;
-    AUTO_EXECUTION struct execution *x =
-        row->ended_ms == 0 ? execution_hold(l->svc, row->id) : NULL;
+    int64_t ended_ms = execution_view(x).ended_ms;
 
     (void)e;
-    if (l->lines_left == 0 || (row->ended_ms != 0 && row->ended_ms < l->since_ms)) {
+    if (l->lines_left == 0 || (ended_ms != 0 && ended_ms < l->since_ms)) {
         return 0;
     }
-    json_t *execution = v1_execution_json(x != NULL ? execution_record(x) : row, x);
-    log_add(l, json_object_get(execution, "stderr"));
-    log_add(l, json_object_get(execution, "stdout"));
-    json_decref(execution);
+    json_t *outcome = execution_outcome(x);
+    log_add(l, json_object_get(outcome, "stderr"));
+    log_add(l, json_object_get(outcome, "stdout"));
+    json_decref(outcome);
     return 0;
 }
 
@@ -261,14 +232,13 @@ void api_v1_container_logs(struct api_call *call)
         return;
     }
     struct log l = {
-        .svc = call_service(call),
         .since_ms = since != NULL ? parse_time(since) : 0,
         .lines_left = tail,
         .texts = json_array(),
     };
-    struct store_filter filter = {.session_id = box.session_id};
+    const struct execution_filter filter = {.session_id = box.session_id};
     if (box.session_id[0] != '\0' &&
-        store_each_execution(service_store(l.svc), &filter, log_one, &l, &e) < 0) {
+        execution_each(call_service(call), &filter, log_one, &l, &e) < 0) {
         json_decref(l.texts);
         call_reply_err(call, &e);
         return;
