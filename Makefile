@@ -38,7 +38,7 @@ $(BUILD)/build.ninja:
 	@meson setup $(BUILD)
 
 test: ## install what tests need, build, run every suite
-	@tools/install-deps build runtime test python
+	@tools/install-deps build runtime test python lint
 	@tools/install-deps --optional science
 	@tools/account
 	@$(MAKE) --no-print-directory $(BUILD)/build.ninja
@@ -50,10 +50,11 @@ test: ## install what tests need, build, run every suite
 bench: build ## measure start times and throughput
 	@bench/run $(BUILD)
 
-lint: ## every static check
-	@tools/install-deps build lint python
-	@mkdir -p build && tools/python-env build
-	@tools/static-checks
+lint: ## every static check; the quick ones are also a suite of make test
+	@tools/install-deps build lint analysis python
+	@$(MAKE) --no-print-directory build
+	@tools/python-env $(BUILD)
+	@HUSK_BUILD=$(BUILD) tools/static-checks
 
 asan: ## the C tests under the address, leak and undefined-behaviour sanitizers
 	@tools/install-deps build runtime test sanitize
@@ -69,8 +70,8 @@ fuzz: ## each fuzz target for FUZZ_SECONDS (60)
 
 format: ## lay out C and Python as the linter wants them
 	@tools/install-deps lint python
-	@mkdir -p build && tools/python-env build
-	@tools/static-checks --format
+	@mkdir -p $(BUILD) && tools/python-env $(BUILD)
+	@HUSK_BUILD=$(BUILD) tools/static-checks --format
 
 install: build ## copy to PREFIX (/usr/local), below DESTDIR; root's server gets its account
 	@echo "==> Installing to $(DESTDIR)$(PREFIX)"

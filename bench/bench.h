@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the benchmarks share. Definitions and bars are in docs/performance.md; each function below
+ * What the benchmarks share. docs/performance.md defines what is measured; each function below
  * carries out those of its file and adds rows to the report.
  */
 #pragma once

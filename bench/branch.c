@@ -98,7 +98,7 @@ static int race(struct world *w, struct live *live, struct child *child, struct 
                                      .chunk = CHUNK,
                                      .once = bare_fork_once,
                                      .user = child},
-                       .bar = AT_MOST(1.5, 0)}},
+                       .bar = AT_MOST(1.8, 1.5)}},
         .n = 1,
     };
 

@@ -85,7 +85,7 @@ int bench_fan_out(struct world *w, struct err *e)
         .what = "one of 500 boxes made ready",
         .ours =
             {.name = "husk, 500 boxes", .unit = "ms", .chunk = 1, .once = fan_out_once, .user = &s},
-        .opponents = {opponent_of(&exec_true, CHUNK, AT_MOST(0.8, 0.3))},
+        .opponents = {opponent_of(&exec_true, CHUNK, AT_MOST(1.4, 0.8))},
         .n = 1,
     };
     int r = subject_open(&s, CROWD, e);
@@ -214,7 +214,7 @@ int bench_density(struct world *w, struct err *e)
         .id = "P8",
         .what = "memory of an idle box",
         .ours = contender_of(&boxes),
-        .opponents = {{.contender = contender_of(&forks), .bar = {BAR_AT_MOST, true, 500, 200}}},
+        .opponents = {{.contender = contender_of(&forks), .bar = OURS_AT_MOST(620, 500)}},
         .n = 1,
     };
     char script[PATH_MAX + 32];

@@ -56,7 +56,7 @@ int bench_gateway(struct world *w, struct err *e)
             .ours = contender_of("husk agents up", &ours),
             .opponents = {{.contender = contender_of("FastAPI+uvicorn", &peer),
                            .absent = there ? NULL : absent.msg,
-                           .bar = AT_LEAST(1.5, 0)}},
+                           .bar = AT_LEAST(1.5, 3)}},
             .n = 1,
         };
         r = match_run(w, &m, e);

@@ -212,14 +212,14 @@ static int match_run_request(struct world *w, struct caller *ours, struct caller
     peer_true(&exec_true);
     struct opponent fastapi = {.contender = contender_of("FastAPI+subprocess+bwrap", reference),
                                .absent = absent,
-                               .bar = AT_MOST(1 / 30.0, 0)};
+                               .bar = AT_MOST(1 / 30.0, 1 / 60.0)};
     fastapi.contender.chunk = PEER_CHUNK;
     struct match m = {
         .id = "H1",
         .what = "POST /run",
         .rested = true,
         .ours = contender_of("husk, POST /run", ours),
-        .opponents = {opponent_of(&exec_true, CHUNK, AT_MOST(0.6, 0.35)), fastapi},
+        .opponents = {opponent_of(&exec_true, CHUNK, AT_MOST(0.7, 0.6)), fastapi},
         .n = 2,
     };
     if (wait_full(ours, e) < 0 || match_run(w, &m, e) < 0) {
@@ -264,7 +264,7 @@ static int race_sessions(struct world *w, struct caller *plain, struct caller *d
     static struct peer exec_true;
 
     peer_true(&exec_true);
-    struct opponent peer = opponent_of(&exec_true, CHUNK, AT_MOST(0.25, 0));
+    struct opponent peer = opponent_of(&exec_true, CHUNK, AT_MOST(0.30, 0.25));
     struct contender all[] = {contender_of("husk, execute_code", plain),
                               contender_of("husk, execute-sync", durable), peer.contender};
     if (race_run(all, ARRAY_LEN(all), RACE_ROUNDS, e) < 0) {

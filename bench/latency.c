@@ -49,8 +49,8 @@ int bench_warm(struct world *w, struct err *e)
         .what = "warm exec",
         .rested = true,
         .ours = contender_of("husk, warm pool", &s),
-        .opponents = {opponent_of(&exec_true, CHUNK, AT_MOST(0.40, 0.20)),
-                      opponent_of(&bwrap, PEER_CHUNK, AT_MOST(1 / 60.0, 0))},
+        .opponents = {opponent_of(&exec_true, CHUNK, AT_MOST(0.45, 0.40)),
+                      opponent_of(&bwrap, PEER_CHUNK, AT_MOST(1 / 60.0, 1 / 80.0))},
         .n = 2,
     };
     if (run(w, &m, e) < 0) {
@@ -81,7 +81,7 @@ int bench_cold(struct world *w, struct err *e)
     peer_crun(w, CODE, CODE_OUTPUT, &crun);
     peer_runsc(w, CODE, CODE_OUTPUT, &runsc);
     peer_docker(w, CODE, CODE_OUTPUT, &docker);
-    /* The bar was set against a current gVisor. */
+    /* The floor was set against a current gVisor. */
     struct bar gvisor =
         str_eq(w->runsc_platform, "systrap") ? AT_MOST(1 / 60.0, 1 / 100.0) : NO_BAR;
     struct match m = {
@@ -89,9 +89,9 @@ int bench_cold(struct world *w, struct err *e)
         .what = "cold exec",
         .rested = true,
         .ours = contender_of("husk, cold", &s),
-        .opponents = {opponent_of(&exec_true, CHUNK, AT_MOST(2.0, 1.0)),
-                      opponent_of(&bwrap, PEER_CHUNK, AT_MOST(1 / 12.0, 0)),
-                      opponent_of(&crun, PEER_CHUNK, AT_MOST(1 / 18.0, 0)),
+        .opponents = {opponent_of(&exec_true, CHUNK, AT_MOST(2.2, 2.0)),
+                      opponent_of(&bwrap, PEER_CHUNK, AT_MOST(1 / 12.0, 1 / 16.0)),
+                      opponent_of(&crun, PEER_CHUNK, AT_MOST(1 / 16.0, 1 / 18.0)),
                       opponent_of(&runsc, PEER_CHUNK, gvisor),
                       opponent_of(&docker, PEER_CHUNK, NO_BAR)},
         .n = 5,
@@ -104,20 +104,18 @@ int bench_cold(struct world *w, struct err *e)
 /* One race of three: a new box and a parked one against the same bwrap. */
 static int race_data(struct world *w, struct contender all[3], const char *absent, struct err *e)
 {
-    struct bar bar = AT_MOST(1 / 100.0, 1 / 250.0);
-
     if (race_run(all, absent == NULL ? 3 : 2, RACE_ROUNDS, e) < 0) {
         return -1;
     }
     match_report(w, &(struct match){.id = "P3",
                                     .what = "data exec, cold",
                                     .ours = all[0],
-                                    .opponents = {{all[2], absent, bar}},
+                                    .opponents = {{all[2], absent, AT_MOST(1 / 35.0, 1 / 100.0)}},
                                     .n = 1});
     match_report(w, &(struct match){.id = "P3",
                                     .what = "data exec, pool",
                                     .ours = all[1],
-                                    .opponents = {{all[2], absent, NO_BAR}},
+                                    .opponents = {{all[2], absent, AT_MOST(1 / 100.0, 1 / 250.0)}},
                                     .n = 1});
     return 0;
 }

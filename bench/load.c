@@ -84,8 +84,8 @@ int bench_rate(struct world *w, struct err *e)
         .ours = {.name = ours.job.name, .unit = "/s", .chunk = 1, .once = rate_once, .user = &ours},
         .n = 2,
     };
-    m.opponents[0] = peer_load(&peers[0], &bwrap, &m.ours, AT_LEAST(8, 20));
-    m.opponents[1] = peer_load(&peers[1], &exec_true, &m.ours, AT_LEAST(0.30, 0.8));
+    m.opponents[0] = peer_load(&peers[0], &bwrap, &m.ours, AT_LEAST(7.5, 8));
+    m.opponents[1] = peer_load(&peers[1], &exec_true, &m.ours, AT_LEAST(0.25, 0.30));
     return match_run(w, &m, e);
 }
 
@@ -106,7 +106,7 @@ int bench_cpu(struct world *w, struct err *e)
         .ours = {.name = ours.job.name, .unit = "ms", .chunk = 1, .once = cpu_once, .user = &ours},
         .n = 2,
     };
-    m.opponents[0] = peer_load(&peers[0], &exec_true, &m.ours, AT_MOST(2.0, 1.0));
-    m.opponents[1] = peer_load(&peers[1], &bwrap, &m.ours, AT_MOST(1 / 12.0, 0));
+    m.opponents[0] = peer_load(&peers[0], &exec_true, &m.ours, AT_MOST(2.9, 2.0));
+    m.opponents[1] = peer_load(&peers[1], &bwrap, &m.ours, AT_MOST(1 / 10.0, 1 / 12.0));
     return match_run(w, &m, e);
 }

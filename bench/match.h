@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A benchmark as most of them are: ourselves and some peers in one race, with a bar against each.
+ * A benchmark as most of them are: ourselves and some peers in one race, with a floor and a goal
+ * for each.
  */
 #pragma once
 

@@ -11,8 +11,8 @@
 #define COLUMNS 9
 #define CELL 80
 
-static const char *const headings[COLUMNS] = {"id",    "what", "ours p50", "peer",   "peer p50",
-                                              "ratio", "bar",  "verdict",  "stretch"};
+static const char *const headings[COLUMNS] = {"id",    "what",  "husk p50", "peer",   "peer p50",
+                                              "ratio", "floor", "goal",     "reached"};
 
 void report_add(struct report *report, const struct row *row)
 {
@@ -31,27 +31,26 @@ static double ratio(const struct row *row)
     return row->ours.p50 / row->peer.p50;
 }
 
-enum verdict row_verdict(const struct row *row)
+static bool reaches(const struct bar *bar, double figure, double limit)
 {
-    if (row->bar.kind == BAR_NONE) {
-        return row->absent[0] != '\0' ? VERDICT_ABSENT : VERDICT_NONE;
-    }
-    if (row->ours.n == 0 || (!row->bar.absolute && !has_ratio(row))) {
-        return VERDICT_ABSENT;
-    }
-    double figure = row->bar.absolute ? row->ours.p50 : ratio(row);
-    bool pass = row->bar.kind == BAR_AT_MOST ? figure <= row->bar.value : figure >= row->bar.value;
-    return pass ? VERDICT_PASS : VERDICT_MISS;
+    return bar->kind == BAR_AT_MOST ? figure <= limit : figure >= limit;
 }
 
-bool report_missed(const struct report *report)
+enum verdict row_verdict(const struct row *row)
 {
-    bool missed = report->failed > 0;
+    const struct bar *bar = &row->bar;
 
-    for (size_t i = 0; i < report->n; i++) {
-        missed = missed || row_verdict(&report->rows[i]) == VERDICT_MISS;
+    if (bar->kind == BAR_NONE) {
+        return row->absent[0] != '\0' ? VERDICT_ABSENT : VERDICT_NONE;
     }
-    return missed;
+    if (row->ours.n == 0 || (!bar->absolute && !has_ratio(row))) {
+        return VERDICT_ABSENT;
+    }
+    double figure = bar->absolute ? row->ours.p50 : ratio(row);
+    if (!reaches(bar, figure, bar->floor)) {
+        return VERDICT_MISS;
+    }
+    return reaches(bar, figure, bar->goal) ? VERDICT_GOAL : VERDICT_FLOOR;
 }
 
 static void put_value(char cell[CELL], const struct summary *s, const char *unit)
@@ -89,7 +88,10 @@ static void put_limit(char cell[CELL], const struct row *row, double value)
 
 static void put_row(char cells[COLUMNS][CELL], const struct row *row)
 {
-    static const char *const verdicts[] = {"-", "pass", "MISS", "absent"};
+    static const char *const verdicts[] = {
+        [VERDICT_NONE] = "-",      [VERDICT_ABSENT] = "absent", [VERDICT_MISS] = "FLOOR MISSED",
+        [VERDICT_FLOOR] = "floor", [VERDICT_GOAL] = "goal",
+    };
 
     for (int i = 0; i < COLUMNS; i++) {
         (void)str_copy(cells[i], CELL, "-");
@@ -105,14 +107,10 @@ static void put_row(char cells[COLUMNS][CELL], const struct row *row)
         put_ratio(cells[5], ratio(row));
     }
     if (row->bar.kind != BAR_NONE) {
-        put_limit(cells[6], row, row->bar.value);
-        (void)str_copy(cells[7], CELL, verdicts[row_verdict(row)]);
-        if (row->bar.stretch > 0) {
-            put_limit(cells[8], row, row->bar.stretch);
-        }
-    } else if (row->absent[0] != '\0') {
-        (void)str_copy(cells[7], CELL, "absent");
+        put_limit(cells[6], row, row->bar.floor);
+        put_limit(cells[7], row, row->bar.goal);
     }
+    (void)str_copy(cells[8], CELL, verdicts[row_verdict(row)]);
 }
 
 static void print_line(FILE *to, char cells[COLUMNS][CELL], const size_t widths[COLUMNS],
@@ -152,12 +150,40 @@ void report_table(const struct report *report, FILE *to, bool markdown)
         put_row(cells, &report->rows[r]);
         print_line(to, cells, widths, markdown);
     }
-    for (size_t r = 0; r < report->n; r++) {
-        if (report->rows[r].absent[0] != '\0') {
-            fprintf(to, "%s%s: %s: %s\n", markdown ? "\n" : "", report->rows[r].id,
-                    report->rows[r].peer_name, report->rows[r].absent);
+}
+
+/* Names the rows with this verdict and returns how many there are. */
+static int name_rows(const struct report *report, FILE *to, enum verdict verdict, const char *what)
+{
+    int n = 0;
+
+    for (size_t i = 0; i < report->n; i++) {
+        const struct row *row = &report->rows[i];
+        if (row_verdict(row) == verdict) {
+            fprintf(to, "%s: %s %s%s%s\n", what, row->id, row->what,
+                    row->peer_name[0] != '\0' ? ", " : "", row->peer_name);
+            n++;
         }
     }
+    return n;
+}
+
+int report_conclude(const struct report *report, FILE *to)
+{
+    report_table(report, to, false);
+    for (size_t i = 0; i < report->n; i++) {
+        const struct row *row = &report->rows[i];
+        if (row->absent[0] != '\0') {
+            fprintf(to, "%s: %s: %s\n", row->id, row->peer_name, row->absent);
+        }
+    }
+    (void)name_rows(report, to, VERDICT_FLOOR, "goal not reached");
+    int missed = name_rows(report, to, VERDICT_MISS, "FLOOR MISSED");
+    if (report->failed > 0) {
+        fprintf(to, "%d benchmarks could not be carried out; the reasons are above\n",
+                report->failed);
+    }
+    return missed > 0 || report->failed > 0 ? 1 : 0;
 }
 
 static json_t *summary_json(const struct summary *s, const char *unit)
@@ -168,14 +194,22 @@ static json_t *summary_json(const struct summary *s, const char *unit)
 
 static json_t *begin_entry(const struct row *row)
 {
-    return json_pack("{s:s, s:s, s:o, s:{}, s:{}, s:{}, s:n}", "id", row->id, "what", row->what,
-                     "ours", summary_json(&row->ours, row->unit), "peers", "ratio", "bar", "pass");
+    return json_pack("{s:s, s:s, s:o, s:{}, s:{}, s:{}, s:{}, s:n}", "id", row->id, "what",
+                     row->what, "ours", summary_json(&row->ours, row->unit), "peers", "ratio",
+                     "floor", "goal", "pass");
 }
 
-/* The rows of one benchmark share an entry. "pass" stays null when no bar could be judged. */
+static void add_limit(json_t *entry, const char *name, const struct row *row, double value)
+{
+    const char *side = row->bar.kind == BAR_AT_MOST ? "at_most" : "at_least";
+    const char *key = row->bar.absolute ? "absolute" : row->peer_name;
+
+    json_object_set_new(json_object_get(entry, name), key, json_pack("{s:f}", side, value));
+}
+
+/* The rows of one benchmark share an entry. "pass" stays null when no floor could be judged. */
 static void add_to_entry(json_t *entry, const struct row *row)
 {
-    const char *key = row->bar.absolute || row->peer_name[0] == '\0' ? "absolute" : row->peer_name;
     enum verdict v = row_verdict(row);
     const json_t *pass = json_object_get(entry, "pass");
 
@@ -188,12 +222,13 @@ static void add_to_entry(json_t *entry, const struct row *row)
         json_object_set_new(json_object_get(entry, "ratio"), row->peer_name, json_real(ratio(row)));
     }
     if (row->bar.kind != BAR_NONE) {
-        const char *side = row->bar.kind == BAR_AT_MOST ? "at_most" : "at_least";
-        json_object_set_new(json_object_get(entry, "bar"), key,
-                            json_pack("{s:f}", side, row->bar.value));
+        add_limit(entry, "floor", row, row->bar.floor);
+        add_limit(entry, "goal", row, row->bar.goal);
     }
-    if (v == VERDICT_MISS || (v == VERDICT_PASS && !json_is_false(pass))) {
-        json_object_set_new(entry, "pass", json_boolean(v == VERDICT_PASS));
+    if (v == VERDICT_MISS) {
+        json_object_set_new(entry, "pass", json_false());
+    } else if (v >= VERDICT_FLOOR && !json_is_false(pass)) {
+        json_object_set_new(entry, "pass", json_true());
     }
 }
 

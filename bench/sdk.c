@@ -67,8 +67,8 @@ int bench_tool_call(struct world *w, struct err *e)
             .id = "S1",
             .what = "tool call, local engine",
             .ours = contender_of("husk.tool", &ours, CHUNK),
-            .opponents = {opponent("ProcessPoolExecutor", &pool, CHUNK, AT_MOST(1.5, 0)),
-                          opponent("Ray task", &ray, RAY_CHUNK, AT_MOST(1 / 3.0, 0))},
+            .opponents = {opponent("ProcessPoolExecutor", &pool, CHUNK, AT_MOST(1.5, 0.5)),
+                          opponent("Ray task", &ray, RAY_CHUNK, AT_MOST(1 / 3.0, 1 / 10.0))},
             .n = 2,
         };
         r = match_run(w, &m, e);
@@ -98,7 +98,7 @@ int bench_sandbox_client(struct world *w, struct err *e)
                               .what = "Sandbox.run, client's CPU time",
                               .unit = "ms",
                               .ours = c.summary,
-                              .bar = {BAR_AT_MOST, true, 0.4, 0}};
+                              .bar = OURS_AT_MOST(0.4, 0.2)};
             report_add(&w->report, &row);
         }
     }

@@ -236,7 +236,7 @@ static void report_weight(struct world *w, const struct weight *a, const struct 
                       .what = "memory of an idle session, of 1,000",
                       .unit = "KB",
                       .ours = {.n = 1, .min = sum, .p50 = sum, .p99 = sum},
-                      .bar = {BAR_AT_MOST, true, 3072, 0}};
+                      .bar = OURS_AT_MOST(3072, 2048)};
 
     fprintf(stderr,
             "    box %.0f  launcher and daemon %.0f  slab %.0f  page tables %.0f  stacks %.0f  "

@@ -58,7 +58,7 @@ void stock_report(struct world *w, const char *id, const struct stock *before,
     struct row row = {.what = "kinds of things left behind",
                       .unit = "kinds",
                       .ours = {.n = STOCK_KINDS},
-                      .bar = {BAR_AT_MOST, true, 0, 0}};
+                      .bar = OURS_AT_MOST(0, 0)};
 
     (void)str_copy(row.id, sizeof(row.id), id);
     for (int i = 0; i < STOCK_KINDS; i++) {

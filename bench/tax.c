@@ -21,7 +21,7 @@ int bench_tax(struct world *w, struct err *e)
                                      .chunk = CHUNK,
                                      .once = bare_fork_once,
                                      .user = &child},
-                       .bar = AT_MOST(1.8, 1.3)}},
+                       .bar = AT_MOST(2.0, 1.8)}},
         .n = 1,
     };
 

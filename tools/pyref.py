@@ -20,7 +20,7 @@ from dataclasses import is_dataclass
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args, get_origin
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "docs" / "python-api.md"
@@ -29,8 +29,8 @@ OURS = {"husk", "rayai"}
 # What nobody imports, but gets: from a sandbox, from a client, from a result.
 GIVEN: dict[str, list[str]] = {
     "husk.sandbox": ["Files", "Stream"],
-    "husk.aio": ["AsyncStream"],
-    "husk.models": [],  # all
+    "husk.sandbox.aio": ["AsyncStream"],
+    "husk.results.models": [],  # all
 }
 SECTION = re.compile(r"^(Args|Attributes|Returns|Yields|Raises):$")
 ITEM = re.compile(r"([*\w][\w, ]*): (.*)")
@@ -143,7 +143,17 @@ def name_text(name: str, thing: Any, blocking: type | None, is_given: bool = Fal
     else:
         kind = "async " if inspect.iscoroutinefunction(thing) else ""
         parts += [f"`{kind}{name}{signature(thing)}`", described(thing, name)]
-    return "\n\n".join(part for part in parts if part)
+    return concrete("\n\n".join(part for part in parts if part), thing)
+
+
+def concrete(text: str, kind: Any) -> str:
+    """The text with the arguments of generic bases in the place of their type variables."""
+    for base in getattr(kind, "__orig_bases__", ()):
+        for variable, argument in zip(
+            getattr(get_origin(base), "__parameters__", ()), get_args(base)
+        ):
+            text = re.sub(rf"\b{variable.__name__}\b", argument.__name__, text)
+    return text
 
 
 def is_error(thing: Any) -> bool:

@@ -7,7 +7,8 @@
     test_summary.py BUILD --c-only unit      only the C programs of them
 
 A suite is a folder below tests/. Its tests are the C programs that the build registers for it, the
-shell scripts *.tap.sh and *_vm.sh in the folder (both speak TAP), and its pytest files. HUSK_BUILD,
+shell scripts *.tap.sh and *_vm.sh in the folder (both speak TAP), and its pytest files, in rooms
+below the folder, too. tests/lib is no suite: it holds what C tests share. HUSK_BUILD,
 HUSK_BIN_DIR and HUSK_BIN tell tests where the build, its programs and its husk program are. The
 breach suite also compiles mutants: copies of the build below it, each with one defence taken away,
 in which one test must fail (tests/breach/mutations.py).
@@ -38,7 +39,7 @@ from reachable import make_reachable
 ROOT = Path(__file__).resolve().parent.parent
 # The suites of a lane run one after the other, the lanes beside each other: tests wait more than
 # they compute.
-LANES = [["unit", "corpus", "box", "escape", "breach", "sdk"], ["integration"]]
+LANES = [["lint", "unit", "corpus", "box", "escape", "breach", "sdk"], ["integration"]]
 SUITES = [suite for lane in LANES for suite in lane]
 PROGRAM_SECONDS = 600
 PYTEST_SECONDS = 1800
@@ -253,6 +254,7 @@ def run_pytest(suite: str, build: Path) -> Tally:
         more_env["PYTHONPATH"] = str(ROOT / "sdk" / "python")
     command = [python, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += ["-o", "xfail_strict=true", "-o", "junit_family=xunit1", f"--junitxml={report}"]
+    command += ["--rootdir", str(ROOT)]
     ended = run([*command, str(folder)], build, PYTEST_SECONDS, more_env=more_env)
 
     if ended.timed_out or ended.status not in (0, 1) or not report.exists():
@@ -260,8 +262,8 @@ def run_pytest(suite: str, build: Path) -> Tally:
     if not report.exists():
         return tally
     for case in ElementTree.parse(report).iter("testcase"):
-        file = Path(case.get("file") or case.get("classname") or "?").name
-        name = f"{suite}/{file}::{case.get('name')}"
+        file = case.get("file") or case.get("classname") or "?"
+        name = f"{file.removeprefix('tests/')}::{case.get('name')}"
         bad = [*case.findall("failure"), *case.findall("error")]
         skipped = case.find("skipped")
         if bad:
@@ -280,7 +282,7 @@ def check_registration(programs: list[Program], tally: Tally) -> None:
             tally.fail(f"{program.suite}/{program.name}", f"its suite is none of {SUITES}")
     names = {p.name for p in programs}
     tests = ROOT / "tests"
-    for source in sorted([*tests.glob("*/test_*.c"), *tests.glob("fuzz/fuzz_*.c")]):
+    for source in sorted([*tests.rglob("test_*.c"), *tests.glob("fuzz/fuzz_*.c")]):
         if source.stem.replace("fuzz_", "replay_") not in names:
             tally.fail(str(source.relative_to(ROOT)), "not in the meson.build of its folder")
 
@@ -295,10 +297,10 @@ def run_suite(suite: str, build: Path, c_only: bool) -> Tally:
         return tally
 
     folder = ROOT / "tests" / suite
-    for script in sorted([*folder.glob("*.tap.sh"), *folder.glob("*_vm.sh")]):
+    for script in sorted([*folder.rglob("*.tap.sh"), *folder.rglob("*_vm.sh")]):
         ended = run(["bash", str(script)], build, PROGRAM_SECONDS)
         tally.add(count_tap(script.name, suite, ended, checks_skips=True))
-    if any(folder.glob("test_*.py")):
+    if any(folder.rglob("test_*.py")):
         tally.add(run_pytest(suite, build))
     return tally
 

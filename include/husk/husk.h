@@ -2,6 +2,9 @@
 /*
  * libhusk: a spec in, a contained process out.
  *
+ * Link it with `pkg-config --cflags --libs husk`; examples/hello.c is a whole program. A program that
+ * is not beside husk-launcher sets HUSK_LAUNCHER and HUSK_LIB_DIR to the installed ones.
+ *
  * An engine owns one husk-launcher process, the templates opened so far and a pool of parked boxes.
  * husk_run() takes a box (parked, or made now), runs one program in it and returns what happened.
  * A session keeps one box for many cells.
@@ -91,8 +94,8 @@ enum husk_policy {
 };
 
 struct husk_spec {
-    const char *
-        template_name; /* "python" (default), "shell", "node", "python-datascience", a user's own */
+    /* "python" (default), "shell", "node", "python-datascience", a user's own */
+    const char *template_name;
     enum husk_kind kind;
     const char *code; /* at most 4 MiB */
     size_t code_len;
@@ -123,17 +126,9 @@ struct husk_spec {
     bool no_metrics;     /* a session's cell: do not measure what it cost */
     bool no_pool;        /* make a fresh box, and no template preload: for one-shot programs */
     int cancel_fd;       /* > 0: when it becomes readable, the run is cancelled */
-    const bool *cancel;  /* or when this becomes true and the fiber that runs it is woken */
 
-    /*
-     * Takes output off a pipe in place of read(2), and returns as that does: for a caller who may
-     * be killed and must not lose what is in the pipe no longer and on its disk not yet.
-     */
-    ssize_t (*read_output)(void *user, enum husk_stream stream, int pipe, char *buf, size_t size);
     /* Called with output as it arrives, also beyond keep_bytes. */
     void (*on_output)(void *user, enum husk_stream stream, const char *data, size_t n);
-    /* Called with each display as it came from the box, after it was checked. */
-    void (*on_display)(void *user, const char *frame, size_t n);
     void *user;
 };
 

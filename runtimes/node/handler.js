@@ -77,7 +77,7 @@ async function call(request, user, run) {
   return handler(event, new Context(parse(request.context), limitsOf(event, request.timeoutMs)));
 }
 
-// The answer as JSON. What JSON cannot say is the handler's mistake: TypeError.
+// The answer as JSON. TypeError for a value that JSON cannot represent.
 function encode(answer) {
   let json;
   try {
@@ -88,7 +88,7 @@ function encode(answer) {
   if (json === undefined) {
     throw new TypeError(`the handler's answer cannot be said in JSON: it is a ${typeof answer}`);
   }
-  // Half a character outside the basic plane is left as an escape, which is no Unicode text.
+  // Half a character outside the basic plane is left as an escape, which is not Unicode text.
   if (/(?<!\\)(?:\\\\)*\\ud[89a-f]/.test(json)) {
     throw new TypeError("the handler's answer cannot be said in JSON: it has a lone surrogate");
   }

@@ -28,7 +28,7 @@ function readExactly(n) {
   let got = 0;
   while (got < n) {
     const r = readSync(LINK, buffer, got, n - got, null);
-    if (r === 0) process.exit(0); // the box was thrown away unused
+    if (r === 0) process.exit(0); // the box was discarded unused
     got += r;
   }
   return buffer;
@@ -60,8 +60,8 @@ function readRequest() {
 function report(fields) {
   const parts = [];
   for (const [key, text] of fields) {
-    // JSON that is cut is none: whoever made it has looked at its length. A value that is cut has
-    // one byte more than is kept, which tells the far end so.
+    // Cut JSON would be invalid: its writer has checked its length. A cut value has one byte more
+    // than is kept, by which the reader sees that it was cut.
     const most = key === KEY.VALUE ? VALUE_MAX + 1 : key === KEY.VALUE_JSON ? undefined : VALUE_MAX;
     const data = Buffer.from(text, 'utf8').subarray(0, most);
     const head = Buffer.alloc(8);
@@ -86,7 +86,7 @@ function reportError(error) {
   ]);
 }
 
-// Frames of these files are of no use to whoever wrote the code.
+// Stack frames of these files are of no use to the author of the code.
 function userStack(error) {
   const lines = String(error.stack).split('\n');
   const first = lines.findIndex((line) => line.includes(__dirname) || line.includes('node:vm'));
@@ -122,7 +122,7 @@ function onUncaught(fail) {
   });
 }
 
-// A handler has answered: nobody waits for the timers it leaves, only for what it has written.
+// A handler has answered: waits for its output, but not for timers that it left.
 function end() {
   if ([process.stdout, process.stderr].some((s) => s.writableLength > 0 && !s.destroyed)) {
     setTimeout(end, 1);

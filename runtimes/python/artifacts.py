@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which files of the workspace a cell has made or changed. A claim like all that is said in here.
-"""
+"""Which files of the workspace a cell has made or changed. A claim, like all that a box reports."""
 
 import json
 import os
@@ -16,7 +15,7 @@ _CLOCK_REALTIME_COARSE = 5  # of Linux; Python has no name for it
 
 
 def now() -> int:
-    """The clock of files: it goes in steps, and is never ahead of the times that they get."""
+    """The clock of files: it advances in steps, and is never ahead of the times that files get."""
     return time.clock_gettime_ns(_CLOCK_REALTIME_COARSE)
 
 
@@ -54,5 +53,5 @@ def since(start: int) -> bytes:
         if size > BYTES_MAX:
             break
         names.append(name)
-    # Names that are no text cannot be said in JSON: they are shown as file lists show them.
+    # Names that are not text do not fit into JSON: they are shown as file lists show them.
     return json.dumps([n.encode("utf-8", "replace").decode() for n in names]).encode()

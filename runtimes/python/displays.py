@@ -2,9 +2,9 @@
 """Rich results, as notebooks have them: a value in all forms that it offers, and the figures of
 matplotlib.
 
-Imported in the zygote, before anybody's code; does nothing until a run asks for displays. From then
-on there is a built-in display(), and matplotlib, if it comes, draws into memory and shows its
-figures through here.
+Imported in the zygote, before any user code; does nothing until a run requests displays. From then
+on there is a built-in display(), and matplotlib, once imported, draws into memory and shows its
+figures through this module.
 """
 
 import binascii
@@ -28,7 +28,7 @@ TABLE = "application/vnd.husk.table+json"
 BACKEND = "husk_figures"  # a module that exists only for matplotlib
 OTHER_BACKENDS = ("cairo", "module://", "pdf", "pgf", "ps", "svg", "template")
 
-# What an object may be asked for, in the order of the answer.
+# Methods that an object may have, in the order of the answer.
 METHODS = (
     ("text/html", "_repr_html_"),
     ("image/svg+xml", "_repr_svg_"),
@@ -38,7 +38,7 @@ METHODS = (
     ("application/json", "_repr_json_"),
     ("text/markdown", "_repr_markdown_"),
 )
-# An object that has this has every attribute that one asks for, and none of them means anything.
+# An object that has this attribute has every attribute, so none of them means anything.
 NONSENSE = "_husk_nobody_has_this_"
 CARRIED_AS_BASE64 = ("image/", "audio/", "video/", "application/pdf", "application/octet-stream")
 MIME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~")
@@ -89,7 +89,7 @@ def _encode(mime: str, data: Any) -> bytes:
 
 
 def _ask(value: Any, method: str, **arguments: Any) -> Any:
-    """The answer without its metadata; None when there is none."""
+    """The answer without its metadata; None if there is no answer."""
     function = getattr(value, method, None)
     answer = function(**arguments) if callable(function) else None
     return answer[0] if isinstance(answer, tuple) and len(answer) == 2 else answer
@@ -131,7 +131,7 @@ def _figure(value: Any) -> Offer:
 
 
 def _add(forms: dict[str, bytes], offer: Offer) -> None:
-    """Takes what is well-formed and new."""
+    """Adds forms that are well-formed and new."""
     for mime, data in offer:
         mime = mime.lower() if isinstance(mime, str) else None
         if data is not None and _is_mime(mime) and mime not in forms and len(forms) < FORMS_MAX - 1:
@@ -236,7 +236,7 @@ def _choose_backend() -> bool:
 
 
 def begin() -> None:
-    """A run begins that wants displays."""
+    """A run that wants displays begins."""
     global _wanted, _installed
     _wanted = True
     if _installed:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a normal end of the interpreter does, for a program whose interpreter is ended from outside.
-"""
+"""What a normal end of the interpreter does, for a program whose interpreter is killed instead."""
 
 import _thread
 import atexit
@@ -31,7 +30,7 @@ def at_exit(kind: int) -> None:
 
 
 def _flush_beside_threads() -> None:
-    """A thread may hold a file for ever, as one that writes to a pipe nobody reads."""
+    """A thread may hold a file for ever, for example while it writes to a pipe without a reader."""
     is_open = _thread.allocate_lock()
     is_open.acquire()
 
@@ -46,8 +45,7 @@ def _flush_beside_threads() -> None:
         pass
 
 
-# A warning names the line that runs. At the end that would be one of ours; Python says "sys:1"
-# then.
+# A warning names the line that runs. At the end that would be one of ours; Python prints "sys:1".
 _let_go = compile("_husk.finalise(space)", "sys", "eval")
 
 
@@ -60,9 +58,9 @@ def finalise(space: dict[str, Any], error: Optional[BaseException]) -> None:
             error.__traceback__ = error.__context__ = error.__cause__ = None
     except BaseException:
         pass
-    _settrace(None)  # what they call goes with the rest
+    _settrace(None)  # a trace function is freed with the rest
     _setprofile(None)
-    if _thread._count():  # threads that nobody waits for still use it
+    if _thread._count():  # daemon threads still use it
         _flush_beside_threads()
     else:
         eval(_let_go, {"_husk": _husk, "space": space})

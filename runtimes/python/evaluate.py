@@ -22,7 +22,7 @@ class NoHandler(Exception):
 
 
 def _value(value: Any) -> tuple[int, bytes]:
-    """With one byte more than is kept when it is longer, which tells the far end so."""
+    """Cut to one byte more than is kept, by which the reader sees that it was cut."""
     return VALUE, text(repr(value), VALUE_MAX + 1)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said about code that raised, and what the interpreter prints of it."""
+"""The report about code that raised, and what the interpreter prints of it."""
 
 import os
 import sys
@@ -33,7 +33,7 @@ def _user_traceback(error: BaseException, name: str) -> Optional[types.Traceback
 
 def _describe(error: BaseException, name: str) -> Fields:
     try:
-        # For a hook of the user's, too, which may look at the exception alone.
+        # Also for a hook of the user, which may read only the exception.
         BaseException.with_traceback(error, _user_traceback(error, name))
         shown = sources.format_exception(error, name)
         message = str(error)
@@ -87,7 +87,7 @@ def _show(error: BaseException, shown: bytes, name: str) -> None:
 
 
 def failure(error: BaseException, kind: int, name: str) -> tuple[Fields, int]:
-    """What is said about code that raised."""
+    """The report about code that raised."""
     if isinstance(error, SystemExit):
         return [], _exit_code(error)
     if isinstance(error, PolicyViolation):

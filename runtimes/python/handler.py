@@ -98,7 +98,7 @@ def call(function: Callable[..., Any], event: bytes, context: bytes, timeout_ms:
 
 
 def encode(answer: Any) -> bytes:
-    """The answer as JSON. What JSON cannot say is the handler's mistake: TypeError."""
+    """The answer as JSON. TypeError for a value that JSON cannot represent."""
     try:
         encoded = values.to_json(answer).encode()
     except (TypeError, ValueError, RecursionError) as error:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules for code that comes through /run: a short list of modules, no eval, no way around that.
 
-This is lint, and the box is the wall. The rules tell people early and clearly what a calculation
-service is not for. They cannot keep anything in: allowed libraries open files themselves, and names
-can be put together at run time. Nothing that must not happen may depend on this file.
+This is a lint; the box is the wall. The rules tell clients early and clearly what a calculation
+service is not for. They confine nothing: allowed libraries open files themselves, and names can be
+put together at run time. No security property may depend on this file.
 
 The first offence in the order of the source is reported, in words that clients of the service know.
 """
@@ -33,11 +33,11 @@ ALLOWED_FROM = {
 DENIED_NAMES = frozenset(
     "eval exec compile __import__ open input getattr setattr delattr vars globals locals breakpoint".split()
 )
-# No longer built in, so only a call of them says that they are meant.
+# No longer built in, so only a call counts.
 DENIED_CALLS = DENIED_NAMES | frozenset("file raw_input execfile reload".split())
 
-# Special names that classes and their subclasses use of each other, or that only tell something.
-# All others lead from any object to the interpreter's insides.
+# Special names that classes and their subclasses use of each other, or that only describe an
+# object. All others lead from any object to the interpreter's internals.
 ALLOWED_SPECIAL = frozenset(
     f"__{name}__"
     for name in (
@@ -49,7 +49,7 @@ ALLOWED_SPECIAL = frozenset(
         "ior neg pos abs invert int float complex index round trunc floor ceil copy deepcopy array"
     ).split()
 )
-# The same insides under other names: frames of generators and tracebacks, modules that modules
+# The same internals under other names: frames of generators and tracebacks, modules that modules
 # hold.
 DENIED_ATTRIBUTES = frozenset(
     "gi_frame gi_code cr_frame cr_code ag_frame ag_code tb_frame f_back f_builtins f_code f_globals f_locals "
@@ -189,7 +189,7 @@ def _quoted(annotation: ast.AST) -> list[ast.AST]:
             try:
                 code = ast.parse(node.value, mode="eval")
             except (SyntaxError, ValueError):
-                continue  # then nobody can evaluate it either
+                continue  # then it cannot be evaluated either
             found += [code, *_quoted(code)]
     return found
 
@@ -226,7 +226,7 @@ T = TypeVar("T")
 
 
 def parsed(parse: Callable[[], T]) -> T:
-    """What a parser says; code that is no Python breaks the policy."""
+    """The syntax tree; code that is not Python breaks the policy."""
     try:
         return parse()
     except (SyntaxError, ValueError) as error:
@@ -236,8 +236,8 @@ def parsed(parse: Callable[[], T]) -> T:
 
 
 def check(source: str, name: str) -> None:
-    """Raises PolicyViolation for the first rule that the code breaks. Whoever compiles it does so
-    with parsed().
+    """Raises PolicyViolation for the first rule that the code breaks. Callers compile the code with
+    parsed().
     """
     if may_break_a_rule(source):
         parsed(lambda: _check_tree(ast.parse(source, name)))

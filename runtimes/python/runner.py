@@ -100,7 +100,7 @@ def execute(fields: dict[int, bytes], space: dict[str, Any], ends: bool) -> Fiel
     try:
         return _finish(answer, error, fields, space, ends)
     finally:
-        del error  # its frames know this one: a circle, with all their variables
+        del error  # its frames refer to this one: a cycle, with all their variables
 
 
 def _conclude(rest: int, what: Any, fields: dict[int, bytes], ends: bool) -> Fields:
@@ -135,7 +135,7 @@ def _put_back(variable: str) -> None:
 
 
 def _set_environment(given: dict[str, str]) -> None:
-    """Applies what this cell gets and takes back what only an earlier one got.
+    """Applies the variables of this cell and removes those of an earlier one.
 
     Not at the end of that one: no interrupt can come between, and what every cell of a session gets
     stays for threads that go on between cells.
@@ -247,13 +247,13 @@ def _end_once(rest: int, what: Any, fields: Fields) -> None:
         answer = _conclude(rest, what, single, True)
     code = int.from_bytes(answer[-1][1], "little")
     if not _husk.run_is_open():
-        os._exit(code)  # forked by the program: its end is its parent's business alone
+        os._exit(code)  # forked by the program: only its parent waits for it
     try:
         _send_files(fields)
         _husk.done(answer)
         _husk.wait_for_end()  # a sleeping process's CPU time is fully counted
     except OSError:
-        pass  # user code closed the socket: the exit code alone must do
+        pass  # user code closed the socket: only the exit code is left
     os._exit(code)
 
 
@@ -264,7 +264,7 @@ def _cell(fields: dict[int, bytes]) -> Fields:
     answer = execute(fields, _space, False)
     try:
         return [(ARTIFACTS, artifacts.since(start)), *answer]
-    except Exception:  # user code may have replaced what this stands on; its result counts
+    except Exception:  # user code may have replaced what this uses; its result counts
         return answer
 
 
@@ -293,13 +293,13 @@ def _serve_context() -> None:
         except KeyboardInterrupt:
             if _getpid() != process:
                 os._exit(130)  # as above
-            # It hit between the user's code and its answer, or came after that: then nothing is
-            # open.
+            # The interrupt arrived between the user's code and its answer, or later: then no run
+            # is open.
             _husk.done([(ERROR_TYPE, b"KeyboardInterrupt"), (EXIT, u32(130))], True)
 
 
 def refuse(error: OSError) -> NoReturn:
-    """A run that could not be started: said as its result."""
+    """A run that could not be started: reported as its result."""
     fields = [(ERROR_TYPE, b"OSError"), (ERROR_MESSAGE, text(str(error), MESSAGE_MAX))]
     _husk.done([*fields, (EXIT, u32(126))])
     os._exit(126)
@@ -308,7 +308,7 @@ def refuse(error: OSError) -> NoReturn:
 def serve(rest: int, what: Any, fields: Fields) -> None:
     """In a new box, with what _husk.zygote() left to do."""
     if rest == REST_SESSION:
-        _husk.session()  # PID 1 stays in there; a context comes out
+        _husk.session()  # PID 1 never returns; a context does
         reseed.apply()
         _serve_context()
     else:

@@ -17,14 +17,14 @@ _remembered: list[str] = []
 
 
 class _Cache(dict[str, Any]):
-    """linecache's, which asks for code that C ran only when somebody looks."""
+    """linecache's cache, which fetches code that C ran only when it is read."""
 
     def __contains__(self, name: object) -> bool:
         if super().__contains__(name):
             return True
         try:
             source = _husk.source(name)
-        except (TypeError, ValueError):  # no name of ours
+        except (TypeError, ValueError):  # not a name of ours
             return False
         if source is not None:
             remember(str(name), source.decode("utf-8", "replace"))

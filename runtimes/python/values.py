@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python values as JSON: what a handler answers, and variables that were asked for."""
+"""Python values as JSON: a handler's answer, and requested variables."""
 
 import json
 from typing import Any
@@ -12,9 +12,9 @@ def _null(_: str) -> None:
 
 
 def to_json(value: Any) -> str:
-    """JSON text, with null for NaN and the infinities, which JSON has no words for.
+    """JSON text, with null for NaN and the infinities, which JSON does not have.
 
-    Raises TypeError, ValueError or RecursionError for what cannot be said at all.
+    Raises TypeError, ValueError or RecursionError for a value that has no JSON form.
     """
     try:
         return json.dumps(value, allow_nan=False, ensure_ascii=False)

@@ -14,7 +14,7 @@ sys.path.insert(0, HUSK_DIR + "/runtimes/python")
 
 import _husk  # noqa: E402
 
-# Of this process's stderr only the last line is read, and only if it dies: the launcher is told what goes wrong.
+# The launcher reads only the last line of this stderr, and only if this process dies.
 sys.excepthook = lambda kind, error, _: _husk.broken(f"{kind.__name__}: {error}")
 
 import argparse  # noqa: E402

@@ -108,72 +108,60 @@ static void enqueue(struct agent_call *call)
 
 /* ---- failures ---- */
 
-static void set_error(struct agent_error *e, int status, const char *text)
-{
-    e->status = status;
-    (void)str_format(e->text, sizeof(e->text), "%.4000s", text);
-}
-
-void agent_call_fail(struct agent_call *call, int status, const char *text)
+void agent_call_fail(struct agent_call *call, const struct err *why)
 {
     if (call->is_queued) {
         dequeue(call);
     }
     call->worker = NULL;
-    set_error(&call->error, status, text);
+    call->error = *why;
     fiber_wake(call->waiter);
 }
 
-/* Nobody could serve them soon: those that wait hear why. */
-static void not_ready_text(const struct agent *agent, char dst[static AGENT_ERROR_TEXT])
+static int set_not_ready(const struct agent *agent, struct err *e)
 {
-    (void)str_format(dst, AGENT_ERROR_TEXT, "the agent \"%s\" has no worker that is ready%s%.3800s",
-                     agent->plan->name, agent->cannot_start ? ": " : "",
-                     agent->cannot_start ? agent->failure : "");
+    return err_set(e, ERR_UNAVAILABLE, "the agent \"%s\" has no worker that is ready%s%s",
+                   agent->plan->name, agent->cannot_start ? ": " : "",
+                   agent->cannot_start ? agent->failure : "");
 }
 
+/* Requests that wait fail at once when no worker can serve them soon. */
 void agent_fail_queue(struct agent *agent)
 {
-    char text[AGENT_ERROR_TEXT];
+    struct err e;
 
     if (!agent->cannot_start || is_any_ready(agent)) {
         return;
     }
-    not_ready_text(agent, text);
+    set_not_ready(agent, &e);
     while (agent->queue_first != NULL) {
-        agent_call_fail(agent->queue_first, 503, text);
+        agent_call_fail(agent->queue_first, &e);
     }
 }
 
 /* ---- the start ---- */
 
-/* False: refused, *e. */
-static bool may_wait(const struct agent *agent, struct agent_error *e)
+static int check_wait(const struct agent *agent, struct err *e)
 {
-    char text[AGENT_ERROR_TEXT];
-
     if (agent->agents->is_stopping) {
-        set_error(e, 503, "the server stops");
-    } else if (agent->cannot_start && !is_any_ready(agent)) {
-        not_ready_text(agent, text);
-        set_error(e, 503, text);
-    } else if (agent->queued >= agent->plan->queue_length) {
-        (void)str_format(text, sizeof(text),
-                         "all workers of the agent \"%s\" are busy and %u requests wait already",
-                         agent->plan->name, agent->queued);
-        set_error(e, 503, text);
-    } else {
-        return true;
+        return err_set(e, ERR_UNAVAILABLE, "the server stops");
     }
-    return false;
+    if (agent->cannot_start && !is_any_ready(agent)) {
+        return set_not_ready(agent, e);
+    }
+    if (agent->queued >= agent->plan->queue_length) {
+        return err_set(e, ERR_UNAVAILABLE,
+                       "all workers of the agent \"%s\" are busy and %u requests wait already",
+                       agent->plan->name, agent->queued);
+    }
+    return 0;
 }
 
-/* Waits in the queue until a worker has the request. -1: *e. */
-static int wait_for_worker(struct agent_call *call, struct agent_error *e)
+/* Waits in the queue until a worker has the request. */
+static int wait_for_worker(struct agent_call *call, struct err *e)
 {
     struct agent *agent = call->agent;
     uint64_t begun = clock_ms();
-    char text[AGENT_ERROR_TEXT];
 
     enqueue(call);
     while (call->is_queued) {
@@ -189,44 +177,45 @@ static int wait_for_worker(struct agent_call *call, struct agent_error *e)
         }
         if (waited >= most) {
             dequeue(call);
-            not_ready_text(agent, text);
-            set_error(e, is_ready ? 504 : 503,
-                      is_ready ? "the request waited too long for a worker" : text);
-            return -1;
+            return is_ready ? err_set(e, ERR_TIMEOUT, "the request waited too long for a worker")
+                            : set_not_ready(agent, e);
         }
         (void)fiber_poll(NULL, 0, (int64_t)(most - waited));
     }
+    if (call->error.code == ERR_NONE) {
+        return 0;
+    }
     *e = call->error;
-    return e->status == 0 ? 0 : -1;
+    return -1;
 }
 
 struct agent_call *agent_call_open(struct agent *agent, const struct agent_request *request,
-                                   struct agent_error *e)
+                                   struct err *e)
 {
     struct agent_call *call = NULL;
 
-    e->status = 0;
+    e->code = ERR_NONE;
     agent->requests++;
     if (request->len > AGENT_PAYLOAD_MAX) {
-        set_error(e, 413, "the request is larger than an agent can be given");
+        err_set(e, ERR_TOO_LARGE, "the request is larger than an agent can be given");
         return NULL;
     }
     call = calloc(1, sizeof(*call));
     if (call == NULL) {
-        set_error(e, 503, "the server has no memory for another request");
+        err_set(e, ERR_UNAVAILABLE, "the server has no memory for another request");
         goto failed;
     }
     call->agent = agent;
     call->request = *request;
     call->waiter = fiber_self();
     bool is_given = agent->queued == 0 && !agent->agents->is_stopping && give(call);
-    if (!is_given && (!may_wait(agent, e) || wait_for_worker(call, e) < 0)) {
+    if (!is_given && (check_wait(agent, e) < 0 || wait_for_worker(call, e) < 0)) {
         goto failed;
     }
     return call;
 
 failed:
-    agent->errors += e->status >= 500 ? 1 : 0;
+    agent->errors += e->code != ERR_NONE ? 1 : 0;
     free(call);
     return NULL;
 }
@@ -284,33 +273,18 @@ static struct agent_answer *pop(struct agent_call *call)
 
 bool agent_call_has_answer(const struct agent_call *call)
 {
-    return call->first != NULL || call->error.status != 0;
+    return call->first != NULL || call->error.code != ERR_NONE;
 }
 
-static enum agent_step fail(struct agent_call *call, struct agent_error *e)
+static enum agent_step fail(struct agent_call *call, struct err *e)
 {
-    if (call->error.status == 0) {
-        set_error(&call->error, 502, "BadAnswer: the agent's worker ended its answer too early");
+    if (call->error.code == ERR_NONE) {
+        err_set(&call->error, ERR_WORKER,
+                "BadAnswer: the agent's worker ended its answer too early");
     }
-    call->agent->errors += call->error.status >= 500 ? 1 : 0;
+    call->agent->errors++;
     *e = call->error;
     return AGENT_STEP_FAILED;
-}
-
-/* The worker's own ERROR. */
-static enum agent_step take_error(struct agent_call *call, struct agent_answer *answer,
-                                  struct agent_error *e)
-{
-    const json_t *message = json_object_get(answer->value, "message");
-    const json_t *type = json_object_get(answer->value, "type");
-
-    call->error.status = (int)json_integer_value(json_object_get(answer->value, "status"));
-    bool is_silent = json_string_length(message) == 0;
-    const json_t *said = is_silent ? type : message; /* some exceptions have only their name */
-    str_printable(call->error.text, sizeof(call->error.text), json_string_value(said),
-                  json_string_length(said));
-    agent_answer_free(answer);
-    return fail(call, e);
 }
 
 /* Milliseconds until the agent has taken too long; 0: it has, and the request is cancelled. */
@@ -318,7 +292,6 @@ static uint64_t time_left(struct agent_call *call)
 {
     uint64_t most = call->agent->plan->request_timeout_ms;
     uint64_t quiet = clock_ms() - call->touched_ms;
-    char text[128];
 
     if (quiet < most) {
         return most - quiet;
@@ -326,27 +299,29 @@ static uint64_t time_left(struct agent_call *call)
     struct worker *w = call->worker;
     worker_cancel(w, call->id);
     worker_demand_pong(w);
-    (void)str_format(text, sizeof(text), "the agent did not answer within %llu ms",
-                     (unsigned long long)most);
-    set_error(&call->error, 504, text);
+    err_set(&call->error, ERR_TIMEOUT, "the agent did not answer within %llu ms",
+            (unsigned long long)most);
     return 0;
 }
 
+static bool is_server_error(const struct agent_answer *answer)
+{
+    return answer->type == AGENT_ERROR &&
+           json_integer_value(json_object_get(answer->value, "status")) >= 500;
+}
+
 enum agent_step agent_call_next(struct agent_call *call, int64_t ms, struct agent_answer **ret,
-                                struct agent_error *e)
+                                struct err *e)
 {
     uint64_t begun = clock_ms();
 
     for (;;) {
         if (call->first != NULL) {
-            struct agent_answer *answer = pop(call);
-            if (answer->type == AGENT_ERROR) {
-                return take_error(call, answer, e);
-            }
-            *ret = answer;
+            *ret = pop(call);
+            call->agent->errors += is_server_error(*ret) ? 1 : 0;
             return AGENT_STEP_ANSWER;
         }
-        if (call->error.status != 0 || call->worker == NULL) {
+        if (call->error.code != ERR_NONE || call->worker == NULL) {
             return fail(call, e);
         }
         if (call->request.is_gone(call->request.user)) {

@@ -84,15 +84,7 @@ void agent_figures(const struct agent *agent, struct agent_figures *ret);
 
 struct agent_call;
 
-#define AGENT_ERROR_TEXT 4096
-
-/* Why there is no (more) answer. */
-struct agent_error {
-    int status; /* of HTTP */
-    char text[AGENT_ERROR_TEXT];
-};
-
-/* One frame of the answer. Owned by whoever got it. */
+/* One frame of the answer. The caller of agent_call_next() owns it. */
 struct agent_answer {
     struct agent_answer *next;
     uint32_t type;
@@ -107,34 +99,35 @@ struct agent_request {
     enum agent_frame_type type; /* AGENT_CALL, AGENT_CHAT or AGENT_HTTP */
     const char *payload;        /* borrowed until agent_call_open() returns */
     size_t len;
-    bool (*is_gone)(void *user); /* nobody waits any more; whoever makes it true wakes the fiber */
+    /* The client has gone. The fiber is woken when this becomes true. */
+    bool (*is_gone)(void *user);
     void *user;
 };
 
 /*
- * Gives the request to the least busy worker; waits while all are busy. In a fiber. NULL and *e:
- * refused, or *e with status 0: nobody waits any more. Must be closed.
+ * Gives the request to the least busy worker; waits while all are busy. In a fiber. NULL and *e on
+ * failure; ERR_NONE: the client has gone. Must be closed.
  */
 struct agent_call *agent_call_open(struct agent *agent, const struct agent_request *request,
-                                   struct agent_error *e);
+                                   struct err *e);
 
 enum agent_step {
-    AGENT_STEP_ANSWER, /* *ret */
+    AGENT_STEP_ANSWER, /* *ret. An AGENT_ERROR is the agent's own word and the last frame */
     AGENT_STEP_QUIET,  /* nothing for that long */
-    AGENT_STEP_FAILED, /* *e; nothing more comes. The worker's own ERROR is told this way too */
-    AGENT_STEP_GONE,   /* nobody waits any more */
+    AGENT_STEP_FAILED, /* *e; nothing more comes */
+    AGENT_STEP_GONE,   /* the client has gone */
 };
 
 /*
  * The next frame of the answer, waiting for at most ms (negative: as long as the agent may take).
  */
 enum agent_step agent_call_next(struct agent_call *call, int64_t ms, struct agent_answer **ret,
-                                struct agent_error *e);
+                                struct err *e);
 bool agent_call_has_answer(const struct agent_call *call);
 
 /*
  * More of the request: AGENT_BODY or AGENT_END. Waits while the worker is slow. -1:
- * agent_call_next() says why.
+ * agent_call_next() reports why.
  */
 int agent_call_send(struct agent_call *call, enum agent_frame_type type, const char *data,
                     size_t len);

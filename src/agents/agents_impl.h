@@ -35,6 +35,7 @@
 #define BACKLOG_LOW ((size_t)64 << 10) /* ... this much */
 #define OUT_HIGH ((size_t)4 << 20)     /* bytes that wait for the worker: it gets no new request */
 #define OUT_MAX ((size_t)64 << 20)
+#define FAILURE_MAX 4096 /* of the text why a worker failed */
 
 enum worker_state {
     WORKER_RESTING,  /* no process; the timer starts one */
@@ -89,7 +90,7 @@ struct worker {
     uint64_t cancelled_due; /* when cancelled requests that go on are held against it */
     uint64_t ready_ms;      /* when it got ready; 0: it did not */
     uint64_t backoff_ms;
-    char reason[AGENT_ERROR_TEXT]; /* why it ends, when we know before its exit does */
+    char reason[FAILURE_MAX]; /* why it ends, when we know before its exit does */
 };
 
 struct agent {
@@ -106,7 +107,7 @@ struct agent {
     uint64_t errors;
     uint64_t restarts;
     bool cannot_start; /* the last attempt to start a worker failed */
-    char failure[AGENT_ERROR_TEXT];
+    char failure[FAILURE_MAX];
 };
 
 struct agents {
@@ -138,7 +139,7 @@ struct agent_call {
     size_t backlog;
     bool is_full;        /* counted in the worker's n_full */
     uint64_t touched_ms; /* when it was last heard of */
-    struct agent_error error;
+    struct err error;
 };
 
 /* ---- worker.c ---- */
@@ -170,8 +171,8 @@ void worker_pause(struct worker *w, bool is_paused); /* nothing is read meanwhil
 
 /* ---- slots.c ---- */
 
-struct slot *worker_find_slot(struct worker *w,
-                              uint32_t id); /* NULL: the worker has no such request */
+/* NULL: the worker has no such request. */
+struct slot *worker_find_slot(struct worker *w, uint32_t id);
 void worker_free_slot(struct worker *w, struct slot *slot);
 
 bool worker_has_room(const struct worker *w);
@@ -181,11 +182,11 @@ void worker_cancel(struct worker *w, uint32_t id);
 void worker_set_full(struct worker *w, struct agent_call *call, bool is_full);
 void worker_fail_slow(struct worker *w); /* those whose clients are too slow */
 /* Every request of the worker fails. */
-void worker_fail_calls(struct worker *w, int status, const char *text);
+void worker_fail_calls(struct worker *w, const struct err *why);
 
 /* ---- agent_call.c ---- */
 
 void agent_dispatch(struct agent *agent); /* gives waiting requests to workers that have room */
 void agent_fail_queue(struct agent *agent);
 void agent_call_take(struct agent_call *call, struct agent_answer *answer); /* one more frame */
-void agent_call_fail(struct agent_call *call, int status, const char *text);
+void agent_call_fail(struct agent_call *call, const struct err *why);

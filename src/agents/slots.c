@@ -99,16 +99,19 @@ void worker_set_full(struct worker *w, struct agent_call *call, bool is_full)
 
 void worker_fail_slow(struct worker *w)
 {
+    struct err e;
+
+    err_set(&e, ERR_WORKER, "the client takes the answer too slowly");
     for (uint32_t i = 0; i < w->n_slots; i++) {
         struct agent_call *call = w->slots[i].call;
         if (call != NULL && call->is_full) {
             worker_cancel(w, call->id);
-            agent_call_fail(call, 502, "the client takes the answer too slowly");
+            agent_call_fail(call, &e);
         }
     }
 }
 
-void worker_fail_calls(struct worker *w, int status, const char *text)
+void worker_fail_calls(struct worker *w, const struct err *why)
 {
     for (uint32_t i = 0; i < w->n_slots && w->in_flight > 0; i++) {
         struct slot *slot = &w->slots[i];
@@ -117,7 +120,7 @@ void worker_fail_calls(struct worker *w, int status, const char *text)
             worker_free_slot(w, slot);
         }
         if (call != NULL) {
-            agent_call_fail(call, status, text);
+            agent_call_fail(call, why);
         }
     }
 }

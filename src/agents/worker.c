@@ -154,6 +154,7 @@ static void watch(struct worker *w)
 static void on_timer(uv_timer_t *timer)
 {
     struct worker *w = timer->data;
+    struct err e;
 
     switch (w->state) {
     case WORKER_RESTING:
@@ -169,7 +170,8 @@ static void on_timer(uv_timer_t *timer)
         worker_condemn(w, "it did not finish in time");
         break;
     case WORKER_ENDING:
-        worker_fail_calls(w, 502, "WorkerDied: the agent's worker has closed its connection");
+        err_set(&e, ERR_WORKER, "WorkerDied: the agent's worker has closed its connection");
+        worker_fail_calls(w, &e);
         kill_process(w);
         set_state(w, WORKER_ENDING);
         break;
@@ -252,7 +254,7 @@ void worker_drain(struct worker *w)
 
 void worker_condemn(struct worker *w, const char *fmt, ...)
 {
-    char text[AGENT_ERROR_TEXT];
+    struct err e;
     va_list ap;
 
     va_start(ap, fmt);
@@ -262,9 +264,8 @@ void worker_condemn(struct worker *w, const char *fmt, ...)
              w->number, w->reason);
     worker_disconnect(w);
     kill_process(w);
-    (void)str_format(text, sizeof(text), "WorkerDied: the agent's worker was killed: %.3900s",
-                     w->reason);
-    worker_fail_calls(w, 502, text);
+    err_set(&e, ERR_WORKER, "WorkerDied: the agent's worker was killed: %s", w->reason);
+    worker_fail_calls(w, &e);
     set_state(w, WORKER_ENDING);
 }
 
@@ -279,10 +280,9 @@ void worker_on_started(struct worker *w, int fd)
 {
     int r = -EEXIST;
 
-    if (w->state !=
-        WORKER_STARTING) { /* condemned meanwhile: the first KILL may have come too early */
+    if (w->state != WORKER_STARTING) {
         close(fd);
-        kill_process(w);
+        kill_process(w); /* it was condemned meanwhile: the first KILL may have come too early */
         return;
     }
     if (w->link == NULL) {
@@ -308,18 +308,18 @@ static void next_pause(struct worker *w)
 void worker_on_exit(struct worker *w, const char *how)
 {
     struct agent *agent = w->agent;
-    char text[AGENT_ERROR_TEXT];
+    struct err e;
 
     for (int i = 0; i < LAST_READS && w->link != NULL; i++) {
         worker_read(w); /* what it said last is still in the socket */
     }
     worker_disconnect(w);
-    (void)str_format(text, sizeof(text), "WorkerDied: the agent's worker %s", how);
-    worker_fail_calls(w, 502, text);
+    err_set(&e, ERR_WORKER, "WorkerDied: the agent's worker %s", how);
+    worker_fail_calls(w, &e);
     if (!agent->agents->is_stopping) {
         bool is_known = w->reason[0] != '\0';
         (void)str_format(agent->failure, sizeof(agent->failure), "%.4000s",
-                         is_known ? w->reason : text);
+                         is_known ? w->reason : e.msg);
         agent->cannot_start = w->ready_ms == 0;
         log_warn("agent_worker_ended", "agent=%s worker=%u how=\"%s\"", agent->plan->name,
                  w->number, how);

@@ -166,6 +166,7 @@ static void take_answer(struct worker *w, const struct agent_frame *frame, const
         return;
     }
     struct agent_call *call = slot->call;
+    struct err e;
     bool is_last = agent_frame_is_last(frame->type);
     struct agent_answer *answer = call != NULL ? make_answer(frame, payload) : NULL;
     if (is_last) {
@@ -173,13 +174,13 @@ static void take_answer(struct worker *w, const struct agent_frame *frame, const
     }
     if (answer != NULL) {
         agent_call_take(call, answer);
-    } else if (call !=
-               NULL) { /* the frames before and after it are whole: only this request suffers */
+    } else if (call != NULL) {
+        /* The frames before and after it are whole: only this request fails. */
         if (!is_last) {
             worker_cancel(w, frame->id);
         }
-        agent_call_fail(call, 502,
-                        "BadAnswer: the agent's worker sent an answer that is not valid");
+        err_set(&e, ERR_WORKER, "BadAnswer: the agent's worker sent an answer that is not valid");
+        agent_call_fail(call, &e);
     }
     if (is_last) {
         agent_dispatch(w->agent);

@@ -7,7 +7,8 @@
  * and removed: it is meant for this process and not for its successor. At the first or Nth passing
  * of the label the process is gone, as by kill -9.
  *
- * Labels are unique; tests/integration/test_server_fault_points.py lists them and passes each one.
+ * Labels are unique. tests/integration/server/test_server_fault_points.py lists them and passes
+ * each one.
  */
 #pragma once
 

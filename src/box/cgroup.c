@@ -92,7 +92,7 @@ static int open_dirs(struct cgroup *cg, size_t i, struct err *e)
     const struct cg_tree *t = &cg->host->trees.tree[i];
 
     if (mkdirat(t->dir_fd, cg->name, 0755) < 0) {
-        return errno == EEXIST ? err_set(e, ERR_EXISTS, "cgroup %s is there already", cg->name)
+        return errno == EEXIST ? err_set(e, ERR_EXISTS, "cgroup %s exists already", cg->name)
                                : err_sys(e, errno, "make cgroup %s", cg->name);
     }
     cg->made[i] = true;
@@ -151,7 +151,7 @@ int cgroup_new_box(struct cgroup_host *host, const char *name, struct cgroup **r
     return make(host, name, is_twin ? 1 : 0, ret, e);
 }
 
-/* True when all our directories are gone. The unified one goes last: it is what kills by. */
+/* True when all our directories are gone. The unified one goes last: cgroup.kill is in it. */
 static bool remove_dirs(struct cgroup *cg)
 {
     for (size_t i = cg->host->trees.n; i-- > 0;) {
@@ -183,7 +183,7 @@ static int remove_child(int dir_fd, const char *name, void *arg)
     return 0;
 }
 
-/* A program that is no box may have made cgroups below its own: husk in husk limited does. */
+/* A program outside a box may have made cgroups below its own: husk in `husk limited` does. */
 static void remove_children(const struct cgroup *cg)
 {
     for (size_t i = 0; i < CGROUP_PROCS_MAX; i++) {
@@ -201,12 +201,12 @@ void cgroup_free(struct cgroup *cg)
     uint64_t deadline = clock_ms() + CG_REMOVE_MS;
     while (!remove_dirs(cg) && clock_ms() < deadline) {
         cgroup_kill(cg);
-        /* Whoever broke the order of joining is in a v1 tree but not in the twin. */
+        /* A process that joined out of order is in a v1 tree but not in the twin. */
         kill_members(cg);
         remove_children(cg);
         cg_wait(cgroup_is_empty(cg) ? -1 : cg->events);
     }
-    /* What is not gone now hangs in the kernel; cgroup_host_close() or a sweep will find it. */
+    /* What is left now hangs in the kernel; cgroup_host_close() or a sweep removes it later. */
     close_all(cg);
     free(cg);
 }
@@ -322,13 +322,13 @@ void cgroup_usage(const struct cgroup *cg, struct cgroup_usage *ret)
     ret->pids_refused = since(ret->pids_refused, base->pids_refused);
     ret->io_read = since(ret->io_read, base->io_read);
     ret->io_write = since(ret->io_write, base->io_write);
-    /* This peak cannot be reset: one that has not grown since may be an earlier box's. */
+    /* This peak cannot be reset: if it has not grown, it may be an earlier box's. */
     ret->pids_peak = ret->pids_peak > base->pids_peak ? ret->pids_peak : 0;
 }
 
 /*
- * In doubt, populated: an empty cgroup that is thought to be in use costs only its reuse. Where
- * there is a twin it tells for all trees, as it is the first to be joined.
+ * In doubt, populated: an empty cgroup that is thought to be in use is only not reused. A twin
+ * answers for all trees, since it is joined first.
  */
 bool cgroup_is_empty(const struct cgroup *cg)
 {

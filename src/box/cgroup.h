@@ -46,10 +46,11 @@ struct cgroup;
 void cgroup_probe(struct cgroup_facts *ret);
 
 /*
- * For whoever starts a launcher, before it starts anything. A v2 cgroup cannot have processes and
- * limited children, so where boxes can only live below our own cgroup, as in a container or a
- * systemd scope, the launcher would find us in its way. Moves this process, if it is alone there,
- * to a leaf of its own; else does nothing, and the launcher says what is wrong.
+ * For a process that starts a launcher, before it starts anything. A v2 cgroup cannot have both
+ * processes and limited children, so where boxes can only live below our own cgroup, as in a
+ * container or a systemd scope, this process would keep the launcher from limiting them. Moves
+ * this process, if it is alone there, to a leaf of its own; else does nothing, and the launcher
+ * reports what is wrong.
  */
 void cgroup_make_room(void);
 
@@ -61,24 +62,24 @@ void cgroup_make_room(void);
 int cgroup_host_open(const char *instance, bool need_limits, struct cgroup_host **ret,
                      struct err *e);
 const struct cgroup_facts *cgroup_host_facts(const struct cgroup_host *host);
-/* The directories above ours belong to us, too; false where they were delegated to another user. */
+/* The directories above ours belong to us as well; false if they were delegated to another user. */
 bool cgroup_host_is_ours(const struct cgroup_host *host);
-void cgroup_host_close(
-    struct cgroup_host *host); /* kills and removes whatever is left below; NULL is fine */
+/* Kills and removes everything that is left below; NULL is fine. */
+void cgroup_host_close(struct cgroup_host *host);
 
 /* The instance name of this process: pid, start time, pid namespace. 0 or -errno. */
 int cgroup_self_name(char *dst, size_t size);
 
-/* Removes what instances left behind whose launcher is gone. Returns how many. */
+/* Removes the directories of instances whose launcher is gone. Returns how many. */
 size_t cgroup_sweep(void);
 
 int cgroup_new(struct cgroup_host *host, const char *name, struct cgroup **ret, struct err *e);
 
 /*
- * The same for a box, without the twin that a hybrid host's unified tree would give it. Joining
- * that one takes the kernel's global lock over all thread groups, which can wait for an RCU grace
- * period of 10 ms and more; the v1 trees are joined through their "tasks" files, which need no
- * lock. A box is killed by the end of its pid namespace, not by its cgroup.
+ * The same for a box, without a twin in the unified tree of a hybrid host. Joining a twin takes the
+ * kernel's global lock over all thread groups, which can wait 10 ms and more for an RCU grace
+ * period; the v1 trees are joined through their "tasks" files, which need no lock. A box is killed
+ * by the end of its pid namespace, not by its cgroup.
  */
 int cgroup_new_box(struct cgroup_host *host, const char *name, struct cgroup **ret, struct err *e);
 void cgroup_free(struct cgroup *cg); /* kills, removes the directories; NULL is fine */
@@ -86,28 +87,28 @@ void cgroup_free(struct cgroup *cg); /* kills, removes the directories; NULL is 
 int cgroup_set_limits(struct cgroup *cg, const struct limits *l, struct err *e);
 
 /*
- * What the kernel kills when the memory is used up, where it leaves the choice (v2): everything, as
- * a new cgroup has it, or one process. The contexts of a session are replaced one by one.
+ * What the kernel kills when the memory is used up, where it can be chosen (v2): everything, the
+ * default, or one process. One for a session: its contexts are replaced one by one.
  */
 int cgroup_set_oom(struct cgroup *cg, bool takes_one, struct err *e);
 
 /*
- * Open descriptors of cgroup.procs, one per hierarchy: whoever writes "0" to each joins. In this
- * order: the unified one comes first, and whoever has joined it can be killed. They carry the
- * opener's rights, so they can be handed to a process that has none, and must be closed before
- * user code runs. Borrowed from cg.
+ * Open descriptors of cgroup.procs, one per hierarchy: a process that writes "0" to each joins. In
+ * this order: the unified one comes first, and a process that has joined it can be killed. They
+ * carry the opener's rights, so they can be handed to a process that has none, and must be closed
+ * before user code runs. Borrowed from cg.
  */
 size_t cgroup_procs_fds(const struct cgroup *cg, int fds[CGROUP_PROCS_MAX]);
 
 /*
- * The same for a process of ours that is only to be limited in its memory: other hierarchies keep
- * it where it is, so that it competes for the CPU as before. Borrowed likewise.
+ * The same for a process of ours of which only the memory is limited: in other hierarchies it stays
+ * where it is, so that it competes for the CPU as before. Borrowed from cg.
  */
 size_t cgroup_memory_procs_fds(const struct cgroup *cg, int fds[CGROUP_PROCS_MAX]);
 
 /*
- * The counters for another process to read: descriptors (borrowed, none that limits or sets back
- * what others read) and what they are. The reader checks what it got with cgroup_view_check()
+ * The counters for another process to read: descriptors (borrowed; none can set a limit or reset
+ * what others read) and what each one is. The reader checks the view with cgroup_view_check()
  * before it uses it.
  */
 size_t cgroup_view_export(const struct cgroup *cg, struct usage_view *ret, int fds[USAGE_VIEW_FDS]);
@@ -116,11 +117,11 @@ void cgroup_view_usage(const struct usage_view *v, const int *fds, struct cgroup
 uint64_t cgroup_view_oom_kills(const struct usage_view *v, const int *fds);
 
 /*
- * For a box that lives long: gives back the descriptors that only its beginning and its end need.
- * What they tell reads as 0 meanwhile. Those of the view stay, unless nothing runs in the box yet:
- * a file that was read once holds a page of the kernel's memory until it is closed. (In v2 they
- * stay in any case, since a peak may be counted per descriptor.) Unfolding returns 1 if it was
- * folded, 0 if not, or -errno: it stays folded, and can only be freed.
+ * For a long-lived box: closes the descriptors that are needed only at its start and its end. Their
+ * counters read as 0 meanwhile. Those of the view stay open, unless nothing runs in the box yet: a
+ * file that was read once holds a page of kernel memory until it is closed. (In v2 they always
+ * stay, since a peak may be counted per descriptor.) Unfolding returns 1 if it was folded, 0 if
+ * not, or -errno: then it stays folded, and can only be freed.
  */
 void cgroup_fold(struct cgroup *cg, bool is_waiting);
 int cgroup_unfold(struct cgroup *cg);
@@ -129,8 +130,8 @@ int cgroup_unfold(struct cgroup *cg);
 void cgroup_usage(const struct cgroup *cg, struct cgroup_usage *ret);
 
 /*
- * Processes that the kernel killed for the box's memory. v2 ends the whole box then, unless told
- * not to (cgroup_set_oom()); on v1 only one process dies, and whoever cares has to look:
+ * Processes that the kernel killed for the box's memory. v2 then kills the whole box, unless
+ * cgroup_set_oom() chose otherwise; v1 kills only one process, so the caller has to poll:
  * cgroup_oom_needs_watch().
  */
 uint64_t cgroup_oom_kills(const struct cgroup *cg);

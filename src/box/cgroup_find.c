@@ -221,8 +221,8 @@ static unsigned all_resources(const struct cg_trees *trees)
 }
 
 /*
- * From 5.18 on, v1 counts a disk's traffic only where somebody has set a limit for that disk, which
- * is not ours to do. A host that has never counted a byte does not count.
+ * From 5.18 on, v1 counts a disk's traffic only where a limit is set for that disk, which is up to
+ * the host. A host that has never counted a byte does not count.
  */
 static bool counts_io(const char *point)
 {

@@ -2,10 +2,9 @@
 /*
  * Our own directory in each hierarchy, husk/<instance>, and what is left of dead instances.
  *
- * An instance is called <pid>-<start time>[-<pid namespace>][.<anything>]: whoever comes later can
- * tell from the name alone whether its launcher still lives, also after the pid was given away
- * again. Must not touch a directory whose name is not of that form, or whose launcher it cannot
- * see.
+ * An instance is called <pid>-<start time>[-<pid namespace>][.<anything>]: a later launcher can
+ * tell from the name alone whether the instance's launcher still lives, even if the pid was reused.
+ * Must not touch a directory whose name is not of that form, or whose launcher it cannot see.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -97,7 +96,7 @@ int cgroup_self_name(char *dst, size_t size)
     return str_format(dst, size, "%d-%" PRIu64 "-%" PRIu64, (int)getpid(), start, own_pid_ns());
 }
 
-/* In doubt an instance lives: removing one kills whatever runs in it. */
+/* In doubt an instance lives: removing one kills everything that runs in it. */
 static bool is_gone(const char *name)
 {
     struct instance in;
@@ -113,7 +112,7 @@ static bool is_gone(const char *name)
     if (read_start(in.pid, &state, &start) < 0) {
         return false; /* hidden from us, or just gone: then the next sweep sees it */
     }
-    /* A launcher that nobody has waited for yet is dead all the same. */
+    /* A launcher that its parent has not reaped yet is dead all the same. */
     return start != in.start || state == 'Z' || state == 'X';
 }
 
@@ -122,7 +121,7 @@ static int make_dir(int parent_fd, const char *name)
     return mkdirat(parent_fd, name, 0755) < 0 ? -errno : 0;
 }
 
-/* Drops from the tree whatever the kernel does not let us limit in it after all. */
+/* Drops resources from the tree that the kernel does not let us limit after all. */
 static void check_needs(struct cg_tree *t, struct cgroup_facts *facts)
 {
     const struct cg_ops *const *ops = t->unified ? cg_v2_ops : cg_v1_ops;
@@ -215,7 +214,7 @@ int cgroup_host_open(const char *instance, bool need_limits, struct cgroup_host 
 
     const struct cgroup_facts *f = &host->facts;
     if (r == -EEXIST) {
-        err_set(e, ERR_EXISTS, "cgroup instance %s is there already", instance);
+        err_set(e, ERR_EXISTS, "cgroup instance %s exists already", instance);
     } else if (need_limits && !(f->memory && f->cpu && f->pids)) {
         err_set(e, ERR_ISOLATION, "boxes cannot be limited: %s", f->why_not);
     } else {
@@ -248,7 +247,7 @@ void cgroup_host_close(struct cgroup_host *host)
     if (host == NULL) {
         return;
     }
-    cg_remove(&host->trees, host->instance); /* what it must leave, a later sweep finds */
+    cg_remove(&host->trees, host->instance); /* a later sweep removes the rest */
     cg_trees_release(&host->trees);
     free(host);
 }

@@ -2,10 +2,10 @@
 /*
  * Private to the cgroup*.c files: what a hierarchy, a box's directories and a resource look like.
  *
- * A tree is one mounted hierarchy that we use; the unified one, if any, comes first, because
- * whoever joins it first can be killed as a whole from then on. A resource (memory, cpu, ...)
- * lives in one tree, and how its files are called depends on the tree's version: cg_v1_ops and
- * cg_v2_ops. So a host that has some controllers in v1 and others in v2 needs no code of its own.
+ * A tree is one mounted hierarchy that we use; the unified one, if any, comes first, because a box
+ * that has joined it can be killed as a whole from then on. A resource (memory, cpu, ...) lives in
+ * one tree, and the names of its files depend on the tree's version: cg_v1_ops and cg_v2_ops. So a
+ * host that has some controllers in v1 and others in v2 needs no code of its own.
  */
 #pragma once
 
@@ -17,7 +17,7 @@
 #include "box/cgroup.h"
 
 #define CG_PARENT "husk"    /* holds our instances, in each tree */
-#define CG_SELF "husk-self" /* v2: where a launcher moves that is in the way of its own boxes */
+#define CG_SELF "husk-self" /* v2: leaf for a launcher that starts in the parent of its boxes */
 #define CG_NAME_SIZE 64     /* what str_is_name() allows, and a NUL */
 #define CG_TEXT_SIZE 16384  /* the largest control file: one line per block device */
 #define CG_PART_FILES 4
@@ -132,7 +132,7 @@ int cg_write_u64(int dir_fd, const char *name, uint64_t value);
 int cg_open_dir(int dir_fd, const char *name); /* a descriptor or -errno */
 /* A file of ours in dir_fd. 0 with *ret open or, if it may be missing, -1; else -errno. */
 int cg_open_file(int dir_fd, const struct cg_file *file, int *ret);
-/* The file that moves whoever writes "0" to it. Likewise. */
+/* The file that moves a process that writes "0" to it. Returns likewise. */
 int cg_open_procs(int dir_fd, bool unified, int *ret);
 /* Visits the directories in dir_fd until one returns other than 0, and returns that. */
 int cg_each_dir(int dir_fd, int (*visit)(int dir_fd, const char *name, void *arg), void *arg);

@@ -2,10 +2,10 @@
 /*
  * Killing by process id where cgroup.kill is missing (v1, kernels before 5.14), and removing trees.
  *
- * A pid read from cgroup.procs may belong to a stranger by the time it is used. So each is turned
- * into a pidfd first and the list is read again: a pid that is still listed then was ours when its
- * pidfd was made, or that process is dead and the signal goes nowhere. The list must be opened
- * anew for each of that: on v1 a descriptor goes on showing what it showed up to a second ago.
+ * A pid read from cgroup.procs may belong to another process by the time it is used. So each is
+ * turned into a pidfd first and the list is read again: a pid that is still listed was ours when
+ * its pidfd was made, or that process is dead and the signal has no effect. The list must be opened
+ * again for each read: on v1 a descriptor can show a list that is up to a second old.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -101,7 +101,7 @@ void cg_wait(int events_fd)
     struct pollfd p = {.fd = events_fd, .events = POLLPRI};
     const struct timespec timeout = {.tv_nsec = WAIT_MS * NS_PER_MS};
 
-    /* An interruption or a failure only means asking again sooner. */
+    /* An interruption or a failure only means polling again sooner. */
     (void)ppoll(&p, events_fd >= 0 ? 1 : 0, &timeout, NULL);
 }
 
@@ -118,7 +118,7 @@ static void kill_in(int dir_fd)
     }
 }
 
-/* Goes on to the next directory whatever happens to this one, so it returns 0 always. */
+/* Always returns 0, so that a failure here does not keep the next directory. */
 static int remove_below(int parent_fd, const char *name, void *arg)
 {
     struct removal *removal = arg;

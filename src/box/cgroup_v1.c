@@ -2,8 +2,8 @@
 /*
  * cgroup v1: each resource's files.
  *
- * Here the OOM killer takes one process and leaves the rest of the box; we only report that it
- * happened, and the launcher decides.
+ * Here the OOM killer kills one process and leaves the rest of the box; we only count it, and the
+ * launcher decides.
  */
 #include <errno.h>
 
@@ -38,8 +38,8 @@ static int memory_limit(const struct cg_part *p, const struct limits *l)
     }
     r = cg_write_u64(p->dir_fd, "memory.memsw.limit_in_bytes", l->memory_bytes);
     if (r == -ENOENT && !raised) {
-        return sockets_limit(
-            p, l); /* swap is not accounted on this host; swappiness 0 keeps the box out of it */
+        /* Swap is not accounted on this host; swappiness 0 keeps the box out of it. */
+        return sockets_limit(p, l);
     }
     if (r == 0 && raised) {
         r = cg_write_u64(p->dir_fd, "memory.limit_in_bytes", l->memory_bytes);

@@ -79,7 +79,7 @@ unsigned cg_v2_offers(int base_fd, struct cgroup_facts *facts)
     return there;
 }
 
-/* Makes room in dir, which may not have processes and controllers for children at the same time. */
+/* Empties dir, which may not have processes and controllers for children at the same time. */
 static int move_self_below(int dir_fd)
 {
     AUTO_CLOSE int leaf = -1;
@@ -125,7 +125,7 @@ static int memory_oom(const struct cg_part *p, bool takes_one)
 
 static int memory_prepare(const struct cg_part *p)
 {
-    /* A box is one program: killing a part of it leaves the rest in a state nobody tested. */
+    /* A box is one program: killing a part of it leaves the rest in an untested state. */
     return memory_oom(p, false);
 }
 
@@ -199,7 +199,7 @@ static void pids_usage(const struct cg_part *p, struct cgroup_usage *ret)
 
 static int pids_reset(const struct cg_part *p)
 {
-    /* Also counts the dead that nobody has waited for: they would eat into the next box's limit. */
+    /* Also counts zombies, which would use up a part of the next box's limit. */
     return cg_read_u64(p->fd[PIDS_CURRENT]) == 0 ? 0 : -EBUSY;
 }
 

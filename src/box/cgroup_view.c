@@ -3,9 +3,9 @@
  * Reading a box's counters elsewhere: the descriptors are handed over, with a note of what each
  * one is.
  *
- * Only files that count are given away, none that limits, and all of them read-only: a write would
- * set a counter back, for every reader. memory.peak of v2 is the exception: it starts anew for the
- * descriptor that is written to, so others get one of their own, which we have set back for them.
+ * Only counters are handed over, no limits, and all of them read-only: a write would reset a
+ * counter for every reader. memory.peak of v2 is the exception: a write resets it for that
+ * descriptor only, so readers get one of their own, which we have reset for them.
  */
 #include <string.h>
 

@@ -100,7 +100,7 @@ int idmap_userns(uint32_t uid, uint32_t gid, uint64_t to, struct err *e)
             r = err_sys(e, errno, "open user namespace");
         }
     }
-    kill(pid, SIGKILL); /* our own child, not yet waited for: the number cannot be anyone else's */
+    kill(pid, SIGKILL); /* our own child, not yet reaped: the number cannot be reused */
     (void)waitpid(pid, NULL, 0);
     return r < 0 ? -1 : take_fd(&fd);
 }

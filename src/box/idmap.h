@@ -23,7 +23,7 @@
 uint64_t idmap_ward(uint32_t index);
 
 /*
- * Maps a zygote's namespace: ids 0... onto a whole district, or onto one id. Called by the
+ * Maps a zygote's namespace: ids from 0 onto its leased wards, or onto one id. Called by the
  * launcher.
  */
 int idmap_write_zygote(pid_t pid, uint64_t first, uint64_t count, struct err *e);

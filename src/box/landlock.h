@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Landlock layer: a second opinion on what may be written, under the mounts.
+ * The Landlock layer: a second check of what may be written, besides the mounts.
  *
  * Read and execute everywhere in the box's root, write only where the caller says. Abstract sockets
  * and signals stay inside where the kernel can scope them (ABI 6). Async-signal-safe.

@@ -107,8 +107,8 @@ static const struct rtnl_link_stats64 *find_stats(const struct nlmsghdr *h, size
 }
 
 /*
- * Sockets can outlive their box, in a message that its reader has not taken yet, and keep their
- * ports without a single packet. Ours is the only one that may be there.
+ * Sockets can outlive their box in a message that was not received yet, and keep their ports
+ * without a single packet. Only our own may exist.
  */
 static bool has_no_sockets(const struct netns *net)
 {

@@ -2,8 +2,8 @@
 /*
  * Network namespaces with nothing but a loopback interface that is up.
  *
- * Made by the zygote and owned by its user namespace, so no box ever holds a right over one. That
- * is what makes it safe to give an untouched one to the next box. Must not allocate.
+ * Made by the zygote and owned by its user namespace, so no box ever has a right over one. So it is
+ * safe to give an unused one to the next box. Must not allocate.
  */
 #pragma once
 

@@ -2,9 +2,9 @@
 /*
  * Building a template's root and entering it (child side of the launcher's clone); see root.h.
  *
- * The tree is a fresh tmpfs that no sandboxed code has ever written, so none of the paths used
- * here can be rearranged by anyone. The old root stays visible until the new /proc is mounted: the
- * kernel grants a new proc only where an unmasked one can be seen.
+ * The tree is a fresh tmpfs that no sandboxed code has ever written, so the paths used here cannot
+ * be rearranged. The old root stays visible until the new /proc is mounted: the kernel allows a new
+ * proc only where an unmasked one is visible.
  */
 #include "box/root.h"
 
@@ -69,9 +69,9 @@ static int mount_stage(struct err *e)
 }
 
 /*
- * The host's root is still ours while we build, and a template can bring links of its own, in a
- * mount or as such: none of them may lead us anywhere. So every path is walked one directory at a
- * time, beneath the new root and through no link.
+ * The host's root is still reachable while we build, and a template can contain links, in a mount
+ * or as such: we must follow none of them. So every path is walked one directory at a time, beneath
+ * the new root and through no link.
  */
 static int open_part(int dir, const char *name)
 {
@@ -233,12 +233,12 @@ static int make_skeleton(struct err *e)
             return err_sys(e, errno, "make /%s", dirs[i]);
         }
     }
-    /* A template's own /var may be a link, or have one there. */
+    /* A template's own /var may be a link, or contain one. */
     AUTO_CLOSE int var = open_part(AT_FDCWD, "var");
     if (var >= 0 && symlinkat("/tmp", var, "tmp") < 0 && errno != EEXIST) {
         return err_sys(e, errno, "make /var/tmp");
     }
-    /* Imports of some libraries want scratch space; boxes never see this one. */
+    /* Some libraries need scratch space when they are imported; boxes never see this /tmp. */
     if (mount("tmpfs", "tmp", "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,nr_inodes=4096,mode=1777") <
         0) {
         return err_sys(e, errno, "mount the zygote's /tmp");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A template's root and the zygote that lives in it: builds the mount tree from descriptors that
- * somebody else opened, then becomes the zygote's program.
+ * the operator opened, then becomes the zygote's program.
  *
  * root_plan_* run in the launcher before the clone (they need its rights over the host's mounts);
  * root_enter() runs in the cloned child and never returns on success.
@@ -42,7 +42,7 @@ struct root_plan {
     size_t n_env;
 };
 
-/* Whose ids a writable mount is shown as: the file system's owner becomes the box's user. */
+/* Ids of a writable mount: the file system's owner becomes the box's user. */
 struct root_owner {
     bool map; /* give the mount an id map at all */
     /*
@@ -55,7 +55,7 @@ struct root_owner {
     uint64_t box_uid; /* host id of the box's user */
 };
 
-/* Every box has its own things there: what a template puts below would silently vanish. */
+/* A box mounts its own file systems there, which would hide what a template puts below. */
 bool root_is_hidden(const char *path);
 
 void root_plan_release(struct root_plan *plan);

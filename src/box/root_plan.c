@@ -104,9 +104,9 @@ static int set_attributes(int tree, bool writable, int userns, struct err *e)
 
 /*
  * A launcher without root lives in a mount namespace of its own, where a client's descriptor
- * cannot be cloned. Client and launcher are the same user then: the same file is opened again by
- * name and proven to be the same. The proof does not cover what is mounted below it, so a caller
- * with more rights than its client must not come here.
+ * cannot be cloned. Client and launcher are the same user then: the file is opened again by name
+ * and checked to be the same. The check does not cover mounts below it, so a caller with more
+ * rights than its client must not use this.
  */
 static int reopen(int fd, struct err *e)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A list of settings of the kernel that programs ask for; see root_sys.h.
+ * A list of kernel settings that programs read; see root_sys.h.
  *
- * The kernel's own /proc/sys has hundreds of entries, and some tell about the host: boot_id, counts
- * of open files, the path of its core handler. So a box gets a copy of what is listed here, and
- * nothing else. One mount does it, whatever later kernels add. docs/threats.md has the verdict on
- * each entry; a test compares.
+ * The kernel's own /proc/sys has hundreds of entries, and some reveal facts about the host:
+ * boot_id, counts of open files, the path of its core handler. So a box gets a copy of the entries
+ * listed here, and nothing else. One mount hides the rest, also entries of later kernels.
+ * docs/threats.md has the verdict on each entry; a test compares.
  */
 #include "box/root_sys.h"
 
@@ -110,12 +110,12 @@ static int copy_entry(const char *name, struct err *e)
     (void)str_format(path, sizeof(path), "proc/sys/%s", name);
     ssize_t n = fd_read_file(AT_FDCWD, path, text, sizeof(text));
     if (n < 0) {
-        return 0; /* not in this kernel, or not for us to read */
+        return 0; /* not in this kernel, or not readable */
     }
     return write_entry(name, text, e);
 }
 
-/* Programs take it for the name of one start of a machine. Boxes of one zygote have the same. */
+/* Programs use it to identify one boot of a machine. Boxes of one zygote have the same. */
 static int write_boot_id(struct err *e)
 {
     char hex[33];
@@ -128,8 +128,8 @@ static int write_boot_id(struct err *e)
 }
 
 /*
- * The kernel's own, which is another one each time it is read. Boxes inherit the mount. A link
- * leads there, because /run/sys is bound without what is mounted in it.
+ * The kernel's own, which differs on each read. Boxes inherit the mount. A link leads there,
+ * because /run/sys is bound without the mounts in it.
  */
 static int show_uuid(struct err *e)
 {

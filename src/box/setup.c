@@ -7,7 +7,7 @@
  * step may rely on those above it, so the order is the security argument: what takes privilege
  * away comes after the last step that needs it.
  *
- * Must not: allocate, log, or return to the caller as if nothing had happened after a failure.
+ * Must not: allocate, log, or return success after a failure.
  */
 #include "box/setup.h"
 
@@ -26,13 +26,13 @@ static const struct step {
     {"disk", step_disk},             /* the one writable file system, sized */
     {"proc", step_proc},             /* of the new pid namespace; writable for the next step only */
     {"quotas", step_quotas},         /* through that /proc */
-    {"proc masks", step_proc_masks}, /* and nobody writes to it again */
+    {"proc masks", step_proc_masks}, /* from here on it is read-only */
     {"devpts", step_devpts},         /* terminals of its own; last mount */
-    {"rlimits", step_rlimits},       /* inherited hard limits can only sink */
+    {"rlimits", step_rlimits},       /* inherited hard limits can only be lowered */
     {"bounding set", step_bounding}, /* needs CAP_SETPCAP */
     {"capabilities", step_caps},     /* nothing below may need one; sets no_new_privs */
     {"landlock", step_landlock},     /* needs no_new_privs; opens paths, so before seccomp */
-    {"descriptors", step_descriptors}, /* what the steps above held open goes away */
+    {"descriptors", step_descriptors}, /* closes what the steps above held open */
     {"seccomp", step_seccomp},         /* last: the filter forbids the calls above */
 };
 

@@ -27,16 +27,16 @@ struct box_setup {
     struct limits limits;
     const struct seccomp_program *seccomp;
     int stdio[3];
-    int control; /* moves to BOX_CONTROL_FD; still the place for a failure report afterwards */
-    void (*await_maps)(void);   /* returns when the parent has written the id maps */
+    int control;              /* moves to BOX_CONTROL_FD; failures are reported to wherever it is */
+    void (*await_maps)(void); /* returns when the parent has written the id maps */
     void (*touch_memory)(void); /* brings in pages that the first run will write; NULL: none */
     int procs[CGROUP_PROCS_MAX];
     size_t n_procs;
     int landlock_abi;
     bool limit_data; /* no cgroup limits memory, so each process is limited */
     bool single_id;  /* only BOX_UID is mapped: no root inside, no groups to drop */
-    const char *const
-        *writable; /* mounts that user code may write, besides workspace, tmp and dev */
+    /* Mounts that user code may write, besides workspace, tmp and dev. */
+    const char *const *writable;
     size_t n_writable;
 };
 

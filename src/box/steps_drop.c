@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps that take rights away: cgroup, limits, ids, capabilities, descriptors, system calls. */
+/* Steps that drop rights: cgroup, limits, ids, capabilities, descriptors, system calls. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -48,9 +48,8 @@ int step_id_maps(struct box_setup *s, struct err *e)
 }
 
 /*
- * Never the inner root: a change from one ordinary id to another leaves capabilities alone, so the
- * steps below still have theirs, and what they make belongs to the box at once. step_caps() takes
- * them away.
+ * Never the inner root: a change from one ordinary id to another keeps capabilities, so the steps
+ * below still have theirs, and what they make belongs to the box at once. step_caps() drops them.
  */
 int step_ids(struct box_setup *s, struct err *e)
 {
@@ -65,13 +64,13 @@ int step_ids(struct box_setup *s, struct err *e)
 }
 
 /*
- * Quotas of the box's own user namespace. Boxes of one zygote share its maker's quota, so one box
- * must not be able to take all of it; and whatever else fails, no namespace can be made below this
- * one.
+ * Quotas of the box's own user namespace. Boxes of one zygote share its creator's quota, so one box
+ * must not be able to use up all of it; and even if every other wall fails, no namespace can be
+ * made below this one.
  *
  * Through the box's own /proc: the kernel keeps an entry of each of these files for every user
- * namespace, all under one name, so in a /proc that many boxes share finding one's own takes
- * longer with every box.
+ * namespace, all under one name, so in a /proc that many boxes share, a lookup takes longer with
+ * every box.
  */
 int step_quotas(struct box_setup *s, struct err *e)
 {
@@ -107,8 +106,8 @@ int step_identity(struct box_setup *s, struct err *e)
 }
 
 /*
- * Raising a hard limit takes a right in the initial namespace that nobody here has: it can only
- * sink.
+ * Raising a hard limit takes a right in the initial namespace, which no process here has: it can
+ * only be lowered.
  */
 static int limit(int resource, rlim_t value, struct err *e)
 {
@@ -121,7 +120,7 @@ static int limit(int resource, rlim_t value, struct err *e)
     if (getrlimit(resource, &want) < 0 || want.rlim_max >= value) {
         return err_sys(e, why, "set rlimit %d", resource);
     }
-    want.rlim_cur = want.rlim_max; /* lower than what was asked for already */
+    want.rlim_cur = want.rlim_max; /* the hard limit is below the requested value already */
     return setrlimit(resource, &want) < 0 ? err_sys(e, errno, "set rlimit %d", resource) : 0;
 }
 

@@ -52,8 +52,8 @@ int step_disk(struct box_setup *s, struct err *e)
 }
 
 /*
- * Empty file or directory over what tells about the host and not about the box. Absent is fine. In
- * /proc.
+ * Mounts an empty file or directory over an entry of /proc that reveals facts about the host. An
+ * absent entry is fine.
  */
 static int mask(const char *name, const char *with, struct err *e)
 {
@@ -73,13 +73,13 @@ int step_proc(struct box_setup *s, struct err *e)
 }
 
 /*
- * Read-only as a whole: that covers sysrq-trigger and all other switches at once, and takes
- * /proc/self/mem and oom_score_adj away with them. Only what anybody may read needs a mask: a box
- * owns no id of the host, so kcore, timer_list, kpagecount and the like refuse it by their mode.
+ * Read-only as a whole: that covers sysrq-trigger and all other switches at once, and also
+ * /proc/self/mem and oom_score_adj. Only world-readable entries need a mask: a box owns no id of
+ * the host, so kcore, timer_list, kpagecount and the like refuse it by their mode.
  *
- * Each mask costs a box about 0.5 % of its processor time (docs/performance.md). Masked is what
- * names things of the host or changes with what others do there, unless programs need it. What only
- * tells of the kernel and the hardware is shown. docs/threats.md has the verdict on each entry.
+ * Each mask costs a box about 0.5 % of its processor time (docs/performance.md). Masked are entries
+ * that name things of the host or change with other activity there, unless programs need them.
+ * Facts about the kernel and the hardware are shown. docs/threats.md has the verdict on each entry.
  */
 int step_proc_masks(struct box_setup *s, struct err *e)
 {
@@ -96,12 +96,12 @@ int step_proc_masks(struct box_setup *s, struct err *e)
     /* An absent entry and an absent mask look the same to mask(). */
     if (access("/dev/null", F_OK) < 0 || access("/run/empty", F_OK) < 0 ||
         access(ROOT_SYS, F_OK) < 0) {
-        return err_sys(e, errno, "find what masks are made of");
+        return err_sys(e, errno, "find /dev/null and /run/empty for masks");
     }
     if (mount(NULL, "/proc", NULL, read_only, NULL) < 0) {
         return err_sys(e, errno, "make proc read-only");
     }
-    if (chdir("/proc") < 0) { /* short names are found sooner; step_descriptors() leaves again */
+    if (chdir("/proc") < 0) { /* short names resolve faster; step_descriptors() leaves again */
         return err_sys(e, errno, "enter /proc");
     }
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {

@@ -15,12 +15,12 @@
 int sys_openat2(int dirfd, const char *path, const struct open_how *how);
 int sys_pidfd_signal(int pidfd, int sig);
 int sys_close_range(unsigned first, unsigned last);
-int sys_leave_above(
-    unsigned first); /* out of a shared table of descriptors, taking those below first along */
+/* Leaves a shared table of descriptors for a copy that has only those below first. */
+int sys_leave_above(unsigned first);
 
 /* Sets of capabilities as bits. The bounding set loses all but keep: that needs CAP_SETPCAP. */
 int sys_caps_bound(uint64_t keep);
-/* Permitted and effective set: keep, as far as it is there; inheritable set: empty. */
+/* Permitted and effective set: keep, as far as permitted; inheritable set: empty. */
 int sys_caps_keep(uint64_t keep);
 
 /*

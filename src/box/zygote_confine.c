@@ -2,9 +2,9 @@
 /*
  * Confines a zygote before it runs the first instruction of its template; see zygote_confine.h.
  *
- * The zygote imports modules that husk has not read, then makes boxes. So it keeps what making a
- * box needs and nothing else. `steps` is the order: what takes privilege away comes after the last
- * step that needs it.
+ * The zygote imports unreviewed modules, then makes boxes. So it keeps what making a box needs and
+ * nothing else. `steps` is the order: what takes privilege away comes after the last step that
+ * needs it.
  *
  * Runs in the launcher's child, in the template's finished root. Must not fail open.
  */
@@ -27,7 +27,7 @@
 #include "box/seccomp.h"
 #include "box/sys.h"
 
-/* User namespaces below a zygote's own, beyond its boxes: a birth that fails frees one late. */
+/* User namespaces below a zygote's own, beyond its boxes: a failed start frees one late. */
 #define SPARE_NAMESPACES 64
 
 /* What making a box needs of a zygote, in its own user namespace. The child has a new one. */
@@ -52,8 +52,8 @@ static uint64_t caps_kept(bool single_id)
 }
 
 /*
- * The helper stays behind in the first namespace, where it may write the maps of the second. It
- * ends with its word: a byte when the maps are there.
+ * The helper stays in the first namespace, where it may write the maps of the second. It sends a
+ * byte when they are written, and ends.
  */
 static NORETURN void map_parent(const struct zygote_confinement *c, int unshared, int mapped)
 {
@@ -73,7 +73,7 @@ static int await_helper(pid_t helper, int mapped, struct err *e)
     char byte;
     ssize_t n = read(mapped, &byte, 1);
 
-    if (waitpid(helper, NULL, 0) < 0) { /* it must not be there when the zygote looks for boxes */
+    if (waitpid(helper, NULL, 0) < 0) { /* the zygote must find no child but its boxes */
         return err_sys(e, errno, "wait for the helper");
     }
     return n == 1 ? 0 : err_set(e, ERR_ISOLATION, "the second user namespace got no id maps");
@@ -103,7 +103,7 @@ static int lock_mounts(const struct zygote_confinement *c, struct err *e)
     }
     mapped_read = back[0];
     mapped_write = back[1];
-    /* Or the helper could not open our uid_map. What the launcher holds in memory is no secret. */
+    /* Lets the helper open our uid_map. The memory inherited from the launcher holds no secret. */
     if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0) {
         return err_sys(e, errno, "prctl");
     }
@@ -131,7 +131,7 @@ static int limit_namespaces(const struct zygote_confinement *c, struct err *e)
     return r < 0 ? err_sys(e, -r, "limit the number of user namespaces") : 0;
 }
 
-/* Exec gives the root of a namespace what its bounding set holds. */
+/* On exec the root of a namespace gets what its bounding set holds. */
 static int drop_caps(const struct zygote_confinement *c, struct err *e)
 {
     int r = sys_caps_bound(caps_kept(c->single_id));

@@ -2,7 +2,7 @@
 /*
  * Reads the plan of served agents; see agents_plan.h.
  *
- * Each object is read key by key and must then have no key left: `seen` counts what was taken.
+ * Each object is read key by key and must then have no other key: `seen` counts the keys read.
  */
 #include "config/agents_plan.h"
 
@@ -18,12 +18,12 @@
 #include "base/str.h"
 #include "config/agents_plan_impl.h"
 
-/* An object that is being read, and what messages call it. */
+/* An object that is being read, and its name in messages. */
 struct reader {
     json_t *object;
     const char *origin; /* the file */
     char where[AGENT_NAME_MAX + 16];
-    size_t seen; /* keys taken */
+    size_t seen; /* keys read */
 };
 
 static int wrong(const struct reader *r, const char *key, const char *what, struct err *e)
@@ -42,7 +42,7 @@ static json_t *take(struct reader *r, const char *key, struct err *e)
     return v;
 }
 
-/* Every key that we do not know is a mistake or of a newer version. */
+/* An unknown key is a mistake or of a newer version. */
 static int finish(const struct reader *r, const char *const *known, struct err *e)
 {
     const char *key;
@@ -60,7 +60,7 @@ static int finish(const struct reader *r, const char *const *known, struct err *
         if (known[i] == NULL) {
             char shown[80];
             str_printable(shown, sizeof(shown), key, strlen(key));
-            return wrong(r, shown, "is not known here", e);
+            return wrong(r, shown, "is unknown", e);
         }
     }
     return 0;
@@ -127,7 +127,7 @@ static int take_u32(struct reader *r, const char *key, uint32_t *ret, struct err
     if (take_count(r, key, &n, e) < 0) {
         return -1;
     }
-    *ret = (uint32_t)MIN(n, UINT32_MAX); /* the checks know smaller bounds */
+    *ret = (uint32_t)MIN(n, UINT32_MAX); /* the checks have smaller bounds */
     return 0;
 }
 
@@ -200,7 +200,10 @@ static json_t *take_list(struct reader *r, const char *key, size_t most, struct 
     json_t *list = take(r, key, e);
 
     if (list != NULL && (!json_is_array(list) || json_array_size(list) > most)) {
-        wrong(r, key, "must be a list, and not a longer one", e);
+        char what[64];
+
+        (void)str_format(what, sizeof(what), "must be a list of at most %zu entries", most);
+        wrong(r, key, what, e);
         return NULL;
     }
     return list;
@@ -259,7 +262,7 @@ static int read_agents(const struct reader *top, json_t *list, struct agents_pla
     for (size_t i = 0; i < json_array_size(list); i++) {
         struct reader r = {.object = json_array_get(list, i), .origin = top->origin};
         (void)str_format(r.where, sizeof(r.where), "agent %zu", i + 1);
-        plan->n_agents++; /* what it owns is released from here on */
+        plan->n_agents++; /* from here on agents_plan_release() frees it */
         if (!json_is_object(r.object)) {
             return err_set(e, ERR_INVALID, "%s: %s must be an object", r.origin, r.where);
         }
@@ -284,7 +287,7 @@ static int read_failed(const struct reader *top, json_t *list, struct agents_pla
             .object = json_array_get(list, i), .origin = top->origin, .where = "failed"};
         struct agent_failure *f = &plan->failed[plan->n_failed++];
         if (!json_is_object(r.object)) {
-            return err_set(e, ERR_INVALID, "%s: failed must hold objects", r.origin);
+            return err_set(e, ERR_INVALID, "%s: \"failed\" must be a list of objects", r.origin);
         }
         f->file = take_text(&r, "file", AGENTS_PLAN_PATH_MAX, e);
         f->error = f->file != NULL ? take_text(&r, "error", AGENTS_PLAN_FILE_MAX, e) : NULL;
@@ -308,7 +311,7 @@ static int read_plan(struct reader *r, bool found, struct agents_plan *plan, str
         return -1;
     }
     if (version != AGENTS_PLAN_VERSION) {
-        return wrong(r, "version", "is not one that this program knows", e);
+        return wrong(r, "version", "is not supported by this version of husk", e);
     }
     json_t *agents = take_list(r, "agents", AGENTS_PLAN_AGENTS_MAX, e);
     json_t *failed = agents != NULL ? take_list(r, "failed", AGENTS_PLAN_AGENTS_MAX, e) : NULL;

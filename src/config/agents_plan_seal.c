@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plan of served agents as a sealed file in memory; see agents_plan.h. Must not be handed over
- * in a way that lets a process between maker and reader change it.
+ * The plan of served agents as a sealed file in memory; see agents_plan.h. Must not accept a file
+ * that another process can change.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "base/fd.h"
 #include "config/agents_plan_impl.h"
 
-#define ORIGIN "the plan of agents" /* what messages call it */
+#define ORIGIN "the plan of agents" /* its name in messages */
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 static int seal(const char *text, size_t n, struct err *e)
@@ -21,13 +21,13 @@ static int seal(const char *text, size_t n, struct err *e)
     AUTO_CLOSE int fd = memfd_create("husk-agents", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
     if (fd < 0) {
-        return err_sys(e, errno, "memory for " ORIGIN);
+        return err_sys(e, errno, "cannot create a file in memory for " ORIGIN);
     }
     int r = fd_write_all(fd, text, n);
     if (r == 0 && fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
         r = -errno;
     }
-    return r < 0 ? err_sys(e, -r, "seal " ORIGIN) : take_fd(&fd);
+    return r < 0 ? err_sys(e, -r, "cannot seal " ORIGIN) : take_fd(&fd);
 }
 
 int agents_plan_seal(const struct agents_plan *plan, struct err *e)
@@ -51,10 +51,11 @@ int agents_plan_read_sealed(int fd, struct agents_plan *ret, struct err *e)
     struct stat st;
 
     if (seals < 0 || (seals & SEALS) != SEALS) {
-        return err_set(e, ERR_INVALID, ORIGIN " is no sealed file in memory: not trusted");
+        return err_set(e, ERR_INVALID,
+                       ORIGIN " is not a sealed file in memory, so it is not trusted");
     }
     if (fstat(fd, &st) < 0) {
-        return err_sys(e, errno, "read " ORIGIN);
+        return err_sys(e, errno, "cannot read " ORIGIN);
     }
     if (st.st_size == 0) {
         return 0;
@@ -65,7 +66,7 @@ int agents_plan_read_sealed(int fd, struct agents_plan *ret, struct err *e)
     AUTO_FREE char *text = malloc((size_t)st.st_size);
     ssize_t n = text == NULL ? -1 : pread(fd, text, (size_t)st.st_size, 0);
     if (n != st.st_size) {
-        return err_sys(e, text == NULL ? ENOMEM : EIO, "read " ORIGIN);
+        return err_sys(e, text == NULL ? ENOMEM : EIO, "cannot read " ORIGIN);
     }
     return agents_plan_parse(text, (size_t)n, ORIGIN, ret, e);
 }

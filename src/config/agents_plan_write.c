@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks the plan of served agents and makes text of it; see agents_plan_impl.h. */
+/* Checks the plan of served agents and writes it as text; see agents_plan_impl.h. */
 #include <jansson.h>
 #include <string.h>
 
@@ -56,7 +56,7 @@ static bool is_prefix(const char *s)
     return *s == '\0';
 }
 
-/* What the server answers itself: an agent there would never be reached. */
+/* Paths of the server itself, where an agent could not be reached. */
 static bool is_reserved(const char *prefix)
 {
     static const char *const trees[] = {"/api",     "/workspace", "/run",         "/health",
@@ -83,7 +83,7 @@ static int check_agent(const struct agent_plan *a, const char *origin, struct er
         const char *what;
     } rules[] = {
         {is_name(a->name), "name must be letters, digits, '_' and '-', at most 63 of them"},
-        {is_name(a->framework), "framework must be a word"},
+        {is_name(a->framework), "framework must be letters, digits, '_' and '-'"},
         {is_path(a->file), "file must be an absolute path"},
         {is_prefix(a->route_prefix),
          "route_prefix must be like \"/agents/x\": plain segments, no \"/\" at the end"},
@@ -109,7 +109,7 @@ static int check_agent(const struct agent_plan *a, const char *origin, struct er
     return 0;
 }
 
-/* Every agent is reached by its name too, unless another one's prefix takes that address. */
+/* An agent can also be reached by its name, unless the prefix of another one is that address. */
 static bool takes_address(const struct agent_plan *a, const struct agent_plan *b)
 {
     return str_starts(a->route_prefix, "/agents/") &&

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loading: walks the sources from the weakest to the strongest and collects everything that is
- * wrong; see config.h. Must not stop at the first error, nor hand out a configuration that has
- * one.
+ * Loads settings: walks the sources from the weakest to the strongest and collects all errors; see
+ * config.h. Must not stop at the first error, nor return a configuration that has one.
  */
 #include "config/config.h"
 
@@ -30,9 +29,9 @@ PRINTF_LIKE(2, 0) static void add_line(struct buf *lines, const char *fmt, va_li
 {
     char text[1024];
 
-    (void)vsnprintf(text, sizeof(text), fmt, args); /* cut rather than lost */
+    (void)vsnprintf(text, sizeof(text), fmt, args); /* cut if it is too long */
     lines->max = REPORT_MAX;
-    (void)buf_printf(lines, "%s\n", text); /* the count is right even when the text is full */
+    (void)buf_printf(lines, "%s\n", text); /* counted even when the buffer is full */
 }
 
 void config_error(struct config_report *report, const char *fmt, ...)
@@ -103,7 +102,7 @@ void config_apply(struct config_loader *l, enum config_key key, const char *valu
 
     bool is_right = config_value_set(l->c, key, value, origin.source, &e) == 0;
     if (key == CONFIG_data && (!is_right || origin.source != CONFIG_FROM_DEFAULT)) {
-        l->data_wrong = !is_right; /* a default mends nothing */
+        l->data_wrong = !is_right; /* a default does not correct a wrong value */
     }
     if (is_right) {
         l->c->origin[key] = origin;
@@ -153,7 +152,7 @@ int config_load(const struct config_input *in, struct config *c, struct config_r
     config_read_env(&l);
     read_flags(&l);
     config_default_rest(&l);
-    if (report->n_errors == 0) { /* else a value may be missing, and the comparison misleading */
+    if (report->n_errors == 0) { /* a missing value would make the comparison misleading */
         config_check(c, report);
     }
     if (report->n_errors > 0 && !(in->only_data && knows_data(&l))) {
@@ -230,7 +229,7 @@ void config_reload(struct config *live, struct config *fresh, struct config_repo
         const struct config_row *row = &config_rows[key];
 
         if (!row->reload && !is_same(live, fresh, key)) {
-            config_warning(report, "%s has changed; the new value counts after a restart",
+            config_warning(report, "%s has changed; the new value takes effect after a restart",
                            row->key);
         }
         if (row->reload) {

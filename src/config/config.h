@@ -3,9 +3,8 @@
  * The configuration of huskd from one table, config.def.
  *
  * Sources in rising precedence: default, variable of the original Sandbox Runtime (only
- * /workspace/se settings have one), file, HUSK_* variable, flag. Whatever source sets a list
- * replaces the list of the sources below it. The struct remembers for every setting where its
- * value came from.
+ * /workspace/se settings have one), file, HUSK_* variable, flag. A list from one source replaces
+ * the list of weaker sources. The struct records the source of every value.
  *
  *     struct config_input in = config_input_here();
  *     AUTO(config_release) struct config c = {0};
@@ -13,8 +12,8 @@
  *     if (config_load(&in, &c, &report, &e) < 0) { ... show report.errors.data, do not start ... }
  *     listen_on(c.listen.items[0]); set_timer(c.head_timeout_ms);
  *
- * A plain value without threads of its own. Knows nothing of HTTP, JSON, the store or the engine;
- * reads the environment it is given, one file and the account database, and changes nothing.
+ * A plain value. Knows nothing of HTTP, JSON, the store or the engine. Reads the given environment,
+ * one file and the account database, and changes nothing.
  */
 #pragma once
 
@@ -30,8 +29,8 @@
 #define CONFIG_SYSTEM_FILE "/etc/husk/husk.conf"
 
 /*
- * The part of the data directory that huskd owns and writes. All else in there is the supervisor's,
- * and out of huskd's reach.
+ * The part of the data directory that huskd owns and writes. The rest belongs to the supervisor,
+ * and huskd cannot change it.
  */
 #define CONFIG_STORE "store"
 #define CONFIG_STORE_PATH_MAX 512 /* end included */
@@ -41,12 +40,13 @@ struct config_list {
     size_t n;
 };
 
-/* What a key's field is called: its unit is part of the name. */
+/* The field of a key: its unit is part of the name. */
 #define CONFIG_FIELD_ADDRESSES(key) struct config_list key; /* see config_address() */
 #define CONFIG_FIELD_HOSTS(key) struct config_list key;     /* lower case, no port */
 #define CONFIG_FIELD_ORIGINS(key) struct config_list key;   /* lower case */
 #define CONFIG_FIELD_NAMES(key) struct config_list key;
-#define CONFIG_FIELD_PATH(key) char *key;    /* owned, absolute, never NULL; "" if so by default */
+/* Owned, absolute, never NULL; "" only if that is the default. */
+#define CONFIG_FIELD_PATH(key) char *key;
 #define CONFIG_FIELD_ACCOUNT(key) char *key; /* owned, never NULL; "": do not switch */
 #define CONFIG_FIELD_MODE(key) uint64_t key;
 #define CONFIG_FIELD_COUNT(key) uint64_t key;
@@ -54,9 +54,9 @@ struct config_list {
 #define CONFIG_FIELD_DURATION(key) uint64_t key##_ms;
 #define CONFIG_FIELD_CPU(key) uint64_t key##_milli; /* 1000 is one core */
 #define CONFIG_FIELD_BOOL(key) bool key;
-#define CONFIG_FIELD_CHOICE(key) int key; /* which of .choices, from 0 */
+#define CONFIG_FIELD_CHOICE(key) int key; /* index in .choices */
 
-/* What help texts call a value. */
+/* Names of values in help texts. */
 #define CONFIG_ARG_ADDRESSES "ADDRESS"
 #define CONFIG_ARG_HOSTS "HOST"
 #define CONFIG_ARG_ORIGINS "ORIGIN"
@@ -113,32 +113,32 @@ struct config_flag {
 
 struct config_input {
     char *const *env;        /* "NAME=value", NULL at the end; borrowed */
-    const char *file;        /* of --config; NULL: $HUSK_CONFIG, else system_file if it exists */
+    const char *file;        /* --config; NULL: $HUSK_CONFIG, else system_file if it exists */
     const char *system_file; /* NULL: none */
     const struct config_flag *flags;
     size_t n_flags;
     bool is_root;
-    bool again; /* what was loaded before may have changed; a pipe is not waited for */
+    bool again; /* a reload: a configuration file that is a pipe is an error */
     /*
-     * For who does not serve: only `data` counts, and mistakes elsewhere are reported without being
-     * errors. Other fields may be missing.
+     * For commands that do not serve: only `data` is needed. Mistakes in other settings are
+     * warnings, and their fields may be missing.
      */
     bool only_data;
 };
 
-/* What was found wrong: lines that end with a newline. Owned. */
+/* Errors and warnings: lines that end with a newline. Owned. */
 struct config_report {
     struct buf errors;
-    struct buf warnings; /* do not stop anything */
+    struct buf warnings; /* do not prevent the start */
     unsigned n_errors;
     unsigned n_warnings;
 };
 
-struct config_input config_input_here(void); /* this process: its environment and rights */
+struct config_input config_input_here(void); /* environment and rights of this process */
 
 /*
- * Fills *c, which must be zeroed. On -1 *e sums up, *report has every error with its place, and *c
- * is empty again. Warnings may be there on success too.
+ * Fills *c, which must be zeroed. On -1 *e has a summary, *report every error with its place, and
+ * *c is empty again. There can be warnings on success.
  */
 int config_load(const struct config_input *in, struct config *c, struct config_report *report,
                 struct err *e);
@@ -146,15 +146,12 @@ void config_release(struct config *c);
 void config_report_release(struct config_report *report);
 
 /*
- * Moves what may change at run time from fresh to live, and leaves a warning for every other
- * difference. fresh holds the old values afterwards and is still the caller's to release.
+ * Moves the values that can change at run time from fresh to live, and adds a warning for every
+ * other difference. Afterwards fresh has the old values; the caller still releases it.
  */
 void config_reload(struct config *live, struct config *fresh, struct config_report *report);
 
-/*
- * All settings as text, for a process that is told them and looks for none itself; but not `user`,
- * which it has become. Appends.
- */
+/* Appends all settings but `user` as text, for a process that reads no settings itself. */
 int config_pack(const struct config *c, struct buf *text, struct err *e);
 /* *c must be zeroed, and is empty again on -1. */
 int config_unpack(const char *text, size_t n, struct config *c, struct err *e);
@@ -186,11 +183,11 @@ enum config_type {
 struct config_row {
     const char *key;
     const char *flag; /* without dashes */
-    const char *arg;  /* what help calls the value */
+    const char *arg;  /* the value's name in help texts */
     enum config_group group;
     enum config_type type;
     size_t offset;        /* of the field in struct config */
-    const char *fallback; /* the default as text; NULL: worked out */
+    const char *fallback; /* the default as text; NULL: computed in config_default.c */
     uint64_t least;
     uint64_t most;
     const char *choices; /* CHOICE: words */
@@ -205,7 +202,7 @@ extern const struct config_row config_rows[CONFIG_KEYS];
 #define CONFIG_NAME_MAX 64 /* of a variable, end included */
 
 const char *config_group_name(enum config_group group);  /* the section's name */
-const char *config_group_title(enum config_group group); /* for people */
+const char *config_group_title(enum config_group group); /* heading in help texts */
 bool config_type_is_list(enum config_type type);
 void config_env_name(const struct config_row *row, char dst[CONFIG_NAME_MAX]); /* "HUSK_LISTEN" */
 
@@ -220,10 +217,10 @@ void config_origin_text(const struct config *c, enum config_key key, char *dst, 
 /* The whole reference as Markdown: docs/config.md. */
 void config_print_markdown(FILE *to);
 
-/* One entry of c.listen. Also usable on text from elsewhere. */
+/* Parses an address such as an entry of c.listen. */
 int config_address(const char *text, struct sockaddr_storage *ret, socklen_t *ret_len,
                    struct err *e);
-/* Whether only this machine reaches it. */
+/* Whether it is a loopback address. */
 bool config_is_loopback(const struct sockaddr_storage *address);
 
 /* DATA/CONFIG_STORE. -1: the path of the data directory is too long. */

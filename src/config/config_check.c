@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What settings demand of each other; see config_impl.h. */
+/* Checks settings against each other; see config_impl.h. */
 #include <netinet/in.h>
 
 #include "base/limits.h"
@@ -34,7 +34,7 @@ bool config_is_loopback(const struct sockaddr_storage *address)
             (IN6_IS_ADDR_V4MAPPED(in6) && in6->s6_addr[12] == IN_LOOPBACKNET));
 }
 
-/* Until clients can prove who they are, only those of this machine are let in. */
+/* There is no authentication, so only clients on this machine are let in by default. */
 static void check_listen(const struct config *c, struct config_report *report)
 {
     struct sockaddr_storage address;
@@ -49,7 +49,7 @@ static void check_listen(const struct config *c, struct config_report *report)
             config_error(report,
                          "%s: listen: other machines can reach %s, and there is no authentication: "
                          "listen on 127.0.0.1 behind a proxy that asks for a password, or give "
-                         "--insecure-listen to let in anyone who reaches the port",
+                         "--insecure-listen to let in anyone who can reach the port",
                          from, c->listen.items[i]);
         }
     }

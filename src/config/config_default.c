@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Defaults that depend on who starts huskd and on other settings; see config_impl.h. */
+/* Defaults that depend on the user, the machine and other settings; see config_impl.h. */
 #include <limits.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -9,7 +9,7 @@
 #include "base/units.h"
 #include "config/config_impl.h"
 
-#define ACCOUNT "husk" /* of its own: no other program can touch the files of huskd */
+#define ACCOUNT "husk" /* used by no other program, so that none can touch the files of huskd */
 
 static bool is_open(const struct config_loader *l, enum config_key key)
 {
@@ -34,7 +34,7 @@ static void set_joined(struct config_loader *l, enum config_key key, const char 
     set(l, key, path);
 }
 
-/* Absolute, or as if not set: the XDG base directory rules. */
+/* A relative path is ignored, as the XDG base directory specification demands. */
 static const char *directory(const struct config_loader *l, const char *variable)
 {
     const char *dir = config_env_get(l->in, variable);
@@ -54,8 +54,7 @@ static void default_data(struct config_loader *l)
     } else if (home != NULL) {
         set_joined(l, CONFIG_data, home, ".local/state/husk");
     } else {
-        config_error(l->report,
-                     "default: data: neither XDG_STATE_HOME nor HOME says where; set data");
+        config_error(l->report, "default: data: neither XDG_STATE_HOME nor HOME is set; set data");
     }
 }
 
@@ -67,7 +66,7 @@ static void default_socket(struct config_loader *l)
         set(l, CONFIG_socket, "/run/husk/husk.sock");
     } else if (is_open(l, CONFIG_data) && runtime != NULL) {
         set_joined(l, CONFIG_socket, runtime, "husk/husk.sock");
-    } else if (l->c->data != NULL) { /* else that is an error already */
+    } else if (l->c->data != NULL) { /* otherwise an error was reported */
         set_joined(l, CONFIG_socket, l->c->data, "husk.sock");
     }
 }
@@ -116,7 +115,7 @@ static void default_daemon_memory(struct config_loader *l)
     l->c->daemon_memory_bytes = MAX(MIN(GIB, limits_machine_memory() / 4), 256 * MIB);
 }
 
-/* Of the folder, or of the one above it that exists: it may be made only later. */
+/* Of the folder or, if it does not exist yet, of its nearest existing parent. */
 static uint64_t file_system_size(const char *folder)
 {
     struct statvfs fs;

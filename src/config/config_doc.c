@@ -19,15 +19,16 @@ static const char intro[] =
     "4. the environment: `HUSK_` and the key in capitals, such as `HUSK_LISTEN`;\n"
     "5. a flag: the key with dashes, such as `husk up --listen 127.0.0.1:8000`.\n"
     "\n"
-    "`husk config show` prints every value and where it came from, `husk config check` everything "
-    "that is wrong.\n"
-    "With anything wrong `husk up` does not start. A `HUSK_` variable that nobody knows is a "
+    "`husk config show` prints every value and its source, `husk config check` every mistake. With "
+    "a "
+    "mistake `husk up`\n"
+    "does not start. An unknown `HUSK_` variable is a "
     "warning.\n"
     "\n"
     "## The file\n"
     "\n"
     "```ini\n"
-    "# Lines that start with # or ; are comments; so is what follows a space and a semicolon.\n"
+    "# Lines that start with # or ; are comments; so is text after a space and a semicolon.\n"
     "listen = 127.0.0.1:8000, [::1]:8000\n"
     "data = /srv/husk\n"
     "\n"
@@ -36,10 +37,10 @@ static const char intro[] =
     "max = 32\n"
     "```\n"
     "\n"
-    "Without a section a key is written in full. Sections are the headings below, in brackets; "
-    "inside "
-    "one its own prefix\n"
-    "may be left out. A key may be there once; a list may be there several times and collects its "
+    "Outside a section a key is written in full. Sections are the headings below, in brackets; in "
+    "a "
+    "section its prefix\n"
+    "can be left out. A key can appear once; a list can appear several times and collects its "
     "entries. A list from a\n"
     "stronger source replaces the whole list. A line has at most 198 characters.\n"
     "\n"
@@ -53,7 +54,7 @@ static const char intro[] =
     "| CORES | a number with up to three decimals: `2`, `0.5` |\n"
     "| BOOL | `true`, `1`, `yes`, `on` or `false`, `0`, `no`, `off`; a flag alone means `true` |\n"
     "| MODE | file permissions in octal: `0660` |\n"
-    "| PATH | absolute in the file; elsewhere it may start in the working directory |\n"
+    "| PATH | absolute in the file; elsewhere it can be relative to the working directory |\n"
     "| ADDRESS, HOST, ORIGIN, NAME | a list, separated by commas or spaces; a flag may be repeated "
     "|\n";
 
@@ -105,7 +106,7 @@ static void print_allowed(FILE *to, const struct config_row *row)
 static void print_default(FILE *to, const struct config_row *row)
 {
     if (row->fallback == NULL) {
-        fputs("see right", to);
+        fputs("see meaning", to);
     } else if (row->fallback[0] == '\0') {
         fputs("none", to);
     } else {
@@ -143,7 +144,7 @@ void config_print_markdown(FILE *to)
         fprintf(to, "\n## [%s] %s\n\n", config_group_name((enum config_group)group),
                 config_group_title((enum config_group)group));
         if (prefix[0] != '\0') {
-            fprintf(to, "In the section the prefix `%s` may be left out.\n\n", prefix);
+            fprintf(to, "In this section the prefix `%s` can be left out.\n\n", prefix);
         }
         fputs("| setting | default | allowed | reload | meaning |\n|---|---|---|---|---|\n", to);
         for (enum config_key key = 0; key < CONFIG_KEYS; key++) {

@@ -6,17 +6,17 @@
 #include "base/suggest.h"
 #include "config/config_impl.h"
 
-/* Variables with our prefix that are no settings. */
+/* Variables with our prefix that are not settings. */
 static const char *const known[] = {
-    "HUSK_BIN",          /* Python SDK: where the programs are */
-    "HUSK_BIN_DIR",      /* tests: where the programs are */
+    "HUSK_BIN",          /* Python SDK: folder of the programs */
+    "HUSK_BIN_DIR",      /* tests: folder of the programs */
     "HUSK_BUILD",        /* tests and benchmarks: the build folder */
     "HUSK_CONFIG",       /* the configuration file */
     "HUSK_ENGINE",       /* Python SDK: where tools run */
     "HUSK_LAUNCHER",     /* path of husk-launcher */
-    "HUSK_LIB_DIR",      /* what programs are made of at run time */
-    "HUSK_TEMPLATE_DIR", /* further templates */
-    "HUSK_URL",          /* clients: where the server is */
+    "HUSK_LIB_DIR",      /* folder of the files that programs load */
+    "HUSK_TEMPLATE_DIR", /* folder of additional templates */
+    "HUSK_URL",          /* clients: address of the server */
 };
 
 const char *config_env_get(const struct config_input *in, const char *name)
@@ -50,7 +50,7 @@ static bool is_known(const char *name)
             return true;
         }
     }
-    /* Of tests, and of the Python SDK: served agents and tools. */
+    /* Of tests and of the Python SDK (agents and tools). */
     return str_starts(name, "HUSK_TEST_") || str_starts(name, "HUSK_AGENT_") ||
            str_starts(name, "HUSK_TOOL_");
 }
@@ -89,7 +89,7 @@ void config_read_env(struct config_loader *l)
         char longer[CONFIG_QUOTED_MAX];
         int n = (int)strcspn(*p, "=");
 
-        /* What is cut off here is longer than any of ours. */
+        /* A name that is cut here is longer than any known one. */
         (void)snprintf(longer, sizeof(longer), "%.*s", n, *p);
         if (str_starts(longer, "HUSK_") && !is_known(longer)) {
             warn_of(l, longer);

@@ -2,10 +2,10 @@
 /*
  * The configuration file: INI, split by inih.
  *
- * inih counts no lines for its callback, reports only the first line it cannot read, and joins
- * indented lines to the ones above. So it gets its lines from next_line(), which knows the number,
- * removes the indentation and names every line that led to nothing. Must not accept a key that is
- * not in the table.
+ * inih tells its callback no line number, reports only the first line that it cannot read, and
+ * joins indented lines to the ones above. So next_line() feeds it: it counts lines, removes
+ * indentation and reports every line that set nothing. Must not accept a key that is not in the
+ * table.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -27,8 +27,8 @@ struct reader {
     const char *at;
     const char *end;
     unsigned line;
-    bool wants_key;   /* the line last handed out should call on_key() */
-    char unknown[64]; /* section that was complained about; once is enough */
+    bool wants_key;   /* the last line should call on_key() */
+    char unknown[64]; /* unknown section that was already reported */
 };
 
 /* ---- lines ---- */
@@ -36,7 +36,7 @@ struct reader {
 static const char *why_unreadable(const char *line, size_t n, size_t room)
 {
     if (n + 2 > room) {
-        return "the line is too long; a list may be spread over lines that repeat its key";
+        return "the line is too long; a list can be split into lines that repeat its key";
     }
     for (size_t i = 0; i < n; i++) {
         if (iscntrl((unsigned char)line[i]) && line[i] != '\t') {
@@ -202,13 +202,13 @@ void config_file_text(struct config_loader *l, const char *text, size_t n)
     int bad = ini_parse_stream(next_line, &r, on_key, &r);
     finish_line(&r);
     if (bad != 0 && l->report->n_errors == before) {
-        config_error(l->report, "%s:%d: cannot be understood", l->c->file, MAX(bad, 0));
+        config_error(l->report, "%s:%d: cannot be parsed", l->c->file, MAX(bad, 0));
     }
 }
 
 /* ---- the file itself ---- */
 
-/* NULL: there is none, which is fine unless somebody named it. */
+/* NULL: there is no file, and none was named. */
 static const char *choose(const struct config_input *in)
 {
     const char *named = in->file != NULL ? in->file : config_env_get(in, "HUSK_CONFIG");
@@ -230,10 +230,10 @@ static int read_whole(const struct config_loader *l, const char *path, char *tex
         return err_sys(e, errno, "cannot open it");
     }
     if (l->in->again && S_ISFIFO(st.st_mode)) {
-        return err_set(e, ERR_INVALID, "is a pipe, and was read at the start");
+        return err_set(e, ERR_INVALID, "is a pipe, which can be read only at the start");
     }
     if (l->in->is_root && S_ISREG(st.st_mode) && (st.st_mode & S_IWOTH) != 0) {
-        return err_set(e, ERR_INVALID, "everybody may write it; chmod o-w first");
+        return err_set(e, ERR_INVALID, "everyone can write it: chmod o-w it");
     }
     ssize_t n = fd_read_all(fd, text, FILE_MAX_BYTES);
     if (n < 0) {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of this folder share; nobody else includes it but their tests. */
+/* Private to src/config and its tests. */
 #pragma once
 
 #include <sys/types.h>
 
 #include "config/config.h"
 
-/* One config_load() at work. Everything is borrowed. */
+/* One call of config_load(). All borrowed. */
 struct config_loader {
     const struct config_input *in;
     struct config *c;
     struct config_report *report;
-    bool file_unread; /* nobody knows what it says of `data` */
-    bool data_wrong;  /* what the strongest source says of `data` was refused */
+    bool file_unread; /* the file could not be read, so its `data` is unknown */
+    bool data_wrong;  /* `data` of the strongest source was refused */
 };
 
 /* ---- report (config.c) ---- */
@@ -20,19 +20,18 @@ struct config_loader {
 void config_error(struct config_report *report, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void config_warning(struct config_report *report, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* Gives a setting a value; line is that of the file. What is wrong goes to the report. */
+/* Sets a value; line is that of the file. Errors go to the report. */
 void config_apply(struct config_loader *l, enum config_key key, const char *value,
                   struct config_origin origin);
 
 /* ---- sources ---- */
 
 void config_read_seed(struct config_loader *l);
-void config_read_env(struct config_loader *l); /* warns of HUSK_* variables that nobody knows */
+void config_read_env(struct config_loader *l); /* warns of unknown HUSK_* variables */
 void config_read_file(struct config_loader *l);
-void config_file_text(struct config_loader *l, const char *text,
-                      size_t n); /* l->c->file names it */
+void config_file_text(struct config_loader *l, const char *text, size_t n);
 
-/* What has no fixed default; after all sources. Then what settings demand of each other. */
+/* After all sources: fills computed defaults, then checks settings against each other. */
 void config_default_rest(struct config_loader *l);
 void config_check(const struct config *c, struct config_report *report);
 
@@ -57,8 +56,9 @@ int config_number_text(const struct config_row *row, uint64_t v, char *dst, size
 /* Text from outside for a message: one line, without control characters, cut to fit. */
 const char *config_quote(const char *text, char dst[CONFIG_QUOTED_MAX]);
 
+/* Adds all entries of the value or none. */
 int config_list_add(struct config_list *list, const struct config_row *row, const char *value,
-                    struct err *e); /* all of it or nothing */
+                    struct err *e);
 void config_list_release(struct config_list *list);
 
 /* ---- rows ---- */

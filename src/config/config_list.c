@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings that are lists, and what their entries must look like; see config_impl.h. */
+/* Settings that are lists, and checks of their entries; see config_impl.h. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
@@ -64,7 +64,7 @@ int config_address(const char *text, struct sockaddr_storage *ret, socklen_t *re
     return 0;
 }
 
-/* Letters, digits, - and _ between dots; IPv4 addresses are of that form too. Lower case by now. */
+/* Letters, digits, - and _ between dots, which includes IPv4 addresses. Lower case already. */
 static bool is_host(const char *s)
 {
     char last = '.';
@@ -94,7 +94,7 @@ static bool is_bracketed_ip6(const char *s)
     return inet_pton(AF_INET6, digits, &address) == 1;
 }
 
-/* "http://host" or "https://host:port": nothing behind, as browsers send it. */
+/* "http://host" or "https://host:port" without a path, as browsers send it. */
 static bool is_origin(const char *s)
 {
     char host[ENTRY_MAX];
@@ -156,7 +156,7 @@ static int append(struct config_list *list, const char *entry, struct err *e)
     return 0;
 }
 
-/* Takes the next entry from *at, in lower case except for names, which must be so already. */
+/* Takes the next entry from *at and lowers its case, except for names, which must be lower case. */
 static int next_entry(const char **at, enum config_type type, char entry[ENTRY_MAX], struct err *e)
 {
     size_t n = strcspn(*at, BETWEEN);
@@ -195,7 +195,8 @@ static int add_entries(struct config_list *list, const struct config_row *row, c
             return -1;
         }
         if (list->n >= row->most) {
-            return err_set(e, ERR_INVALID, "has more than %u entries", (unsigned)row->most);
+            return err_set(e, ERR_INVALID, "has more than %u entries, which is the maximum",
+                           (unsigned)row->most);
         }
         if (append(list, entry, e) < 0) {
             return -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All settings as one text: "key=value" and a NUL behind each, so that no value needs quotes. */
+/* All settings as one text: "key=value" with a NUL after each, so that values need no quotes. */
 #include <string.h>
 
 #include "base/str.h"
@@ -20,7 +20,7 @@ int config_pack(const struct config *c, struct buf *text, struct err *e)
         }
         int r = buf_printf(text, "%s=%s", config_rows[key].key, value.data);
         if (r < 0 || (r = buf_add(text, "", 1)) < 0) {
-            return err_sys(e, -r, "settings");
+            return err_sys(e, -r, "cannot pack the settings");
         }
     }
     return 0;
@@ -32,7 +32,7 @@ static int find_flags(const char *text, size_t n, struct config_flag flags[CONFI
     size_t found = 0;
 
     if (n == 0 || text[n - 1] != '\0') {
-        return err_set(e, ERR_INVALID, "settings without an end");
+        return err_set(e, ERR_INVALID, "the packed settings do not end with a NUL");
     }
     for (const char *at = text; at < text + n; at += strlen(at) + 1) {
         char name[CONFIG_NAME_MAX];
@@ -42,7 +42,7 @@ static int find_flags(const char *text, size_t n, struct config_flag flags[CONFI
                       : -1;
 
         if (key < 0 || found == CONFIG_KEYS) {
-            return err_set(e, ERR_INVALID, "settings that nobody knows");
+            return err_set(e, ERR_INVALID, "the packed settings have an unknown key");
         }
         flags[found++] = (struct config_flag){(enum config_key)key, at + len + 1};
     }

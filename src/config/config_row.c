@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table itself and the names that follow from it; see config.h. */
+/* The table of settings, and names derived from it; see config.h. */
 #include <string.h>
 
 #include "base/str.h"

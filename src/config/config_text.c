@@ -22,7 +22,7 @@ int config_text_set(char **field, const char *value, struct err *e)
     return 0;
 }
 
-/* What can be shown and sent as JSON as it is. */
+/* Text that can be shown and sent as JSON unchanged. */
 static bool is_plain(const char *s)
 {
     size_t left = strlen(s);
@@ -39,7 +39,7 @@ static bool is_plain(const char *s)
     return true;
 }
 
-/* A path on the command line starts where the user stands; in the file it has no such place. */
+/* A path on the command line can be relative to the working directory; in the file it cannot. */
 int config_text_path(char **field, const struct config_row *row, const char *value,
                      enum config_source source, struct err *e)
 {
@@ -48,14 +48,15 @@ int config_text_path(char **field, const struct config_row *row, const char *val
     char whole[2 * PATH_MAX];
 
     if (value[0] == '\0' && row->fallback != NULL && row->fallback[0] == '\0') {
-        return config_text_set(field, "", e); /* one that need not be there */
+        return config_text_set(field, "", e); /* an optional path */
     }
     if (value[0] == '\0' || (value[0] != '/' && source == CONFIG_FROM_FILE)) {
         return err_set(e, ERR_INVALID, "'%s' is not an absolute path such as /srv/husk",
                        config_quote(value, shown));
     }
     if (!is_plain(value)) {
-        return err_set(e, ERR_INVALID, "'%s' is not plain text: expected UTF-8, nothing invisible",
+        return err_set(e, ERR_INVALID,
+                       "'%s' is not plain text: expected UTF-8 without invisible characters",
                        config_quote(value, shown));
     }
     if (value[0] != '/' && getcwd(here, sizeof(here)) == NULL) {
@@ -64,7 +65,7 @@ int config_text_path(char **field, const struct config_row *row, const char *val
     }
     while (str_starts(value, "./")) {
         value += 1;
-        value += strspn(value, "/"); /* one more would make the rest absolute */
+        value += strspn(value, "/"); /* a second slash would make the rest absolute */
     }
     int r = value[0] == '/' ? str_copy(whole, sizeof(whole), value)
                             : str_format(whole, sizeof(whole), "%s/%s", here, value);
@@ -73,7 +74,7 @@ int config_text_path(char **field, const struct config_row *row, const char *val
                        config_quote(value, shown), (unsigned)row->most);
     }
     for (size_t n = strlen(whole); n > 1 && whole[n - 1] == '/'; n--) {
-        whole[n - 1] = '\0'; /* a folder is no parent of itself */
+        whole[n - 1] = '\0'; /* so that the part after the last slash is a name */
     }
     return config_text_set(field, whole, e);
 }
@@ -115,6 +116,6 @@ int config_text_account(char **field, const char *value, struct err *e)
 int config_store_path(const struct config *c, char ret[CONFIG_STORE_PATH_MAX], struct err *e)
 {
     return str_format(ret, CONFIG_STORE_PATH_MAX, "%s/" CONFIG_STORE, c->data) < 0
-               ? err_set(e, ERR_INVALID, "the path of the data folder is too long")
+               ? err_set(e, ERR_INVALID, "the path of the data directory is too long: %s", c->data)
                : 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One value: from text into its field and back. What config_value_text() writes, config_value_set()
- * reads as the same value. Every message says what was expected.
+ * One value: from text into its field and back. config_value_set() reads what config_value_text()
+ * writes as the same value. Every message says what was expected.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -81,7 +81,7 @@ static const char *expected_number(const struct config_row *row, bool in_seed_un
     }
 }
 
-/* In the largest unit that divides it. */
+/* Writes it in the largest unit that divides it. */
 static int scaled_text(uint64_t v, const char *const *suffixes, const uint64_t *units, char *dst,
                        size_t size)
 {
@@ -159,7 +159,7 @@ static int set_bool(bool *field, const char *value, struct err *e)
                : 0;
 }
 
-/* The n-th of words; its length, or 0 when there are fewer. */
+/* Sets *ret to the n-th word; returns its length, or 0 if there are fewer. */
 static size_t word_at(const char *words, int n, const char **ret)
 {
     for (; n > 0 && *words != '\0'; n--) {
@@ -278,7 +278,7 @@ static int any_text(const struct config *c, enum config_key key, struct buf *tex
 int config_value_text(const struct config *c, enum config_key key, struct buf *text, struct err *e)
 {
     buf_consume(text, text->len);
-    /* An empty value is text too. */
+    /* An empty value also needs its NUL. */
     int r = buf_reserve(text, 1);
     if (r == 0) {
         text->data[0] = '\0';

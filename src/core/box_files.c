@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of a live session; see box_files.h. */
+/* Files of a notebook's box; see box_files.h. */
 #include "core/box_files.h"
 
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include "base/fiber.h"
 #include "base/str.h"
 #include "core/box_files_impl.h"
+#include "core/notebook_impl.h"
 
 /* ---- the connection ---- */
 
@@ -77,7 +78,7 @@ static int start_worker(struct box_files *f, struct channel *control, struct err
     return head.type == FILES_READY ? 0 : box_files_broke_rules(f, e);
 }
 
-struct box_files *box_files_open(struct channel *control, struct err *e)
+struct box_files *box_files_connect(struct channel *control, struct err *e)
 {
     struct box_files *f = calloc(1, sizeof(*f));
 
@@ -94,6 +95,11 @@ struct box_files *box_files_open(struct channel *control, struct err *e)
         return NULL;
     }
     return f;
+}
+
+struct box_files *box_files_open(struct notebook *nb, struct err *e)
+{
+    return box_files_connect(&nb->guest->control, e);
 }
 
 void box_files_close(struct box_files *f)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files of a live session's /workspace.
+ * The files of a notebook's /workspace.
  *
  * The work is done by a worker of ours inside the box (runner/fileagent.c), so that no process
  * outside ever walks a path that the box can rearrange. What the worker says is parsed as hostile.
  * Every wait goes through fiber_poll() and ends after a time without progress, so a worker that
- * user code stopped or killed holds nobody up.
+ * user code stopped or killed holds up no caller.
  *
  * One struct box_files serves one request at a time, by one fiber. Callbacks may wait; what they
  * do not take is not read from the box. Paths are relative to /workspace: NUL-terminated bytes
@@ -23,28 +23,23 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "base/file_facts.h"
 #include "base/limits.h"
-#include "core/channel.h"
-#include "wire/files_msg.h"
 
 #define BOX_FILES_PATIENCE_MS 30000
 
 struct box_files;
-struct husk_session;
+struct notebook;
 
-/* Of the session's first process: what box_files_open() takes. Borrowed. (session.c) */
-struct channel *notebook_control(struct husk_session *s);
-
-/* control: of the session's first process; used only during this call. NULL and *e on failure. */
-struct box_files *box_files_open(struct channel *control, struct err *e);
+/* A connection of its own to a worker of the notebook's box. NULL and *e on failure. Waits. */
+struct box_files *box_files_open(struct notebook *nb, struct err *e);
 void box_files_close(struct box_files *f); /* ends the worker, whatever it does; NULL is fine */
 
 /* How long a wait may go without progress; BOX_FILES_PATIENCE_MS at first. */
 void box_files_set_patience(struct box_files *f, int64_t ms);
 
 /*
- * What the last failure was; files_msg_status_name() has its name. FILES_OK if the last request
- * succeeded.
+ * What the last failure was. FILES_OK if the last request succeeded.
  */
 enum files_status box_files_status(const struct box_files *f);
 bool box_files_is_usable(const struct box_files *f); /* false: close it */

@@ -2,7 +2,10 @@
 /* The connection below core/box_files.h: messages to and from a file worker, with deadlines. */
 #pragma once
 
+#include "base/buf.h"
 #include "core/box_files.h"
+#include "core/channel.h"
+#include "wire/files_msg.h"
 
 #define BOX_FILES_MESSAGE_MAX (sizeof(struct files_head) + FILES_BODY_MAX)
 
@@ -18,6 +21,9 @@ struct box_files {
     bool over; /* DONE came: */
     struct files_done done;
 };
+
+/* control: of the first process of a box; used only during this call. NULL and *e on failure. */
+struct box_files *box_files_connect(struct channel *control, struct err *e);
 
 /* Fails with a status, about a path (NULL: none). Returns -1. */
 int box_files_fail(struct box_files *f, enum files_status status, int sys_errno, const char *path,

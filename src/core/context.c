@@ -164,8 +164,7 @@ static int not_started(int r, const struct frame_head *head, const char *body, s
 }
 
 /* Waits for the READY of a new context. */
-static int wait_ready(struct husk_engine *engine, struct guest *box, struct context *c,
-                      struct err *e)
+static int wait_ready(struct engine *engine, struct guest *box, struct context *c, struct err *e)
 {
     uint64_t until = clock_ms() + START_PATIENCE_MS;
     struct frame_head head;
@@ -201,8 +200,8 @@ static int wait_ready(struct husk_engine *engine, struct guest *box, struct cont
     return 0;
 }
 
-int context_start(struct husk_engine *engine, struct guest *box, struct context *c,
-                  struct channel *from, enum frame_type how, struct err *e)
+int context_start(struct engine *engine, struct guest *box, struct context *c, struct channel *from,
+                  enum frame_type how, struct err *e)
 {
     int pair[2];
 
@@ -237,7 +236,7 @@ void context_await_sweeps(const struct guest *box)
     }
 }
 
-int context_branch(struct husk_engine *engine, struct guest *box, struct context *c,
+int context_branch(struct engine *engine, struct guest *box, struct context *c,
                    struct channel *from, struct err *e)
 {
     box->branching++;

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "core/engine.h"
+#include "core/engine_impl.h"
 
 struct context {
     bool used;
@@ -33,8 +33,8 @@ int context_signal(struct guest *box, const struct context *c, int signum, struc
 int context_interrupt(struct guest *box, const struct context *c, bool *ret_hit, struct err *e);
 
 /* Has PID 1 fork a pristine one (FRAME_CONTEXT) into an unused *c, and waits until it is ready. */
-int context_start(struct husk_engine *engine, struct guest *box, struct context *c,
-                  struct channel *from, enum frame_type how, struct err *e);
+int context_start(struct engine *engine, struct guest *box, struct context *c, struct channel *from,
+                  enum frame_type how, struct err *e);
 void context_end(struct guest *box, struct context *c); /* kills it; unused is fine */
 
 /*
@@ -42,7 +42,7 @@ void context_end(struct guest *box, struct context *c); /* kills it; unused is f
  * whoever then picks *c: as long as nobody waits in between, it is taken from then on.
  */
 void context_await_sweeps(const struct guest *box);
-int context_branch(struct husk_engine *engine, struct guest *box, struct context *c,
+int context_branch(struct engine *engine, struct guest *box, struct context *c,
                    struct channel *from, struct err *e);
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine: opening, closing, launcher events; see engine.h. */
-#include "core/engine.h"
+/* The engine: opening, closing, launcher events; see core.h and engine_impl.h. */
+#include "core/engine_impl.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -15,13 +15,6 @@
 #include "base/str.h"
 #include "box/cgroup.h"
 #include "core/paths.h"
-
-void engine_error_export(const struct err *e, struct husk_error *ret)
-{
-    ret->type = err_type(e->code);
-    ret->http = err_http(e->code);
-    (void)str_format(ret->message, sizeof(ret->message), "%s", e->msg);
-}
 
 struct limits engine_limits_import(const struct husk_limits *from)
 {
@@ -69,7 +62,7 @@ int engine_limits(const struct husk_limits *asked, const struct husk_limits *pre
     return 0;
 }
 
-void engine_on_exit(struct husk_engine *engine, const struct launcher_rep *rep)
+void engine_on_exit(struct engine *engine, const struct launcher_rep *rep)
 {
     struct guest *g = engine->guests[rep->box_id % ENGINE_BOXES_MAX];
 
@@ -86,7 +79,7 @@ void engine_on_exit(struct husk_engine *engine, const struct launcher_rep *rep)
 }
 
 /* An error that is no answer tells why a box was not born; its EXIT follows. */
-static void on_refusal(struct husk_engine *engine, const struct launcher_rep *rep)
+static void on_refusal(struct engine *engine, const struct launcher_rep *rep)
 {
     struct guest *g = engine->guests[rep->box_id % ENGINE_BOXES_MAX];
 
@@ -95,7 +88,7 @@ static void on_refusal(struct husk_engine *engine, const struct launcher_rep *re
     }
 }
 
-static void on_template_gone(struct husk_engine *engine, const struct launcher_rep *rep)
+static void on_template_gone(struct engine *engine, const struct launcher_rep *rep)
 {
     for (struct live_template *t = engine->templates; t != NULL; t = t->next) {
         if (t->open && t->id == rep->template_id) {
@@ -105,7 +98,7 @@ static void on_template_gone(struct husk_engine *engine, const struct launcher_r
     }
 }
 
-int engine_dispatch(struct husk_engine *engine, struct err *e)
+int engine_dispatch(struct engine *engine, struct err *e)
 {
     struct launcher_rep rep;
     int r;
@@ -128,7 +121,7 @@ int engine_dispatch(struct husk_engine *engine, struct err *e)
     return r;
 }
 
-int engine_wait(struct husk_engine *engine, int timeout_ms, struct err *e)
+int engine_wait(struct engine *engine, int timeout_ms, struct err *e)
 {
     struct epoll_event events[64];
 
@@ -157,7 +150,7 @@ int engine_wait(struct husk_engine *engine, int timeout_ms, struct err *e)
     return 0;
 }
 
-void engine_set_budget(struct husk_engine *engine, uint64_t bytes)
+void engine_set_budget(struct engine *engine, uint64_t bytes)
 {
     engine->budget.max = bytes;
 }
@@ -167,7 +160,7 @@ int engine_lost(struct err *e)
     return err_set(e, ERR_LAUNCHER, "husk-launcher is gone, and every box with it");
 }
 
-static int poll_in_fiber(struct husk_engine *engine, struct guest *g, struct pollfd *fds, size_t n,
+static int poll_in_fiber(struct engine *engine, struct guest *g, struct pollfd *fds, size_t n,
                          int64_t timeout_ms, struct err *e)
 {
     struct guest_waiter self = {.next = g->waiters, .fiber = fiber_self()};
@@ -186,7 +179,7 @@ static int poll_in_fiber(struct husk_engine *engine, struct guest *g, struct pol
     return engine->lost ? engine_lost(e) : 0;
 }
 
-int engine_poll(struct husk_engine *engine, struct guest *g, struct pollfd *fds, size_t n,
+int engine_poll(struct engine *engine, struct guest *g, struct pollfd *fds, size_t n,
                 int64_t timeout_ms, struct err *e)
 {
     struct pollfd all[FIBER_POLL_MAX];
@@ -214,7 +207,7 @@ int engine_poll(struct husk_engine *engine, struct guest *g, struct pollfd *fds,
     return 0;
 }
 
-static void wake_everybody(struct husk_engine *engine)
+static void wake_everybody(struct engine *engine)
 {
     engine->lost = true;
     for (size_t i = 0; i < ENGINE_BOXES_MAX; i++) {
@@ -226,7 +219,7 @@ static void wake_everybody(struct husk_engine *engine)
 
 static void pump(void *user)
 {
-    struct husk_engine *engine = user;
+    struct engine *engine = user;
     struct err e;
 
     engine->pump = fiber_self();
@@ -241,11 +234,31 @@ static void pump(void *user)
     engine->pump = NULL;
 }
 
-int engine_serve(struct husk_engine *engine, struct err *e)
+int engine_serve(struct engine *engine, struct err *e)
 {
     int r = fiber_start(pump, engine);
 
-    return r < 0 ? err_sys(e, -r, "start a fiber") : 0;
+    if (r < 0) {
+        return err_sys(e, -r, "start a fiber");
+    }
+    return pool_keep(engine, e) < 0 ? -1 : retire_serve(engine, e);
+}
+
+bool engine_is_lost(const struct engine *engine)
+{
+    return engine->lost;
+}
+
+const char *engine_missing(const struct engine *engine)
+{
+    const struct launcher_facts *f = native_facts(engine->native);
+
+    return f->isolation == LAUNCHER_FULL ? NULL : f->missing;
+}
+
+const struct template_dirs *engine_dirs(const struct engine *engine)
+{
+    return &engine->dirs;
 }
 
 void engine_make_room(void)
@@ -254,8 +267,8 @@ void engine_make_room(void)
 }
 
 /* Starts a launcher of our own. */
-static int open_native(const struct husk_options *o, enum launcher_isolation least,
-                       struct husk_engine *engine, struct err *e)
+static int open_native(struct engine *engine, const struct engine_options *o,
+                       enum launcher_isolation least, struct err *e)
 {
     char launcher[PATH_MAX];
     int r;
@@ -274,9 +287,7 @@ static int open_native(const struct husk_options *o, enum launcher_isolation lea
     return native_open(launcher, least, &engine->native, e);
 }
 
-/* socket: of a launcher that runs already, taken; or -1. */
-static int find_dirs(const struct husk_options *o, const char *client_dir,
-                     struct husk_engine *engine, struct err *e)
+static int find_dirs(struct engine *engine, const struct engine_options *o, struct err *e)
 {
     if (o->template_dir == NULL &&
         template_default_dir(engine->operator_dir, sizeof(engine->operator_dir), e) < 0) {
@@ -284,98 +295,75 @@ static int find_dirs(const struct husk_options *o, const char *client_dir,
     }
     if ((o->template_dir != NULL &&
          str_copy(engine->operator_dir, sizeof(engine->operator_dir), o->template_dir) < 0) ||
-        (client_dir != NULL &&
-         str_copy(engine->client_dir, sizeof(engine->client_dir), client_dir) < 0)) {
+        (o->client_dir != NULL &&
+         str_copy(engine->client_dir, sizeof(engine->client_dir), o->client_dir) < 0)) {
         return err_set(e, ERR_INVALID, "template directory path is too long");
     }
     engine->dirs = (struct template_dirs){
         .operators = engine->operator_dir,
-        .clients = client_dir != NULL ? engine->client_dir : NULL,
+        .clients = o->client_dir != NULL ? engine->client_dir : NULL,
     };
     return 0;
 }
 
-static int open_engine(const struct husk_options *o, const char *client_dir, int socket,
-                       struct husk_engine *engine, struct err *e)
+static int open_parts(struct engine *engine, const struct engine_options *o, struct err *e)
 {
     struct epoll_event in = {.events = EPOLLIN};
     enum launcher_isolation least =
         o->min_isolation == HUSK_ISOLATION_FULL ? LAUNCHER_FULL : LAUNCHER_USERNS;
-    int r = socket >= 0 ? native_attach(socket, least, &engine->native, e)
-                        : open_native(o, least, engine, e);
+    int r = o->socket > 0 ? native_attach(o->socket, least, &engine->native, e)
+                          : open_native(engine, o, least, e);
 
-    if (r < 0) {
-        return -1;
-    }
-    if (find_dirs(o, client_dir, engine, e) < 0) {
+    if (r < 0 || find_dirs(engine, o, e) < 0) {
         return -1;
     }
     engine->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (engine->epoll < 0) {
-        return err_sys(e, errno, "epoll");
-    }
-    if (epoll_ctl(engine->epoll, EPOLL_CTL_ADD, native_fd(engine->native), &in) < 0) {
+    if (engine->epoll < 0 ||
+        epoll_ctl(engine->epoll, EPOLL_CTL_ADD, native_fd(engine->native), &in) < 0) {
         return err_sys(e, errno, "epoll");
     }
     return 0;
 }
 
-int engine_attach(int socket, const struct husk_options *options, const char *client_dir,
-                  struct husk_engine **ret, struct err *e)
+int engine_open(const struct engine_options *options, struct engine **ret, struct err *e)
 {
-    struct husk_engine *engine = calloc(1, sizeof(*engine));
+    struct engine *engine = calloc(1, sizeof(*engine));
 
     if (engine == NULL) {
+        int socket = options->socket > 0 ? options->socket : -1;
         fd_close(&socket);
         return err_sys(e, ENOMEM, "open the engine");
     }
     engine->epoll = -1;
-    engine->attached = socket >= 0;
-    if (open_engine(options, client_dir, socket, engine, e) < 0) {
-        husk_close(engine);
+    engine->attached = options->socket > 0;
+    if (open_parts(engine, options, e) < 0) {
+        engine_close(engine);
         return -1;
     }
     *ret = engine;
     return 0;
 }
 
-int husk_open(const struct husk_options *options, struct husk_engine **ret,
-              struct husk_error *error)
+/* Has a fiber of the engine end, which may be waiting for the launcher. */
+static void end_fiber(struct fiber *const *f)
 {
-    static const struct husk_options defaults;
-    struct err e = {0};
-
-    if (engine_attach(-1, options != NULL ? options : &defaults, NULL, ret, &e) < 0) {
-        engine_error_export(&e, error);
-        return -1;
+    while (*f != NULL) {
+        fiber_wake(*f);
+        fiber_run();
+        (void)poll(NULL, 0, 1);
     }
-    return 0;
 }
 
-void husk_close(struct husk_engine *engine)
+void engine_close(struct engine *engine)
 {
     if (engine == NULL) {
         return;
     }
     engine->closing = true;
-    while (engine->pool_keeper !=
-           NULL) { /* it may be waiting for the launcher, whom the pump hears */
-        fiber_wake(engine->pool_keeper);
-        fiber_run();
-        (void)poll(NULL, 0, 1);
-    }
-    while (engine->undertaker != NULL) {
-        fiber_wake(engine->undertaker);
-        fiber_run();
-        (void)poll(NULL, 0, 1);
-    }
-    while (engine->pump != NULL) {
-        fiber_wake(engine->pump);
-        fiber_run();
-    }
-    /*
-     * A supervised launcher keeps what it was asked to keep: then nobody is told to stop anything.
-     */
+    end_fiber(&engine->pool_keeper);
+    end_fiber(&engine->undertaker);
+    end_fiber(&engine->pump); /* last: the others hear the launcher through it */
+    /* A supervised launcher keeps what it was asked to keep: it is told to stop nothing. */
     if (engine->native != NULL && engine->attached) {
         native_hang_up(engine->native);
     }
@@ -385,9 +373,4 @@ void husk_close(struct husk_engine *engine)
     native_close(engine->native);
     fd_close(&engine->epoll);
     free(engine);
-}
-
-const char *husk_version(void)
-{
-    return HUSK_VERSION;
 }

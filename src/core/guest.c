@@ -15,7 +15,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "box/cgroup.h"
-#include "core/engine.h"
+#include "core/engine_impl.h"
 
 #define EXIT_PATIENCE_MS 6000 /* longer than the launcher waits for a zygote */
 
@@ -97,7 +97,7 @@ static void on_born(void *user, const struct launcher_rep *rep, struct fd_set_ms
     g->engine->guests[g->box_id % ENGINE_BOXES_MAX] = g;
 }
 
-static struct guest *make_guest(struct husk_engine *engine, struct live_template *live,
+static struct guest *make_guest(struct engine *engine, struct live_template *live,
                                 const struct guest_options *options, struct ends *ends,
                                 struct err *e)
 {
@@ -129,7 +129,7 @@ static struct guest *make_guest(struct husk_engine *engine, struct live_template
     return g;
 }
 
-static struct guest *guest_new(struct husk_engine *engine, struct live_template *live,
+static struct guest *guest_new(struct engine *engine, struct live_template *live,
                                const struct guest_options *options, struct err *e)
 {
     struct launcher_req req = {
@@ -158,7 +158,7 @@ static struct guest *guest_new(struct husk_engine *engine, struct live_template 
     return g;
 }
 
-struct guest *guest_adopt(struct husk_engine *engine, struct live_template *live,
+struct guest *guest_adopt(struct engine *engine, struct live_template *live,
                           const struct launcher_rep *rep, struct fd_set_msg *counters)
 {
     struct guest *g = calloc(1, sizeof(*g));
@@ -173,7 +173,7 @@ struct guest *guest_adopt(struct husk_engine *engine, struct live_template *live
     return g;
 }
 
-struct guest *guest_start(struct husk_engine *engine, struct live_template *live,
+struct guest *guest_start(struct engine *engine, struct live_template *live,
                           const struct guest_options *options, struct err *e)
 {
     if (live_start(engine, live, NULL, 0, e) < 0) {
@@ -196,7 +196,7 @@ struct guest *guest_start(struct husk_engine *engine, struct live_template *live
     return g;
 }
 
-void guest_kill(struct husk_engine *engine, const struct guest *g)
+void guest_kill(struct engine *engine, const struct guest *g)
 {
     struct launcher_req kill = {.op = LAUNCHER_KILL, .box_id = g->box_id};
     struct err ignored;
@@ -204,7 +204,7 @@ void guest_kill(struct husk_engine *engine, const struct guest *g)
     (void)native_send(engine->native, &kill, NULL, 0, &ignored); /* gone is as good */
 }
 
-void guest_free(struct husk_engine *engine, struct guest *g)
+void guest_free(struct engine *engine, struct guest *g)
 {
     if (g == NULL) {
         return;
@@ -222,7 +222,7 @@ void guest_free(struct husk_engine *engine, struct guest *g)
     free(g);
 }
 
-void guest_forget(struct husk_engine *engine, const struct guest *g)
+void guest_forget(struct engine *engine, const struct guest *g)
 {
     if (engine->guests[g->box_id % ENGINE_BOXES_MAX] == g) {
         engine->guests[g->box_id % ENGINE_BOXES_MAX] = NULL;
@@ -242,7 +242,7 @@ static void note_failure(struct guest *g, const char *body, size_t len)
     }
 }
 
-void guest_unwatch(struct husk_engine *engine, struct guest *g)
+void guest_unwatch(struct engine *engine, struct guest *g)
 {
     (void)epoll_ctl(engine->epoll, EPOLL_CTL_DEL, g->control.fd, NULL); /* twice does no harm */
 }
@@ -290,7 +290,7 @@ void guest_counters(const struct guest *g, struct launcher_usage *ret)
 }
 
 /* The counters are here: nobody has to be asked, and nobody waited for. */
-static int finish_by_view(struct husk_engine *engine, struct guest *g, struct err *e)
+static int finish_by_view(struct engine *engine, struct guest *g, struct err *e)
 {
     struct launcher_req release = {.op = LAUNCHER_RELEASE, .box_id = g->box_id};
 
@@ -301,7 +301,7 @@ static int finish_by_view(struct husk_engine *engine, struct guest *g, struct er
 }
 
 /* Waits for a box's EXIT event. One that stays is killed when it is freed. */
-static int await_exit(struct husk_engine *engine, struct guest *g, struct err *e)
+static int await_exit(struct engine *engine, struct guest *g, struct err *e)
 {
     uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
 
@@ -313,7 +313,7 @@ static int await_exit(struct husk_engine *engine, struct guest *g, struct err *e
     return 0;
 }
 
-int guest_usage(struct husk_engine *engine, const struct guest *g, bool want_disk,
+int guest_usage(struct engine *engine, const struct guest *g, bool want_disk,
                 struct launcher_usage *ret, struct err *e)
 {
     struct launcher_req req = {.op = LAUNCHER_USAGE, .box_id = g->box_id, .usage.disk = want_disk};
@@ -334,8 +334,7 @@ int guest_usage(struct husk_engine *engine, const struct guest *g, bool want_dis
  * Without cgroups only a process's own end tells what it used: let it end by itself, which it does
  * when its control socket closes, and take the numbers from its EXIT event.
  */
-static int finish_by_exit(struct husk_engine *engine, struct guest *g, bool want_disk,
-                          struct err *e)
+static int finish_by_exit(struct engine *engine, struct guest *g, bool want_disk, struct err *e)
 {
     struct launcher_usage now = {.disk_free = UINT64_MAX, .inodes_free = UINT64_MAX};
 
@@ -352,7 +351,7 @@ static int finish_by_exit(struct husk_engine *engine, struct guest *g, bool want
     return 0;
 }
 
-int guest_finish(struct husk_engine *engine, struct guest *g, bool want_disk, struct err *e)
+int guest_finish(struct engine *engine, struct guest *g, bool want_disk, struct err *e)
 {
     if (str_eq(g->facts.cgroup, "none")) {
         return finish_by_exit(engine, g, want_disk, e);

@@ -7,12 +7,12 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/str.h"
-#include "core/engine.h"
+#include "core/engine_impl.h"
 #include "core/template_fill.h"
 
 #define BOXES_WITHOUT_POOL 63 /* one ward of host ids */
 
-static int call(struct husk_engine *engine, enum launcher_op op, uint32_t id, struct err *e)
+static int call(struct engine *engine, enum launcher_op op, uint32_t id, struct err *e)
 {
     struct launcher_req req = {.op = op, .template_id = id};
     struct launcher_rep rep;
@@ -33,7 +33,7 @@ uint64_t live_definition(const struct live_template *live)
     return live->def.fingerprint ^ (live->preload ? 0 : 1u) ^ (live->one_off ? 2u : 0);
 }
 
-static int begin(struct husk_engine *engine, struct live_template *live, struct err *e)
+static int begin(struct engine *engine, struct live_template *live, struct err *e)
 {
     const struct template_def *def = &live->def;
     struct launcher_req req = {.op = LAUNCHER_TEMPLATE};
@@ -55,7 +55,7 @@ static int begin(struct husk_engine *engine, struct live_template *live, struct 
 }
 
 struct own_launcher {
-    struct husk_engine *engine;
+    struct engine *engine;
     uint32_t id;
 };
 
@@ -69,7 +69,7 @@ static int put(void *user, struct launcher_req *req, const int *fd, struct err *
 }
 
 /* With a launcher of our own we are the operator; else the supervisor is asked. */
-static int complete(struct husk_engine *engine, struct live_template *live,
+static int complete(struct engine *engine, struct live_template *live,
                     const struct husk_mount *mounts, size_t n, struct err *e)
 {
     struct own_launcher own = {.engine = engine, .id = live->id};
@@ -88,7 +88,7 @@ static int complete(struct husk_engine *engine, struct live_template *live,
     return call(engine, LAUNCHER_ASK, live->id, e);
 }
 
-static int start_zygote(struct husk_engine *engine, struct live_template *live,
+static int start_zygote(struct engine *engine, struct live_template *live,
                         const struct husk_mount *mounts, size_t n, struct err *e)
 {
     struct err ignored;
@@ -106,8 +106,8 @@ static int start_zygote(struct husk_engine *engine, struct live_template *live,
     return r;
 }
 
-int live_start(struct husk_engine *engine, struct live_template *live,
-               const struct husk_mount *mounts, size_t n, struct err *e)
+int live_start(struct engine *engine, struct live_template *live, const struct husk_mount *mounts,
+               size_t n, struct err *e)
 {
     while (live->starting_up) { /* another fiber does it; it may fail, then we try */
         (void)fiber_queue_wait(&live->start_queue, -1);
@@ -129,7 +129,7 @@ int live_start(struct husk_engine *engine, struct live_template *live,
     return r;
 }
 
-static struct live_template *add_live(struct husk_engine *engine, const char *name, bool preload,
+static struct live_template *add_live(struct engine *engine, const char *name, bool preload,
                                       struct err *e)
 {
     struct live_template *live = calloc(1, sizeof(*live));
@@ -149,7 +149,7 @@ static struct live_template *add_live(struct husk_engine *engine, const char *na
     return live;
 }
 
-struct live_template *live_retired(struct husk_engine *engine, const char *name)
+struct live_template *live_retired(struct engine *engine, const char *name)
 {
     struct live_template *live = calloc(1, sizeof(*live));
     struct err ignored;
@@ -164,8 +164,7 @@ struct live_template *live_retired(struct husk_engine *engine, const char *name)
     return live;
 }
 
-struct live_template *live_get(struct husk_engine *engine, const char *name, bool preload,
-                               struct err *e)
+struct live_template *live_get(struct engine *engine, const char *name, bool preload, struct err *e)
 {
     for (struct live_template *t = engine->templates; t != NULL; t = t->next) {
         if (!t->one_off && !t->retired && !t->apart && t->preload == preload &&
@@ -176,7 +175,7 @@ struct live_template *live_get(struct husk_engine *engine, const char *name, boo
     return add_live(engine, name, preload, e);
 }
 
-struct live_template *live_successor(struct husk_engine *engine, const struct live_template *live,
+struct live_template *live_successor(struct engine *engine, const struct live_template *live,
                                      struct err *e)
 {
     struct live_template *fresh = add_live(engine, live->name, live->preload, e);
@@ -188,22 +187,7 @@ struct live_template *live_successor(struct husk_engine *engine, const struct li
     return fresh;
 }
 
-const char *live_language(const struct husk_engine *engine, const char *name)
-{
-    struct err ignored;
-
-    for (const struct live_template *t = engine->templates; t != NULL; t = t->next) {
-        if (!t->retired && str_eq(t->name, name)) {
-            return template_language_name(t->def.info.language);
-        }
-    }
-    AUTO_FREE struct template_def *def = malloc(sizeof(*def)); /* too large for a fiber's stack */
-    return def != NULL && template_find(&engine->dirs, name, def, &ignored) == 0
-               ? template_language_name(def->info.language)
-               : NULL;
-}
-
-struct live_template *live_one_off(struct husk_engine *engine, const char *name, bool preload,
+struct live_template *live_one_off(struct engine *engine, const char *name, bool preload,
                                    const struct husk_mount *mounts, size_t n, struct err *e)
 {
     struct live_template *live = add_live(engine, name, preload, e);
@@ -219,7 +203,7 @@ struct live_template *live_one_off(struct husk_engine *engine, const char *name,
     return live;
 }
 
-int live_stop(struct husk_engine *engine, struct live_template *live, struct err *e)
+int live_stop(struct engine *engine, struct live_template *live, struct err *e)
 {
     if (!live->open) {
         return 0;
@@ -232,7 +216,7 @@ int live_stop(struct husk_engine *engine, struct live_template *live, struct err
     return 0;
 }
 
-void live_close(struct husk_engine *engine, struct live_template *live)
+void live_close(struct engine *engine, struct live_template *live)
 {
     struct err ignored;
 

@@ -1,55 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions: one box, many cells, contexts that can be branched and gone back to; see
- * include/husk/husk.h.
+ * Notebooks: one box, many cells, contexts that can be branched and gone back to; see core.h.
  *
  * Contexts and checkpoints share one table, so a number means the same everywhere.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/fd.h"
-#include "base/rand.h"
+#include "base/units.h"
 #include "core/box_files.h"
 #include "core/notebook_impl.h"
 
 #define START_PATIENCE_MS 30000
 
-struct context *notebook_context(struct husk_session *s, uint32_t id, bool checkpoint,
-                                 struct err *e)
+bool notebook_has_context(const struct notebook *nb, uint32_t id)
 {
-    if (id >= CONTEXTS_MAX || !s->contexts[id].used ||
-        s->contexts[id].is_checkpoint != checkpoint) {
-        err_set(e, ERR_NOT_FOUND, "the session has no %s %u", checkpoint ? "checkpoint" : "context",
-                id);
-        return NULL;
-    }
-    return &s->contexts[id];
+    return id < CONTEXTS_MAX && nb->contexts[id].used;
 }
 
-static struct context *context_free_slot(struct husk_session *s, uint32_t *id, struct err *e)
+bool notebook_is_checkpoint(const struct notebook *nb, uint32_t id)
 {
-    for (uint32_t i = 1; i < CONTEXTS_MAX; i++) { /* the first is nobody else's */
-        if (!s->contexts[i].used && !s->contexts[i].is_awaited) {
+    return notebook_has_context(nb, id) && nb->contexts[id].is_checkpoint;
+}
+
+int notebook_check_context(const struct notebook *nb, uint32_t id, bool checkpoint, struct err *e)
+{
+    if (!notebook_has_context(nb, id) || notebook_is_checkpoint(nb, id) != checkpoint) {
+        return err_set(e, ERR_NOT_FOUND, "the session has no %s %u",
+                       checkpoint ? "checkpoint" : "context", id);
+    }
+    return 0;
+}
+
+struct context *notebook_context(struct notebook *nb, uint32_t id, bool checkpoint, struct err *e)
+{
+    return notebook_check_context(nb, id, checkpoint, e) == 0 ? &nb->contexts[id] : NULL;
+}
+
+static struct context *context_free_slot(struct notebook *nb, uint32_t *id, struct err *e)
+{
+    for (uint32_t i = 1; i < CONTEXTS_MAX; i++) { /* 0 is always the first context's */
+        if (!nb->contexts[i].used && !nb->contexts[i].is_awaited) {
             *id = i;
-            return &s->contexts[i];
+            return &nb->contexts[i];
         }
     }
     err_set(e, ERR_LIMIT, "a session has at most %d contexts and checkpoints", CONTEXTS_MAX);
     return NULL;
 }
 
-static int open_session(struct husk_engine *engine, const struct husk_spec *spec,
-                        struct husk_session *s, struct err *e)
+static int start_box(struct engine *engine, const struct husk_spec *spec, struct notebook *nb,
+                     struct err *e)
 {
     const char *name = spec->template_name != NULL ? spec->template_name : "python";
     struct guest_options options = {.mode = LAUNCHER_SESSION};
@@ -61,107 +68,104 @@ static int open_session(struct husk_engine *engine, const struct husk_spec *spec
     if (live->def.info.language != HUSK_PYTHON) {
         return err_set(e, ERR_INVALID, "sessions need a python template, %s is none", name);
     }
-    if (engine_limits(&spec->limits, &live->def.info.limits, &s->limits, e) < 0) {
+    if (engine_limits(&spec->limits, &live->def.info.limits, &nb->limits, e) < 0) {
         return -1;
     }
-    options.limits = s->limits;
-    s->engine = engine;
-    s->guest = pool_take(engine, live, LAUNCHER_SESSION, &s->limits);
-    if (s->guest == NULL) {
+    options.limits = nb->limits;
+    nb->engine = engine;
+    nb->guest = pool_take(engine, live, LAUNCHER_SESSION, &nb->limits);
+    if (nb->guest == NULL) {
         live->users++;
-        s->guest = guest_start(engine, live, &options, e);
+        nb->guest = guest_start(engine, live, &options, e);
         live->users--;
     } else {
         pool_taken(engine, live);
     }
-    if (s->guest == NULL) {
+    if (nb->guest == NULL) {
         return -1;
     }
     uint64_t until = clock_ms() + START_PATIENCE_MS;
-    while (s->guest->state == GUEST_STARTING && !s->guest->exited) {
+    while (nb->guest->state == GUEST_STARTING && !nb->guest->exited) {
         uint64_t now = clock_ms();
         if (now >= until) {
             return err_set(e, ERR_TIMEOUT, "the box was not ready within %d s",
                            START_PATIENCE_MS / 1000);
         }
-        if (engine_poll(engine, s->guest, NULL, 0, (int64_t)(until - now), e) < 0) {
+        if (engine_poll(engine, nb->guest, NULL, 0, (int64_t)(until - now), e) < 0) {
             return -1;
         }
     }
-    if (s->guest->state != GUEST_READY) {
-        return err_set(e, ERR_ISOLATION, "%s", s->guest->failure);
+    if (nb->guest->state != GUEST_READY) {
+        return err_set(e, ERR_ISOLATION, "%s", nb->guest->failure);
     }
-    guest_unwatch(engine, s->guest);
-    channel_keep_small(&s->guest->control);
-    return context_start(s->engine, s->guest, &s->contexts[0], &s->guest->control, FRAME_CONTEXT,
-                         e);
+    guest_unwatch(engine, nb->guest);
+    channel_keep_small(&nb->guest->control);
+    return context_start(nb->engine, nb->guest, &nb->contexts[0], &nb->guest->control,
+                         FRAME_CONTEXT, e);
 }
 
-int husk_session_open(struct husk_engine *engine, const struct husk_spec *spec,
-                      struct husk_session **ret, struct husk_error *error)
+int notebook_open(struct engine *engine, const struct husk_spec *spec, struct notebook **ret,
+                  struct err *e)
 {
-    struct err e = {0};
+    struct notebook *nb = calloc(1, sizeof(*nb));
 
-    struct husk_session *s = calloc(1, sizeof(*s));
-    if (s == NULL || open_session(engine, spec, s, &e) < 0) {
-        if (s == NULL) {
-            err_sys(&e, ENOMEM, "session");
-        }
-        husk_session_close(s);
-        engine_error_export(&e, error);
+    if (nb == NULL) {
+        return err_sys(e, ENOMEM, "session");
+    }
+    if (start_box(engine, spec, nb, e) < 0) {
+        notebook_close(nb);
         return -1;
     }
-    *ret = s;
+    *ret = nb;
     return 0;
 }
 
-void husk_session_close(struct husk_session *s)
+void notebook_close(struct notebook *nb)
 {
-    if (s == NULL) {
+    if (nb == NULL) {
         return;
     }
     for (size_t i = 0; i < CONTEXTS_MAX; i++) {
-        if (s->contexts[i].used) {
-            channel_release(&s->contexts[i].channel);
+        if (nb->contexts[i].used) {
+            channel_release(&nb->contexts[i].channel);
         }
     }
-    if (s->guest != NULL &&
-        s->kept) { /* also one that has ended: the launcher remembers it for us */
-        struct launcher_req release = {.op = LAUNCHER_RELEASE, .box_id = s->guest->box_id};
+    if (nb->guest != NULL && nb->kept) { /* an ended one too: the launcher remembers it for us */
+        struct launcher_req release = {.op = LAUNCHER_RELEASE, .box_id = nb->guest->box_id};
         struct err ignored;
-        (void)native_send(s->engine->native, &release, NULL, 0, &ignored);
-        guest_forget(s->engine, s->guest);
+        (void)native_send(nb->engine->native, &release, NULL, 0, &ignored);
+        guest_forget(nb->engine, nb->guest);
         FAULT_POINT("box.released");
     }
-    if (s->guest != NULL) {
-        guest_free(s->engine, s->guest);
+    if (nb->guest != NULL) {
+        guest_free(nb->engine, nb->guest);
     }
-    if (s->no_input > 0) {
-        fd_close(&s->no_input);
+    if (nb->no_input > 0) {
+        fd_close(&nb->no_input);
     }
-    free(s);
+    free(nb);
 }
 
-int notebook_replace_context(struct husk_session *s, struct context *c, struct err *e)
+int notebook_replace_context(struct notebook *nb, struct context *c, struct err *e)
 {
-    struct channel *control = &s->guest->control;
+    struct channel *control = &nb->guest->control;
     struct context gone = *c;
 
-    int r = context_start(s->engine, s->guest, c, control, FRAME_CONTEXT, e);
-    if (r < 0 && e->code == ERR_LIMIT && !s->guest->exited) {
+    int r = context_start(nb->engine, nb->guest, c, control, FRAME_CONTEXT, e);
+    if (r < 0 && e->code == ERR_LIMIT && !nb->guest->exited) {
         c->is_awaited = true;
-        (void)context_sweep(s->guest, s->contexts, ARRAY_LEN(s->contexts), &gone, 0);
-        r = context_start(s->engine, s->guest, c, control, FRAME_CONTEXT, e);
+        (void)context_sweep(nb->guest, nb->contexts, ARRAY_LEN(nb->contexts), &gone, 0);
+        r = context_start(nb->engine, nb->guest, c, control, FRAME_CONTEXT, e);
     }
     if (r == 0) {
-        notebook_keep_context(s, c);
+        notebook_keep_context(nb, c);
     }
     return r;
 }
 
-int notebook_mend_context(struct husk_session *s, uint32_t id, struct err *e)
+int notebook_mend_context(struct notebook *nb, uint32_t id, struct err *e)
 {
-    struct context *c = notebook_context(s, id, false, e);
+    struct context *c = notebook_context(nb, id, false, e);
 
     if (c == NULL) {
         return -1;
@@ -169,115 +173,181 @@ int notebook_mend_context(struct husk_session *s, uint32_t id, struct err *e)
     if (!c->has_part) {
         return 0;
     }
-    context_end(s->guest, c);
-    return notebook_replace_context(s, c, e);
+    context_end(nb->guest, c);
+    return notebook_replace_context(nb, c, e);
 }
 
-int husk_session_reset(struct husk_session *s, uint32_t context, struct husk_error *error)
+int notebook_reset(struct notebook *nb, uint32_t id, struct err *e)
 {
-    struct err e = {0};
+    struct context *c = notebook_context(nb, id, false, e);
 
-    struct context *c = notebook_context(s, context, false, &e);
-    if (c != NULL) {
-        context_end(s->guest, c);
-    }
-    if (c == NULL || notebook_replace_context(s, c, &e) < 0) {
-        engine_error_export(&e, error);
+    if (c == NULL) {
         return -1;
     }
-    return 0;
+    context_end(nb->guest, c);
+    return notebook_replace_context(nb, c, e);
 }
 
 /* Copies a context into a new slot. */
-static int copy_context(struct husk_session *s, uint32_t from, bool checkpoint, uint32_t *ret,
-                        struct husk_error *error)
+static int copy_context(struct notebook *nb, uint32_t from, bool checkpoint, uint32_t *ret,
+                        struct err *e)
 {
-    struct err e = {0};
-    struct context *to = NULL;
     uint32_t id;
 
-    int r = notebook_mend_context(s, from, &e);
-    context_await_sweeps(s->guest);
-    struct context *c = r == 0 ? notebook_context(s, from, false, &e) : NULL;
-    if (c != NULL) {
-        to = context_free_slot(s, &id, &e);
+    if (notebook_mend_context(nb, from, e) < 0) {
+        return -1;
     }
-    if (to == NULL || context_branch(s->engine, s->guest, to, &c->channel, &e) < 0) {
-        engine_error_export(&e, error);
+    context_await_sweeps(nb->guest);
+    struct context *c = notebook_context(nb, from, false, e);
+    struct context *to = c != NULL ? context_free_slot(nb, &id, e) : NULL;
+    if (to == NULL || context_branch(nb->engine, nb->guest, to, &c->channel, e) < 0) {
         return -1;
     }
     to->is_checkpoint = checkpoint;
-    notebook_keep_context(s, to);
+    notebook_keep_context(nb, to);
     *ret = id;
     return 0;
 }
 
-int husk_session_checkpoint(struct husk_session *s, uint32_t context, uint32_t *ret,
-                            struct husk_error *e)
+int notebook_checkpoint(struct notebook *nb, uint32_t id, uint32_t *ret, struct err *e)
 {
-    return copy_context(s, context, true, ret, e);
+    return copy_context(nb, id, true, ret, e);
 }
 
-int husk_session_branch(struct husk_session *s, uint32_t context, uint32_t *ret,
-                        struct husk_error *e)
+int notebook_branch(struct notebook *nb, uint32_t id, uint32_t *ret, struct err *e)
 {
-    return copy_context(s, context, false, ret, e);
+    return copy_context(nb, id, false, ret, e);
 }
 
-int husk_session_restore(struct husk_session *s, uint32_t context, uint32_t checkpoint,
-                         struct husk_error *error)
+int notebook_restore(struct notebook *nb, uint32_t id, uint32_t checkpoint, struct err *e)
 {
-    struct err e = {0};
-
-    context_await_sweeps(s->guest);
-    struct context *c = notebook_context(s, context, false, &e);
-    struct context *from = c != NULL ? notebook_context(s, checkpoint, true, &e) : NULL;
     struct context copy;
-    if (from == NULL || context_branch(s->engine, s->guest, &copy, &from->channel, &e) < 0) {
-        engine_error_export(&e, error);
+
+    context_await_sweeps(nb->guest);
+    struct context *c = notebook_context(nb, id, false, e);
+    struct context *from = c != NULL ? notebook_context(nb, checkpoint, true, e) : NULL;
+    if (from == NULL || context_branch(nb->engine, nb->guest, &copy, &from->channel, e) < 0) {
         return -1;
     }
-    context_end(s->guest, c);
+    context_end(nb->guest, c);
     *c = copy;
-    notebook_keep_context(s, c);
+    notebook_keep_context(nb, c);
     return 0;
 }
 
-int notebook_fresh_context(struct husk_session *s, uint32_t *ret, struct husk_error *error)
+int notebook_fresh_context(struct notebook *nb, uint32_t *ret, struct err *e)
 {
-    struct err e = {0};
+    struct context *c = context_free_slot(nb, ret, e);
 
-    struct context *c = context_free_slot(s, ret, &e);
-    if (c == NULL ||
-        context_start(s->engine, s->guest, c, &s->guest->control, FRAME_CONTEXT, &e) < 0) {
-        engine_error_export(&e, error);
-        return -1;
-    }
-    return 0; /* kept with its cell: without one nobody would ever end it */
+    /* Kept with its cell: a context without one would never end. */
+    return c == NULL
+               ? -1
+               : context_start(nb->engine, nb->guest, c, &nb->guest->control, FRAME_CONTEXT, e);
 }
 
-void notebook_end_context(struct husk_session *s, uint32_t id)
+void notebook_end_context(struct notebook *nb, uint32_t id)
 {
-    notebook_drop_context(s, &s->contexts[id]);
-    context_end(s->guest, &s->contexts[id]);
+    notebook_drop_context(nb, &nb->contexts[id]);
+    context_end(nb->guest, &nb->contexts[id]);
 }
 
-bool notebook_end_overdue(struct husk_session *s)
+bool notebook_end_overdue(struct notebook *nb)
 {
-    bool is_overdue = channel_is_overdue(&s->guest->control);
+    bool is_overdue = channel_is_overdue(&nb->guest->control);
 
     for (size_t i = 0; i < CONTEXTS_MAX; i++) {
-        const struct context *c = &s->contexts[i];
+        const struct context *c = &nb->contexts[i];
         bool is_idle = memcmp(c->cell, (uint8_t[FRAME_TOKEN_SIZE]){0}, sizeof(c->cell)) == 0;
         is_overdue = is_overdue || (c->used && is_idle && channel_is_overdue(&c->channel));
     }
-    if (is_overdue && !s->guest->exited) {
-        guest_kill(s->engine, s->guest);
+    if (is_overdue && !nb->guest->exited) {
+        guest_kill(nb->engine, nb->guest);
     }
-    return is_overdue && !s->guest->exited;
+    return is_overdue && !nb->guest->exited;
 }
 
-struct channel *notebook_control(struct husk_session *s)
+void notebook_interrupt_idly(struct notebook *nb, uint32_t id)
 {
-    return &s->guest->control;
+    struct err ignored;
+
+    if (notebook_has_context(nb, id)) {
+        (void)context_signal(nb->guest, &nb->contexts[id], SIGINT, &ignored);
+    }
+}
+
+int notebook_interrupt(struct notebook *nb, uint32_t id, bool *ret_hit, struct err *e)
+{
+    const struct context *c = notebook_context(nb, id, false, e);
+
+    return c == NULL ? -1 : context_interrupt(nb->guest, c, ret_hit, e);
+}
+
+bool notebook_has_ended(const struct notebook *nb)
+{
+    return nb->guest->exited;
+}
+
+bool notebook_is_dead(const struct notebook *nb)
+{
+    return nb->guest->exited || !nb->contexts[0].used;
+}
+
+void notebook_kill(struct notebook *nb)
+{
+    guest_kill(nb->engine, nb->guest);
+}
+
+static bool has_hung_up(const struct notebook *nb)
+{
+    struct pollfd p = {.fd = nb->guest->control.fd};
+
+    return poll(&p, 1, 0) > 0 && (p.revents & POLLHUP) != 0;
+}
+
+int notebook_await_end(struct notebook *nb, int64_t timeout_ms, struct err *e)
+{
+    uint64_t until = clock_ms() + (uint64_t)timeout_ms;
+
+    while (!nb->guest->exited && has_hung_up(nb) && clock_ms() < until) {
+        if (engine_poll(nb->engine, nb->guest, NULL, 0, (int64_t)(until - clock_ms()), e) < 0) {
+            return -1;
+        }
+    }
+    return nb->guest->exited || has_hung_up(nb) ? 0 : -1;
+}
+
+uint32_t notebook_box_id(const struct notebook *nb)
+{
+    return nb->guest->box_id;
+}
+
+const struct limits *notebook_limits(const struct notebook *nb)
+{
+    return &nb->limits;
+}
+
+void notebook_receipt(const struct notebook *nb, struct husk_receipt *ret)
+{
+    run_receipt(nb->guest, &nb->limits, true, ret);
+}
+
+int notebook_usage(struct notebook *nb, struct box_usage *ret, struct err *e)
+{
+    struct launcher_usage now = {.disk_free = UINT64_MAX};
+    uint64_t disk = nb->limits.disk_bytes;
+
+    *ret = (struct box_usage){.box_id = nb->guest->box_id, .disk_used_bytes = UINT64_MAX};
+    if (guest_usage(nb->engine, nb->guest, true, &now, e) < 0) {
+        return -1;
+    }
+    ret->cpu_time_ms = (double)now.cpu_ns / NS_PER_MS;
+    ret->memory_mb = (double)now.memory_now / MIB;
+    ret->peak_memory_mb = (double)now.memory_peak / MIB;
+    ret->io_read_bytes = now.io_read;
+    ret->io_write_bytes = now.io_write;
+    ret->processes = (uint32_t)now.pids_peak;
+    if (now.disk_free != UINT64_MAX) {
+        ret->disk_used_bytes = disk - MIN(disk, now.disk_free);
+    }
+    return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running a cell in a context of a session; see notebook_impl.h.
+ * Running a cell in a context of a notebook; see core.h.
  *
  * The deadline of a cell is ours, not the launcher's: the box outlives it. First the interpreter
  * is asked to stop (SIGINT, its state survives), then the context is killed and a pristine one
@@ -33,20 +33,20 @@
  */
 static int usage_before(const struct cell *c, struct launcher_usage *ret, struct err *e)
 {
-    struct husk_session *s = c->session;
+    struct notebook *nb = c->notebook;
 
-    if (!c->run.spec->no_metrics || s->guest->view.n == 0) {
-        return guest_usage(s->engine, s->guest, false, ret, e);
+    if (!c->run.spec->no_metrics || nb->guest->view.n == 0) {
+        return guest_usage(nb->engine, nb->guest, false, ret, e);
     }
     *ret = (struct launcher_usage){
-        .oom_kills = cgroup_view_oom_kills(&s->guest->view, s->guest->counters.fds),
+        .oom_kills = cgroup_view_oom_kills(&nb->guest->view, nb->guest->counters.fds),
         .disk_free = UINT64_MAX,
         .inodes_free = UINT64_MAX,
     };
     return 0;
 }
 
-/* A cell's own part of counters that run over the whole session. */
+/* A cell's own part of counters that run over the whole notebook. */
 static void subtract(struct launcher_usage *now, const struct launcher_usage *before)
 {
     now->cpu_ns -= MIN(before->cpu_ns, now->cpu_ns);
@@ -56,20 +56,20 @@ static void subtract(struct launcher_usage *now, const struct launcher_usage *be
     now->pids_refused -= MIN(before->pids_refused, now->pids_refused);
 }
 
-/* Most cells have nothing to read: one pipe without a writer serves all of a session. */
-static int empty_input(struct husk_session *s, struct err *e)
+/* Most cells have nothing to read: one pipe without a writer serves all of a notebook. */
+static int empty_input(struct notebook *nb, struct err *e)
 {
     int p[2];
 
-    if (s->no_input > 0) {
-        return s->no_input;
+    if (nb->no_input > 0) {
+        return nb->no_input;
     }
     if (pipe2(p, O_CLOEXEC) < 0) {
         return err_sys(e, errno, "pipe");
     }
     close(p[1]);
-    s->no_input = p[0];
-    return s->no_input;
+    nb->no_input = p[0];
+    return nb->no_input;
 }
 
 /* Our end does not block; nothing else is set on a new pipe. Returns theirs. */
@@ -93,7 +93,7 @@ static int open_pipes(struct cell *c, int theirs[3], struct err *e)
     struct run *run = &c->run;
     bool has_input = run->spec->stdin_fd > 0 || run->spec->stdin_len > 0;
 
-    theirs[0] = has_input ? open_pipe(&run->in, true, e) : empty_input(c->session, e);
+    theirs[0] = has_input ? open_pipe(&run->in, true, e) : empty_input(c->notebook, e);
     theirs[1] = theirs[0] < 0 ? -1 : open_pipe(&run->out, false, e);
     c->pipes[1] = run->out;
     theirs[2] = theirs[1] < 0 ? -1 : open_pipe(&run->err, false, e);
@@ -109,7 +109,7 @@ static void on_sent(void *user)
         notebook_keep_part(c, false);
     }
     if (c->tag[0] != '\0') {
-        notebook_keep_cell(c, c->tag, c->has_own_context);
+        cell_keep(c, c->tag, c->has_own_context);
     }
 }
 
@@ -145,7 +145,7 @@ static int send_cell(struct cell *c, struct err *e)
         memcpy(c->context->cell, run->token, sizeof(run->token));
         hand_over(c, theirs);
     }
-    for (int i = theirs[0] == c->session->no_input ? 1 : 0; i < 3; i++) {
+    for (int i = theirs[0] == c->notebook->no_input ? 1 : 0; i < 3; i++) {
         fd_close(&theirs[i]);
     }
     if (run->channel_lost) {
@@ -154,15 +154,23 @@ static int send_cell(struct cell *c, struct err *e)
     return r;
 }
 
-static void prepare(struct cell *c, struct husk_session *s, struct context *context,
-                    const struct husk_spec *spec)
+static struct cell *new_cell(struct notebook *nb, struct context *context,
+                             const struct husk_spec *spec, const struct run_hooks *hooks,
+                             struct err *e)
 {
+    struct cell *c = malloc(sizeof(*c));
+
+    if (c == NULL) {
+        err_sys(e, ENOMEM, "cell");
+        return NULL;
+    }
     *c = (struct cell){
-        .session = s,
+        .notebook = nb,
         .context = context,
-        .run = {.engine = s->engine,
+        .run = {.engine = nb->engine,
                 .spec = spec,
-                .guest = s->guest,
+                .hooks = hooks,
+                .guest = nb->guest,
                 .channel = &context->channel,
                 .in = -1,
                 .out = -1,
@@ -170,39 +178,45 @@ static void prepare(struct cell *c, struct husk_session *s, struct context *cont
                 .in_session = true,
                 .pid = context->pid,
                 .ready = true,
-                .losses = s->guest->share.losses,
-                .limits = s->limits},
+                .losses = nb->guest->share.losses,
+                .limits = nb->limits},
         .pipes = {-1, -1, -1},
     };
-    s->guest->runs++;
+    nb->guest->runs++;
     if (spec->limits.timeout_ms != 0) {
         c->run.limits.timeout_ms = spec->limits.timeout_ms;
     }
     if (spec->limits.output_bytes != 0) {
         c->run.limits.output_bytes = spec->limits.output_bytes;
     }
+    return c;
 }
 
-int cell_start(struct cell *c, struct husk_session *s, uint32_t context,
-               const struct husk_spec *spec, struct err *e)
+struct cell *cell_start(struct notebook *nb, uint32_t context, const struct husk_spec *spec,
+                        const struct run_hooks *hooks, struct err *e)
 {
-    *c = (struct cell){.pipes = {-1, -1, -1}, .run = {.in = -1}};
-    struct context *to = notebook_context(s, context, false, e);
+    struct context *to = notebook_context(nb, context, false, e);
+
     if (to == NULL || run_check(spec, e) < 0) {
-        return -1;
+        return NULL;
     }
-    if (s->guest->exited) {
-        return err_set(e, ERR_NOT_FOUND, "the session's box has ended");
+    if (nb->guest->exited) {
+        err_set(e, ERR_NOT_FOUND, "the session's box has ended");
+        return NULL;
     }
-    if (notebook_mend_context(s, context, e) < 0) {
-        return -1;
+    if (notebook_mend_context(nb, context, e) < 0) {
+        return NULL;
     }
-    prepare(c, s, to, spec);
+    struct cell *c = new_cell(nb, to, spec, hooks, e);
+    if (c == NULL) {
+        return NULL;
+    }
     channel_drop_pending(&to->channel);
-    if (run_init(&c->run, e) < 0 || usage_before(c, &c->before, e) < 0) {
-        return -1;
+    if (run_init(&c->run, e) < 0 || usage_before(c, &c->before, e) < 0 || send_cell(c, e) < 0) {
+        cell_release(c);
+        return NULL;
     }
-    return send_cell(c, e);
+    return c;
 }
 
 /*
@@ -222,28 +236,35 @@ static void take_displays(struct run *run, const struct buf *displays)
     }
 }
 
-int cell_adopt(struct cell *c, struct husk_session *s, struct kept_cell *kept,
-               const struct husk_spec *spec, struct err *e)
+struct cell *cell_adopt(struct notebook *nb, struct kept_cell *kept, const struct husk_spec *spec,
+                        const struct run_hooks *hooks, struct err *e)
 {
-    struct context *to = notebook_context(s, kept->context, false, e);
+    struct context *to = notebook_context(nb, kept->context, false, e);
+    struct cell *c = to != NULL ? new_cell(nb, to, spec, hooks, e) : NULL;
 
-    *c = (struct cell){.pipes = {-1, -1, -1}, .run = {.in = -1}};
-    if (to == NULL) {
-        return -1;
+    if (c == NULL) {
+        return NULL;
     }
-    prepare(c, s, to, spec);
     memcpy(c->run.token, kept->token, sizeof(kept->token));
     memcpy(to->cell, kept->token, sizeof(kept->token));
     c->run.out = c->pipes[1] = take_fd(&kept->out);
     c->run.err = c->pipes[2] = take_fd(&kept->err);
     c->run.started_ns = kept->started_ms * NS_PER_MS;
     if (run_init(&c->run, e) < 0) {
-        return -1;
+        cell_release(c);
+        return NULL;
     }
     c->run.replaying = true;
     take_displays(&c->run, &kept->displays);
     c->run.replaying = false;
-    return 0;
+    return c;
+}
+
+void cell_interrupt(struct cell *c)
+{
+    struct err ignored;
+
+    (void)context_signal(c->notebook->guest, c->context, SIGINT, &ignored);
 }
 
 static uint64_t time_left(const struct run *run)
@@ -256,7 +277,7 @@ static uint64_t time_left(const struct run *run)
 /* Time is up: ask (SIGINT, state survives), then insist. 1: over; -1. */
 static int interrupt(struct cell *c, struct err *e)
 {
-    struct guest *box = c->session->guest;
+    struct guest *box = c->notebook->guest;
 
     if (context_signal(box, c->context, SIGINT, e) < 0) {
         return -1;
@@ -276,17 +297,17 @@ static int interrupt(struct cell *c, struct err *e)
 /* The context is gone. Says why in run, and puts a pristine one in its place. */
 static int replace_context(struct cell *c, struct err *e)
 {
-    struct husk_session *s = c->session;
+    struct notebook *nb = c->notebook;
     int status = SIGKILL;
 
-    if (!context_fate(s->guest, c->context->pid, &status)) {
+    if (!context_fate(nb->guest, c->context->pid, &status)) {
         status = SIGKILL;
     }
     c->run.signal = WIFSIGNALED(status) ? (uint32_t)WTERMSIG(status) : 0;
     c->run.exit_code = WIFEXITED(status) ? (uint32_t)WEXITSTATUS(status) : 0;
     channel_release(&c->context->channel);
     c->context->used = false;
-    return notebook_replace_context(s, c->context, e);
+    return notebook_replace_context(nb, c->context, e);
 }
 
 /*
@@ -295,19 +316,19 @@ static int replace_context(struct cell *c, struct err *e)
  */
 static void stop_all(struct cell *c, struct err *e)
 {
-    struct husk_session *s = c->session;
+    struct notebook *nb = c->notebook;
 
     if (!c->run.done) {
-        (void)context_signal(s->guest, c->context, SIGKILL, e);
+        (void)context_signal(nb->guest, c->context, SIGKILL, e);
     }
-    if (!context_sweep(s->guest, s->contexts, ARRAY_LEN(s->contexts), c->context,
+    if (!context_sweep(nb->guest, nb->contexts, ARRAY_LEN(nb->contexts), c->context,
                        c->run.started_ns) &&
         c->run.done) {
         /*
          * Perhaps it comes later, and would take the next cell's processes: only a context that is
          * made after it is safe.
          */
-        (void)context_signal(s->guest, c->context, SIGKILL, e);
+        (void)context_signal(nb->guest, c->context, SIGKILL, e);
         c->run.done = false;
     }
     run_drain(&c->run); /* what was written until now */
@@ -316,23 +337,23 @@ static void stop_all(struct cell *c, struct err *e)
 /* What it cost, and a context for the next cell if this one broke its own. */
 static int settle(struct cell *c, bool timed_out, struct err *e)
 {
-    struct husk_session *s = c->session;
+    struct notebook *nb = c->notebook;
     struct run *run = &c->run;
 
-    if (!s->guest->exited &&
+    if (!nb->guest->exited &&
         (timed_out || run->cancelled || run->flooded || run->over_budget || run->broke_protocol)) {
         stop_all(c, e);
     }
-    if (!s->guest->exited) {
+    if (!nb->guest->exited) {
         bool went_wrong = !run->done || run->exit_code != 0;
-        s->guest->usage = c->before;
+        nb->guest->usage = c->before;
         if ((went_wrong || !run->spec->no_metrics) &&
-            guest_usage(s->engine, s->guest, went_wrong, &s->guest->usage, e) < 0) {
+            guest_usage(nb->engine, nb->guest, went_wrong, &nb->guest->usage, e) < 0) {
             return -1;
         }
-        subtract(&s->guest->usage, &c->before);
+        subtract(&nb->guest->usage, &c->before);
     }
-    if (!run->done && !s->guest->exited) {
+    if (!run->done && !nb->guest->exited) {
         if (replace_context(c, e) < 0) {
             return -1;
         }
@@ -346,10 +367,7 @@ int cell_finish(struct cell *c, struct husk_result **ret, struct err *e)
     struct run *run = &c->run;
     bool timed_out = false;
 
-    if (c->session == NULL) {
-        return err_set(e, ERR_INVALID, "the cell has not been started");
-    }
-    struct guest *g = c->session->guest;
+    struct guest *g = c->notebook->guest;
 
     int r = run_drive(run, (int64_t)time_left(run), e);
     if (r == 0) {
@@ -372,29 +390,24 @@ int cell_finish(struct cell *c, struct husk_result **ret, struct err *e)
 
 void cell_release(struct cell *c)
 {
+    if (c == NULL) {
+        return;
+    }
     fd_close(&c->run.in);
     fd_close(&c->pipes[1]);
     fd_close(&c->pipes[2]);
-    if (c->run.guest != NULL) {
-        c->run.guest->runs--;
-        run_give_back(&c->run);
-    }
+    c->run.guest->runs--;
+    run_give_back(&c->run);
     run_release(&c->run);
+    free(c);
 }
 
-int husk_session_run(struct husk_session *s, uint32_t context, const struct husk_spec *spec,
-                     struct husk_result **ret, struct husk_error *error)
+int notebook_run(struct notebook *nb, uint32_t context, const struct husk_spec *spec,
+                 const struct run_hooks *hooks, struct husk_result **ret, struct err *e)
 {
-    struct err e = {0};
-    struct cell c;
+    struct cell *c = cell_start(nb, context, spec, hooks, e);
+    int r = c != NULL ? cell_finish(c, ret, e) : -1;
 
-    int r = cell_start(&c, s, context, spec, &e);
-    if (r == 0) {
-        r = cell_finish(&c, ret, &e);
-    }
-    cell_release(&c);
-    if (r < 0) {
-        engine_error_export(&e, error);
-    }
+    cell_release(c);
     return r;
 }

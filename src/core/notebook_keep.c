@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions that outlive the process that made them; see notebook_impl.h.
+ * Notebooks that outlive the process that made them; see core.h.
  *
- * A supervised launcher holds copies of a session's sockets and pipes, each with a note that says
- * what it is. When this process is killed, the next one gets them back and puts the session
- * together again: the interpreters never noticed. The notes come back from the launcher as we
- * wrote them, so they are trusted, but what they name may be gone.
+ * A supervised launcher holds copies of a notebook's sockets and pipes, each with a note that says
+ * what it is. When this process is killed, the next one gets them back and puts the notebook
+ * together again: its interpreters never notice. The notes come back from the launcher as we wrote
+ * them, so they are trusted, but what they name may be gone.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,20 +32,21 @@ struct cell_note {
     uint8_t token[FRAME_TOKEN_SIZE];
     uint64_t started_ms;
     uint32_t timeout_ms;
-    char tag[33];
+    char tag[KEEP_CELL_TAG_MAX];
     uint8_t has_own_context;
 };
 
+_Static_assert(KEEP_TOKEN_SIZE == FRAME_TOKEN_SIZE, "a kept cell has the token of its frames");
 _Static_assert(sizeof(struct box_note) <= LAUNCHER_NOTE_MAX, "a box's note must fit");
 _Static_assert(sizeof(struct cell_note) <= LAUNCHER_NOTE_MAX, "a cell's note must fit");
 
 /* No answer is waited for: should the launcher be gone, there is nothing to outlive. */
-static void put(const struct husk_session *s, uint32_t slot, const void *note, size_t len,
+static void put(const struct notebook *nb, uint32_t slot, const void *note, size_t len,
                 const int *fds, size_t n)
 {
     struct launcher_req req = {
         .op = n > 0 ? LAUNCHER_KEEP : LAUNCHER_DROP,
-        .box_id = s->guest->box_id,
+        .box_id = nb->guest->box_id,
         .keep.slot = slot,
     };
     struct err ignored;
@@ -53,46 +54,47 @@ static void put(const struct husk_session *s, uint32_t slot, const void *note, s
     if (len > 0) {
         memcpy(req.keep.note, note, len);
     }
-    (void)native_send(s->engine->native, &req, fds, n, &ignored);
+    (void)native_send(nb->engine->native, &req, fds, n, &ignored);
 }
 
-static uint32_t index_of(const struct husk_session *s, const struct context *c)
+static uint32_t index_of(const struct notebook *nb, const struct context *c)
 {
-    return (uint32_t)(c - s->contexts);
+    return (uint32_t)(c - nb->contexts);
 }
 
-void notebook_keep(struct husk_session *s, const char *tag)
+void notebook_keep(struct notebook *nb, const char *tag)
 {
-    const struct guest *g = s->guest;
+    const struct guest *g = nb->guest;
     const int fds[] = {g->control.fd, g->in, g->out, g->err};
-    struct box_note note = {.limits = s->limits};
+    struct box_note note = {.limits = nb->limits};
 
     (void)str_copy(note.tag, sizeof(note.tag), tag);
-    s->kept = true;
+    (void)str_copy(nb->guest->kept_as, sizeof(nb->guest->kept_as), tag);
+    nb->kept = true;
     /* Its stdin may be closed; the others stay open as long as we hold the box. */
-    put(s, KEEP_BOX, &note, sizeof(note), g->in >= 0 ? fds : (const int[]){fds[0], fds[2], fds[3]},
+    put(nb, KEEP_BOX, &note, sizeof(note), g->in >= 0 ? fds : (const int[]){fds[0], fds[2], fds[3]},
         g->in >= 0 ? 4 : 3);
     FAULT_POINT("box.kept_without_contexts");
     for (size_t i = 0; i < CONTEXTS_MAX; i++) {
-        notebook_keep_context(s, &s->contexts[i]);
+        notebook_keep_context(nb, &nb->contexts[i]);
     }
 }
 
-void notebook_keep_context(struct husk_session *s, const struct context *c)
+void notebook_keep_context(struct notebook *nb, const struct context *c)
 {
     struct context_note note = {
         .pid = c->pid, .is_checkpoint = c->is_checkpoint, .has_part = c->has_part};
 
-    if (s->kept && c->used) {
-        put(s, KEEP_CONTEXTS + index_of(s, c), &note, sizeof(note), &c->channel.fd, 1);
-        s->contexts[index_of(s, c)].channel.leave_unread = true;
+    if (nb->kept && c->used) {
+        put(nb, KEEP_CONTEXTS + index_of(nb, c), &note, sizeof(note), &c->channel.fd, 1);
+        nb->contexts[index_of(nb, c)].channel.leave_unread = true;
     }
 }
 
-void notebook_drop_context(struct husk_session *s, const struct context *c)
+void notebook_drop_context(struct notebook *nb, const struct context *c)
 {
-    if (s->kept) {
-        put(s, KEEP_CONTEXTS + index_of(s, c), NULL, 0, NULL, 0);
+    if (nb->kept) {
+        put(nb, KEEP_CONTEXTS + index_of(nb, c), NULL, 0, NULL, 0);
     }
 }
 
@@ -100,11 +102,11 @@ void notebook_keep_part(const struct cell *c, bool has_part)
 {
     c->context->has_part = has_part;
     if (c->context->channel.leave_unread) { /* else it is a command's own, and ends with us */
-        notebook_keep_context(c->session, c->context);
+        notebook_keep_context(c->notebook, c->context);
     }
 }
 
-void notebook_keep_cell(struct cell *c, const char *tag, bool has_own_context)
+void cell_keep(struct cell *c, const char *tag, bool has_own_context)
 {
     const int fds[] = {c->pipes[1], c->pipes[2]};
     struct cell_note note = {.started_ms = c->run.started_ns / NS_PER_MS,
@@ -114,47 +116,49 @@ void notebook_keep_cell(struct cell *c, const char *tag, bool has_own_context)
     if (c->run.request.len > 0) {
         (void)str_copy(c->tag, sizeof(c->tag), tag);
         c->has_own_context = has_own_context;
-    } else if (c->session->kept && c->pipes[1] >= 0 && c->pipes[2] >= 0) {
+    } else if (c->notebook->kept && c->pipes[1] >= 0 && c->pipes[2] >= 0) {
         memcpy(note.token, c->run.token, sizeof(note.token));
         (void)str_copy(note.tag, sizeof(note.tag), tag);
-        put(c->session, KEEP_CELLS + index_of(c->session, c->context), &note, sizeof(note), fds, 2);
+        put(c->notebook, KEEP_CELLS + index_of(c->notebook, c->context), &note, sizeof(note), fds,
+            2);
         if (has_own_context) {
             FAULT_POINT("execution.command.context_not_kept");
-            notebook_keep_context(c->session, c->context);
+            notebook_keep_context(c->notebook, c->context);
         }
     }
 }
 
-void notebook_drop_cell(struct husk_session *s, uint32_t context)
+void notebook_drop_cell(struct notebook *nb, uint32_t context)
 {
-    if (s->kept) {
-        put(s, KEEP_CELLS + context, NULL, 0, NULL, 0);
+    if (nb->kept) {
+        put(nb, KEEP_CELLS + context, NULL, 0, NULL, 0);
     }
 }
 
-struct husk_session *notebook_adopt(struct husk_engine *engine, struct guest *g)
+struct notebook *notebook_adopt(struct engine *engine, struct guest *g)
 {
-    struct husk_session *s = calloc(1, sizeof(*s));
+    struct notebook *nb = calloc(1, sizeof(*nb));
 
-    if (s != NULL) {
-        s->engine = engine;
-        s->guest = g;
-        s->kept = true;
+    if (nb != NULL) {
+        nb->engine = engine;
+        nb->guest = g;
+        nb->kept = true;
     }
-    return s;
+    return nb;
 }
 
-static void adopt_box(struct husk_session *s, const uint8_t *bytes, struct fd_set_msg *fds,
+static void adopt_box(struct notebook *nb, const uint8_t *bytes, struct fd_set_msg *fds,
                       char *ret_tag)
 {
-    struct guest *g = s->guest;
+    struct guest *g = nb->guest;
     struct box_note note;
     size_t at = 0;
 
     memcpy(&note, bytes, sizeof(note));
     memcpy(ret_tag, note.tag, sizeof(note.tag));
     ret_tag[KEEP_TAG_MAX - 1] = '\0';
-    s->limits = g->limits = note.limits;
+    (void)str_copy(g->kept_as, sizeof(g->kept_as), ret_tag);
+    nb->limits = g->limits = note.limits;
     guest_open_share(g);
     channel_init(&g->control, take_fd(&fds->fds[at++]));
     channel_keep_small(&g->control);
@@ -164,44 +168,53 @@ static void adopt_box(struct husk_session *s, const uint8_t *bytes, struct fd_se
     g->state = GUEST_READY;
 }
 
-static void adopt_context(struct husk_session *s, uint32_t id, const uint8_t *bytes,
+static void adopt_context(struct notebook *nb, uint32_t id, const uint8_t *bytes,
                           struct fd_set_msg *fds)
 {
     struct context_note note;
 
     memcpy(&note, bytes, sizeof(note));
-    s->contexts[id] = (struct context){.used = true,
-                                       .is_checkpoint = note.is_checkpoint != 0,
-                                       .has_part = note.has_part != 0,
-                                       .pid = note.pid};
-    channel_init(&s->contexts[id].channel, take_fd(&fds->fds[0]));
-    s->contexts[id].channel.share = &s->guest->share;
-    s->contexts[id].channel.leave_unread = true;
-    s->contexts[id].channel.adopted = true;
+    nb->contexts[id] = (struct context){.used = true,
+                                        .is_checkpoint = note.is_checkpoint != 0,
+                                        .has_part = note.has_part != 0,
+                                        .pid = note.pid};
+    channel_init(&nb->contexts[id].channel, take_fd(&fds->fds[0]));
+    nb->contexts[id].channel.share = &nb->guest->share;
+    nb->contexts[id].channel.leave_unread = true;
+    nb->contexts[id].channel.adopted = true;
 }
 
-bool notebook_adopt_slot(struct husk_session *s, const struct launcher_rep *rep,
-                         struct fd_set_msg *fds, char *ret_tag, struct kept_cell *ret_cell)
+static void adopt_cell(struct kept_notebook *kept, uint32_t context, const uint8_t *bytes,
+                       struct fd_set_msg *fds)
 {
-    uint32_t slot = rep->kept.slot;
     struct cell_note note;
 
-    if (slot == KEEP_BOX && fds->n >= 3) {
-        adopt_box(s, rep->kept.note, fds, ret_tag);
-    } else if (slot >= KEEP_CONTEXTS && slot < KEEP_CONTEXTS + CONTEXTS_MAX && fds->n == 1) {
-        adopt_context(s, slot - KEEP_CONTEXTS, rep->kept.note, fds);
-    } else if (slot >= KEEP_CELLS && slot < KEEP_CELLS + CONTEXTS_MAX && fds->n == 2) {
-        memcpy(&note, rep->kept.note, sizeof(note));
-        *ret_cell = (struct kept_cell){.context = slot - KEEP_CELLS,
-                                       .started_ms = note.started_ms,
-                                       .timeout_ms = note.timeout_ms,
-                                       .has_own_context = note.has_own_context != 0,
-                                       .out = take_fd(&fds->fds[0]),
-                                       .err = take_fd(&fds->fds[1])};
-        memcpy(ret_cell->token, note.token, sizeof(note.token));
-        memcpy(ret_cell->tag, note.tag, sizeof(note.tag));
-        ret_cell->tag[sizeof(ret_cell->tag) - 1] = '\0';
-        return true;
+    if (kept->n_cells == ARRAY_LEN(kept->cells)) {
+        return;
     }
-    return false;
+    struct kept_cell *cell = &kept->cells[kept->n_cells++];
+    memcpy(&note, bytes, sizeof(note));
+    *cell = (struct kept_cell){.context = context,
+                               .started_ms = note.started_ms,
+                               .timeout_ms = note.timeout_ms,
+                               .has_own_context = note.has_own_context != 0,
+                               .out = take_fd(&fds->fds[0]),
+                               .err = take_fd(&fds->fds[1])};
+    memcpy(cell->token, note.token, sizeof(note.token));
+    memcpy(cell->tag, note.tag, sizeof(note.tag));
+    cell->tag[sizeof(cell->tag) - 1] = '\0';
+}
+
+void notebook_adopt_slot(struct kept_notebook *kept, const struct launcher_rep *rep,
+                         struct fd_set_msg *fds)
+{
+    uint32_t slot = rep->kept.slot;
+
+    if (slot == KEEP_BOX && fds->n >= 3) {
+        adopt_box(kept->notebook, rep->kept.note, fds, kept->tag);
+    } else if (slot >= KEEP_CONTEXTS && slot < KEEP_CONTEXTS + CONTEXTS_MAX && fds->n == 1) {
+        adopt_context(kept->notebook, slot - KEEP_CONTEXTS, rep->kept.note, fds);
+    } else if (slot >= KEEP_CELLS && slot < KEEP_CELLS + CONTEXTS_MAX && fds->n == 2) {
+        adopt_cell(kept, slot - KEEP_CELLS, rep->kept.note, fds);
+    }
 }

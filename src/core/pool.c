@@ -78,7 +78,7 @@ struct pool *pool_find_fixed(const struct live_template *live, enum launcher_mod
     return NULL;
 }
 
-void pool_remove(struct husk_engine *engine, struct live_template *live, struct pool *pool)
+void pool_remove(struct engine *engine, struct live_template *live, struct pool *pool)
 {
     for (struct pool **p = &live->pools; *p != NULL; p = &(*p)->next) {
         if (*p == pool) {
@@ -106,8 +106,8 @@ struct guest *pool_pop(struct pool *pool, bool warm_first)
     return g;
 }
 
-struct guest *pool_take(struct husk_engine *engine, struct live_template *live,
-                        enum launcher_mode mode, const struct limits *limits)
+struct guest *pool_take(struct engine *engine, struct live_template *live, enum launcher_mode mode,
+                        const struct limits *limits)
 {
     struct pool *pool = pool_find(live, mode, limits);
 
@@ -169,7 +169,7 @@ static void add_starting(struct pool *pool, struct guest *g)
 }
 
 /* One more. 0 also if it has ended already. */
-static int start_next(struct husk_engine *engine, struct live_template *live, struct pool *pool,
+static int start_next(struct engine *engine, struct live_template *live, struct pool *pool,
                       struct err *e)
 {
     struct guest_options options = {
@@ -194,8 +194,7 @@ static int start_next(struct husk_engine *engine, struct live_template *live, st
     return 0;
 }
 
-int pool_refill(struct husk_engine *engine, struct live_template *live, struct pool *pool,
-                struct err *e)
+int pool_refill(struct engine *engine, struct live_template *live, struct pool *pool, struct err *e)
 {
     if (engine_dispatch(engine, e) < 0) {
         return -1;
@@ -208,7 +207,7 @@ int pool_refill(struct husk_engine *engine, struct live_template *live, struct p
     return 0;
 }
 
-void pool_taken(struct husk_engine *engine, struct live_template *live)
+void pool_taken(struct engine *engine, struct live_template *live)
 {
     struct err later = {0};
 
@@ -222,7 +221,7 @@ void pool_taken(struct husk_engine *engine, struct live_template *live)
     }
 }
 
-static void settle(struct husk_engine *engine, struct pool *pool, struct guest *g)
+static void settle(struct engine *engine, struct pool *pool, struct guest *g)
 {
     (void)list_remove(&pool->starting, g);
     pool->stats.starting--;
@@ -232,6 +231,7 @@ static void settle(struct husk_engine *engine, struct pool *pool, struct guest *
         list_push(g->cool ? &pool->cool : &pool->parked, g);
         pool->stats.parked++;
         pool->was_full = pool->was_full || pool->stats.parked >= pool->min;
+        fiber_queue_wake_all(&engine->parked);
     } else {
         pool->warm -= !g->cool;
         pool->stats.dead += g->state == GUEST_BROKEN;
@@ -239,7 +239,7 @@ static void settle(struct husk_engine *engine, struct pool *pool, struct guest *
     }
 }
 
-static void serve(struct husk_engine *engine, struct pool *pool)
+static void serve(struct engine *engine, struct pool *pool)
 {
     struct guest *next;
 
@@ -251,7 +251,7 @@ static void serve(struct husk_engine *engine, struct pool *pool)
     }
 }
 
-void pool_serve(struct husk_engine *engine)
+void pool_serve(struct engine *engine)
 {
     for (struct live_template *t = engine->templates; t != NULL; t = t->next) {
         for (struct pool *p = t->pools; p != NULL; p = p->next) {
@@ -260,7 +260,7 @@ void pool_serve(struct husk_engine *engine)
     }
 }
 
-void pool_lost(struct husk_engine *engine, struct guest *g)
+void pool_lost(struct engine *engine, struct guest *g)
 {
     struct pool *pool = g->pool;
 
@@ -279,7 +279,7 @@ void pool_lost(struct husk_engine *engine, struct guest *g)
     fiber_wake(engine->pool_keeper);
 }
 
-void pool_clear(struct husk_engine *engine, struct pool *pool)
+void pool_clear(struct engine *engine, struct pool *pool)
 {
     struct guest **lists[] = {&pool->parked, &pool->cool, &pool->starting};
 

@@ -2,7 +2,7 @@
 /* What pool.c (boxes come and go) and pool_size.c (how many there are to be) share. */
 #pragma once
 
-#include "core/engine.h"
+#include "core/engine_impl.h"
 
 /*
  * The pool of a mode whose boxes have those limits, or that was set by husk_pool_set(). NULL: there

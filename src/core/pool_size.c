@@ -61,7 +61,7 @@ uint32_t pool_most(const struct live_template *live)
 }
 
 /* A zygote is started for so many boxes and no more: a larger pool needs another one. */
-static int make_room(struct husk_engine *engine, struct live_template *live, struct err *e)
+static int make_room(struct engine *engine, struct live_template *live, struct err *e)
 {
     for (struct pool *p = live->pools; p != NULL; p = p->next) {
         pool_clear(engine, p);
@@ -76,14 +76,14 @@ static int make_room(struct husk_engine *engine, struct live_template *live, str
     return live_stop(engine, live, e);
 }
 
-static void drop_beyond(struct husk_engine *engine, struct pool *pool, uint32_t keep)
+static void drop_beyond(struct engine *engine, struct pool *pool, uint32_t keep)
 {
     while (pool->stats.parked > keep) {
         guest_free(engine, pool_pop(pool, false));
     }
 }
 
-void pool_trim(struct husk_engine *engine, struct pool *pool)
+void pool_trim(struct engine *engine, struct pool *pool)
 {
     drop_beyond(engine, pool, pool->min);
 }
@@ -100,7 +100,7 @@ static struct pool *get_fixed(struct live_template *live, struct err *e)
 }
 
 /* The template's fixed pool, of boxes for one-shot runs. */
-static int pool_set(struct husk_engine *engine, struct live_template *live,
+static int pool_set(struct engine *engine, struct live_template *live,
                     const struct husk_limits *limits, uint32_t min, uint32_t max, struct err *e)
 {
     static const struct husk_limits none;
@@ -133,7 +133,7 @@ static int pool_set(struct husk_engine *engine, struct live_template *live,
 }
 
 /* One that is below its size, and whose template is not just failing. NULL: all are full. */
-static struct pool *find_wanting(const struct husk_engine *engine, struct live_template **ret_live)
+static struct pool *find_wanting(const struct engine *engine, struct live_template **ret_live)
 {
     for (struct live_template *t = engine->templates; t != NULL; t = t->next) {
         for (struct pool *p = t->pools; p != NULL; p = p->next) {
@@ -148,7 +148,7 @@ static struct pool *find_wanting(const struct husk_engine *engine, struct live_t
 
 static void keep_pools(void *user)
 {
-    struct husk_engine *engine = user;
+    struct engine *engine = user;
     struct live_template *live;
 
     engine->pool_keeper = fiber_self();
@@ -169,67 +169,56 @@ static void keep_pools(void *user)
     engine->pool_keeper = NULL;
 }
 
-int pool_keep(struct husk_engine *engine, struct err *e)
+int pool_keep(struct engine *engine, struct err *e)
 {
     int r = fiber_start(keep_pools, engine);
 
-    return r < 0 ? err_sys(e, -r, "start a fiber") : retire_serve(engine, e);
+    return r < 0 ? err_sys(e, -r, "start a fiber") : 0;
 }
 
-int husk_pool_set(struct husk_engine *engine, const char *template_name,
-                  const struct husk_limits *limits, uint32_t min, uint32_t max,
-                  struct husk_error *error)
+int engine_pool_set(struct engine *engine, const char *template_name,
+                    const struct husk_limits *limits, uint32_t min, uint32_t max, struct err *e)
 {
-    struct err e = {0};
+    struct live_template *live = live_get(engine, template_name, true, e);
 
-    struct live_template *live = live_get(engine, template_name, true, &e);
-    if (live == NULL || pool_set(engine, live, limits, min, max, &e) < 0) {
-        engine_error_export(&e, error);
-        return -1;
-    }
-    return 0;
+    return live == NULL ? -1 : pool_set(engine, live, limits, min, max, e);
 }
 
-int husk_pool_wait(struct husk_engine *engine, const char *template_name, uint32_t parked,
-                   struct husk_error *error)
+int engine_pool_wait(struct engine *engine, const char *template_name, uint32_t parked,
+                     struct err *e)
 {
-    struct err e = {0};
     uint64_t deadline = clock_ms() + START_PATIENCE_MS;
 
-    struct live_template *live = live_get(engine, template_name, true, &e);
-    struct pool *pool = live != NULL ? pool_find_fixed(live, LAUNCHER_ONCE) : NULL;
+    struct live_template *live = live_get(engine, template_name, true, e);
+    if (live == NULL) {
+        return -1;
+    }
+    struct pool *pool = pool_find_fixed(live, LAUNCHER_ONCE);
     if (pool != NULL) {
         pool->refusal.code = ERR_NONE;
     }
     while (pool != NULL && pool->stats.parked < parked) {
-        if (pool_refill(engine, live, pool, &e) < 0 || engine_wait(engine, WAIT_SLICE_MS, &e) < 0) {
-            break;
+        if (pool_refill(engine, live, pool, e) < 0 || engine_wait(engine, WAIT_SLICE_MS, e) < 0) {
+            return -1;
         }
         if (pool->refusal.code != ERR_NONE) {
-            e = pool->refusal;
-            break;
+            *e = pool->refusal;
+            return -1;
         }
         if (clock_ms() > deadline) {
-            err_set(&e, ERR_TIMEOUT, "only %u of %u boxes were ready in time", pool->stats.parked,
-                    parked);
-            break;
+            return err_set(e, ERR_TIMEOUT, "only %u of %u boxes were ready in time",
+                           pool->stats.parked, parked);
         }
-    }
-    if (e.code != ERR_NONE) {
-        engine_error_export(&e, error);
-        return -1;
     }
     return 0;
 }
 
-int husk_pool_stats(struct husk_engine *engine, const char *template_name,
-                    struct husk_pool_stats *ret, struct husk_error *error)
+int engine_pool_stats(struct engine *engine, const char *template_name, struct husk_pool_stats *ret,
+                      struct err *e)
 {
-    struct err e = {0};
+    struct live_template *live = live_get(engine, template_name, true, e);
 
-    struct live_template *live = live_get(engine, template_name, true, &e);
     if (live == NULL) {
-        engine_error_export(&e, error);
         return -1;
     }
     const struct pool *pool = pool_find_fixed(live, LAUNCHER_ONCE);

@@ -152,7 +152,7 @@ static json_t *displays_json(const struct husk_result *r)
         json_t *forms = json_object();
         for (size_t j = 0; j < r->displays[i].n_forms; j++) {
             const struct husk_mime *m = &r->displays[i].forms[j];
-            bool is_text = run_mime_is_text(m->type, strlen(m->type));
+            bool is_text = result_mime_is_text(m->type, strlen(m->type));
             json_object_set_new(forms, m->type,
                                 is_text ? result_text(m->data, m->len)
                                         : result_base64(m->data, m->len));

@@ -8,9 +8,9 @@
  */
 #include <sched.h>
 
-#include "core/engine.h"
+#include "core/engine_impl.h"
 
-static void release(struct husk_engine *engine, struct guest *g)
+static void release(struct engine *engine, struct guest *g)
 {
     struct launcher_req req = {.op = LAUNCHER_RELEASE, .box_id = g->box_id};
     struct err ignored;
@@ -19,7 +19,7 @@ static void release(struct husk_engine *engine, struct guest *g)
     guest_free(engine, g);
 }
 
-static void release_all(struct husk_engine *engine)
+static void release_all(struct engine *engine)
 {
     while (engine->retired != NULL) {
         struct guest *g = engine->retired;
@@ -30,7 +30,7 @@ static void release_all(struct husk_engine *engine)
 
 static void bury(void *user)
 {
-    struct husk_engine *engine = user;
+    struct engine *engine = user;
 
     engine->undertaker = fiber_self();
     while (!engine->closing) {
@@ -41,14 +41,14 @@ static void bury(void *user)
     engine->undertaker = NULL;
 }
 
-int retire_serve(struct husk_engine *engine, struct err *e)
+int retire_serve(struct engine *engine, struct err *e)
 {
     int r = fiber_start(bury, engine);
 
     return r < 0 ? err_sys(e, -r, "start a fiber") : 0;
 }
 
-void guest_retire(struct husk_engine *engine, struct guest *g)
+void guest_retire(struct engine *engine, struct guest *g)
 {
     if (g == NULL || !g->release_later) {
         guest_free(engine, g);

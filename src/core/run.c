@@ -55,10 +55,11 @@ static bool take_output(struct run *run, int fd, enum husk_stream stream, struct
                         uint64_t *total)
 {
     const struct husk_spec *spec = run->spec;
+    const struct run_hooks *hooks = run->hooks;
     char chunk[READ_CHUNK];
 
-    ssize_t n = spec->read_output != NULL
-                    ? spec->read_output(spec->user, stream, fd, chunk, sizeof(chunk))
+    ssize_t n = hooks != NULL && hooks->read_output != NULL
+                    ? hooks->read_output(hooks->user, stream, fd, chunk, sizeof(chunk))
                     : read(fd, chunk, sizeof(chunk));
     if (n <= 0) {
         return n < 0 && (errno == EAGAIN || errno == EINTR);
@@ -320,7 +321,7 @@ static bool is_over_by_now(struct run *run)
 /* What ends a run without a word from its box. */
 static bool is_stopped(struct run *run)
 {
-    if (run->spec->cancel != NULL && *run->spec->cancel) {
+    if (run->hooks != NULL && run->hooks->cancel != NULL && *run->hooks->cancel) {
         run->cancelled = true;
         return true;
     }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One run in one box: hands over the code, gathers output and result, decides what happened.
- * Used by husk_run() for single-use boxes and by sessions for each cell.
+ * Used by engine_run() for single-use boxes and by notebooks for each cell.
  */
 #pragma once
 
-#include "core/engine.h"
+#include "core/engine_impl.h"
 
 struct run {
-    struct husk_engine *engine;
+    struct engine *engine;
     const struct husk_spec *spec;
+    const struct run_hooks *hooks; /* NULL: none */
     struct guest *guest;
     struct limits limits;
     struct channel *channel; /* to the box's first process, or to a context */

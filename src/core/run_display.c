@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "core/result_parts.h"
 #include "core/run.h"
 #include "core/run_frames.h"
 
@@ -54,7 +55,7 @@ static bool ends_with(const char *s, size_t n, const char *end)
     return n >= m && memcmp(s + n - m, end, m) == 0;
 }
 
-bool run_mime_is_text(const char *type, size_t len)
+bool result_mime_is_text(const char *type, size_t len)
 {
     static const char *const subtypes[] = {"/json", "+json", "/xml", "+xml", "/javascript"};
 
@@ -72,7 +73,7 @@ static bool check_form(struct checked *c, const struct frame_field *type,
 {
     if (c->n_forms == FRAME_FORMS_MAX || type->key != KEY_MIME || data->key != KEY_DATA ||
         !is_mime(type) ||
-        (run_mime_is_text(type->data, type->len) && !str_is_utf8(data->data, data->len))) {
+        (result_mime_is_text(type->data, type->len) && !str_is_utf8(data->data, data->len))) {
         return false;
     }
     for (size_t i = 0; i < c->n_forms; i++) {
@@ -176,16 +177,16 @@ bool run_take_display(struct run *run, const char *body, size_t len)
         return false;
     }
     if (c.dropped) {
-        bool first =
-            !r->displays_dropped; /* said once: a loop of displays must not become one of frames */
+        /* Reported once: a loop of displays must not become a loop of frames. */
+        bool first = !r->displays_dropped;
         r->displays_dropped = true;
         return first;
     }
     if (!fits(r, &c) || !append(r, &c)) {
         return false;
     }
-    if (run->spec->on_display != NULL && !run->replaying) {
-        run->spec->on_display(run->spec->user, body, len);
+    if (run->hooks != NULL && run->hooks->on_display != NULL && !run->replaying) {
+        run->hooks->on_display(run->hooks->user, body, len);
     }
     return true;
 }

@@ -23,6 +23,3 @@ char *run_copy_field(const struct frame_field *f);
 /* run_display.c: a DISPLAY frame. False: the box broke the protocol. */
 bool run_take_display(struct run *run, const char *body, size_t len);
 void run_display_release(struct husk_display *d); /* frees what it holds, not itself */
-
-/* Data of this type is UTF-8: text, JSON, XML. */
-bool run_mime_is_text(const char *type, size_t len);

@@ -98,3 +98,7 @@ int template_list(const struct template_dirs *dirs, struct husk_template_info **
  * /etc/husk/templates.
  */
 int template_default_dir(char *ret, size_t size, struct err *e);
+
+/* Writes a template file for an interpreter or its directory; see husk_template_add(). */
+int template_add(const char *name, const char *python, const char *const *preload, char *ret_path,
+                 size_t path_size, struct err *e);

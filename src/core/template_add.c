@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * husk_template_add().
+ * template_add().
  *
  * A virtual environment refers to its own path and to the Python it was made from, so both appear
  * in the box where they are on the host. The interpreter itself says where they are.
@@ -20,7 +20,7 @@
 #include "base/dirs.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "core/engine.h"
+#include "core/engine_impl.h"
 
 #define ABOUT_PREFIX_MAX 100 /* a longer one would not fit the line about a template */
 
@@ -262,8 +262,8 @@ static int write_file(const char *name, const char *path, const char *text, stru
     return 0;
 }
 
-static int add(const char *name, const char *python, const char *const *preload, char *ret_path,
-               size_t path_size, struct err *e)
+int template_add(const char *name, const char *python, const char *const *preload, char *ret_path,
+                 size_t path_size, struct err *e)
 {
     struct python_facts facts = {0};
     char program[TEMPLATE_PATH_MAX];
@@ -288,16 +288,4 @@ static int add(const char *name, const char *python, const char *const *preload,
     }
     free(text);
     return r;
-}
-
-int husk_template_add(const char *name, const char *python, const char *const *preload,
-                      char *ret_path, size_t path_size, struct husk_error *error)
-{
-    struct err e = {0};
-
-    if (add(name, python, preload, ret_path, path_size, &e) < 0) {
-        engine_error_export(&e, error);
-        return -1;
-    }
-    return 0;
 }

@@ -18,7 +18,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "box/seccomp.h"
-#include "core/engine.h"
+#include "core/engine_impl.h"
 #include "core/paths.h"
 #include "core/template_fill.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* husk_template_list(), and the same for a server with templates of its clients. */
+/* All templates of an engine, sorted; see template.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
-#include "core/engine.h"
+#include "core/engine_impl.h"
 
 struct listing {
     struct husk_template_info *rows;
@@ -52,20 +52,5 @@ int template_list(const struct template_dirs *dirs, struct husk_template_info **
     }
     *ret = l.rows;
     *n = l.n;
-    return 0;
-}
-
-int husk_template_list(const char *dir, struct husk_template_info **ret, size_t *n,
-                       struct husk_error *error)
-{
-    struct err e = {0};
-    char fallback[TEMPLATE_PATH_MAX];
-    struct template_dirs dirs = {.operators = dir != NULL ? dir : fallback};
-
-    if ((dir == NULL && template_default_dir(fallback, sizeof(fallback), &e) < 0) ||
-        template_list(&dirs, ret, n, &e) < 0) {
-        engine_error_export(&e, error);
-        return -1;
-    }
     return 0;
 }

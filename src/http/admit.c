@@ -48,8 +48,8 @@ static bool can_lose(const struct http_conn *c, const struct http_conn *newcomer
 {
     enum kind least = MAX(kind_of(newcomer), NEAR);
 
-    return c != newcomer && c->entry != NULL && kind_of(c) >= least && c->state == CONN_HEAD &&
-           !c->is_doomed && !c->is_closing && c->out.first == NULL;
+    return c != newcomer && c->entry != NULL && kind_of(c) >= least && c->phase == CONN_HEAD &&
+           c->out.first == NULL;
 }
 
 /* Of the client with the most idle connections, the one that has been idle for longest. */

@@ -5,13 +5,25 @@
 #include "base/attr.h"
 #include "http/conn.h"
 
+static const bool can_use[BODY_MODES][BODY_MODES] = {
+    [BODY_WAITING] = {[BODY_COLLECT] = true, [BODY_STREAM] = true, [BODY_DISCARD] = true},
+    [BODY_COLLECT] = {[BODY_DISCARD] = true},
+    [BODY_STREAM] = {[BODY_DISCARD] = true},
+};
+
+void http_body_use(struct http_request *req, enum body_mode mode)
+{
+    assert(can_use[req->body_mode][mode]);
+    req->body_mode = mode;
+}
+
 /* The client waits with its body until it hears that we want it. */
 static void send_continue(struct http_request *req)
 {
     static const char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
     struct http_conn *c = req->conn;
 
-    if (req->is_continue_due && c->state != CONN_DEAD) {
+    if (req->is_continue_due && !http_conn_is_gone(c)) {
         req->is_continue_due = false;
         if (http_out_copy(&c->out, &c->server->pool, line, sizeof(line) - 1) < 0) {
             http_conn_doom(c);
@@ -24,17 +36,16 @@ static void start_body(struct http_request *req, enum body_mode mode, uint64_t m
     struct http_conn *c = req->conn;
     const struct http_head *h = &c->block->head;
 
-    if (req->is_refused) {
+    if (req->reply == REPLY_REFUSED) {
         return;
     }
-    if (c->state == CONN_DEAD) { /* nothing will come, and nobody waits for an answer */
-        req->reply = REPLY_DONE;
+    if (http_conn_is_gone(c)) { /* nothing will come, and no client waits for an answer */
+        http_reply_close(req);
         http_conn_wake(c);
         return;
     }
-    assert(req->body_mode == BODY_WAITING);
     req->body_max = max;
-    req->body_mode = mode;
+    http_body_use(req, mode);
     c->window_start = uv_now(c->server->loop);
     c->window_bytes = 0;
     if (h->content_length > max) {
@@ -72,14 +83,14 @@ void http_body_resume(struct http_request *req)
 
 bool http_body_wants_input(const struct http_request *req)
 {
-    if (req->is_body_done) {
+    if (req->body_progress != BODY_COMING) {
         return false;
     }
     switch (req->body_mode) {
     case BODY_WAITING:
         return false;
     case BODY_DISCARD:
-        return !req->conn->is_closing;
+        return req->conn->after == AFTER_NEXT;
     case BODY_COLLECT:
     case BODY_STREAM:
         break;
@@ -90,8 +101,7 @@ bool http_body_wants_input(const struct http_request *req)
 /* The answer is under way; the connection ends with it. */
 static void stop_discarding(struct http_request *req)
 {
-    req->conn->is_closing = true;
-    req->conn->is_lingering = true;
+    http_conn_end_after(req->conn, AFTER_LINGER);
 }
 
 static void deliver(struct http_request *req, const char *data, size_t len)
@@ -127,8 +137,7 @@ static bool collect_in_place(struct http_request *req, struct block *b)
     b->start += (size_t)n;
     b->floor = b->start;
     req->body_left = 0;
-    req->is_body_done = true;
-    req->is_body_told = true;
+    req->body_progress = BODY_TOLD;
     req->on_body(req->user, req, data, (size_t)n);
     return true;
 }
@@ -140,7 +149,9 @@ static void take_sized(struct http_request *req, struct block *b)
 
     b->start += n;
     req->body_left -= n;
-    req->is_body_done = req->body_left == 0;
+    if (req->body_left == 0) {
+        req->body_progress = BODY_COMPLETE;
+    }
     deliver(req, data, n);
 }
 
@@ -165,7 +176,7 @@ static void take_chunked(struct http_request *req, struct block *b)
         deliver(req, data, len);
         break;
     case HTTP_CHUNKED_END:
-        req->is_body_done = true;
+        req->body_progress = BODY_COMPLETE;
         break;
     case HTTP_CHUNKED_MORE:
         break;
@@ -175,16 +186,16 @@ static void take_chunked(struct http_request *req, struct block *b)
 /* Tells the handler once that the body is complete. */
 static bool tell_end(struct http_request *req)
 {
-    if (!req->is_body_done || req->is_body_told || req->reply == REPLY_DONE) {
+    if (req->body_progress != BODY_COMPLETE || req->reply >= REPLY_DONE) {
         return false;
     }
     if (req->body_mode == BODY_COLLECT) {
-        req->is_body_told = true;
+        req->body_progress = BODY_TOLD;
         req->on_body(req->user, req, req->body.data, req->body.len);
         return true;
     }
     if (req->body_mode == BODY_STREAM && !req->is_body_paused) {
-        req->is_body_told = true;
+        req->body_progress = BODY_TOLD;
         req->sink.on_end(req->user, req);
         return true;
     }
@@ -196,8 +207,9 @@ bool http_body_step(struct http_conn *c)
     struct http_request *req = &c->req;
     struct block *b = c->block;
 
-    if (req->reply == REPLY_DONE && !req->is_body_done && req->body_mode != BODY_DISCARD) {
-        req->body_mode = BODY_DISCARD; /* answered without the (rest of the) body */
+    if (req->reply >= REPLY_DONE && req->body_progress == BODY_COMING &&
+        req->body_mode != BODY_DISCARD) {
+        http_body_use(req, BODY_DISCARD); /* answered without the (rest of the) body */
         req->body_got = 0;
     }
     if (http_body_wants_input(req) && b->start < b->end) {

@@ -2,12 +2,46 @@
 /* Birth, input and death of a connection; see conn.h. What happens in between is in conn_run.c. */
 #include "http/conn.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+
+/* ---- phases ---- */
+
+static const bool can_enter[CONN_PHASES][CONN_PHASES] = {
+    [CONN_HEAD] = {[CONN_REQUEST] = true, [CONN_CLOSING] = true, [CONN_DOOMED] = true},
+    [CONN_REQUEST] = {[CONN_HEAD] = true, [CONN_CLOSING] = true, [CONN_DOOMED] = true},
+    [CONN_CLOSING] = {[CONN_LINGER] = true, [CONN_DOOMED] = true},
+    [CONN_LINGER] = {[CONN_DOOMED] = true},
+    [CONN_DOOMED] = {[CONN_ORPHAN] = true, [CONN_DEAD] = true},
+    [CONN_ORPHAN] = {[CONN_DEAD] = true},
+};
+
+void http_conn_enter(struct http_conn *c, enum conn_phase phase)
+{
+    assert(can_enter[c->phase][phase]);
+    c->phase = phase;
+    c->since = uv_now(c->server->loop);
+}
+
+bool http_conn_is_gone(const struct http_conn *c)
+{
+    return c->phase >= CONN_ORPHAN;
+}
+
+bool http_conn_is_lost(const struct http_conn *c)
+{
+    return c->phase >= CONN_DOOMED;
+}
+
+void http_conn_end_after(struct http_conn *c, enum conn_after after)
+{
+    c->after = MAX(c->after, after);
+}
 
 /* ---- birth and death ---- */
 
@@ -43,10 +77,10 @@ struct http_conn *http_conn_new(struct http_server *s, int fd, const struct http
 
 void http_conn_wake(struct http_conn *c)
 {
-    if (c->is_awake || c->is_running) {
+    if (c->turn != TURN_NONE) {
         return;
     }
-    c->is_awake = true;
+    c->turn = TURN_AWAKE;
     c->next_awake = c->server->awake;
     c->server->awake = c;
     http_server_wake(c->server);
@@ -54,20 +88,17 @@ void http_conn_wake(struct http_conn *c)
 
 void http_conn_doom(struct http_conn *c)
 {
-    c->is_doomed = true;
+    if (!http_conn_is_lost(c)) {
+        http_conn_enter(c, CONN_DOOMED);
+    }
     http_conn_wake(c);
 }
 
-/*
- * Frees the memory once the poll is closed, the handler has no business with it, and no list has
- * it.
- */
 void http_conn_forget(struct http_conn *c)
 {
     struct http_server *s = c->server;
 
-    if (c->state != CONN_DEAD || !c->is_poll_closed || c->is_orphan || c->is_awake ||
-        c->is_running) {
+    if (c->phase != CONN_DEAD || !c->is_poll_closed || c->turn != TURN_NONE) {
         return;
     }
     http_block_give(c);
@@ -100,7 +131,7 @@ static void unlink_conn(struct http_conn *c)
     http_admit_forget(c);
     s->over_limit -= c->is_over_limit ? 1 : 0;
     s->stats.open--;
-    if (s->is_draining && s->stats.open == 0) {
+    if (s->phase == SERVER_DRAINING && s->stats.open == 0) {
         http_server_wake(s);
     }
 }
@@ -114,25 +145,23 @@ static bool is_answer_due(const struct http_request *req)
 {
     bool waits_for_body = req->body_mode == BODY_COLLECT || req->body_mode == BODY_STREAM;
 
-    return req->reply != REPLY_DONE && req->on_done == NULL && req->websocket == NULL &&
-           !(waits_for_body && !req->is_body_told);
+    return (req->reply == REPLY_DUE || req->reply == REPLY_OPEN) && req->on_done == NULL &&
+           req->websocket == NULL && !(waits_for_body && req->body_progress != BODY_TOLD);
 }
 
 void http_conn_kill(struct http_conn *c, bool is_final)
 {
-    bool has_request = c->state == CONN_REQUEST;
+    bool is_orphan = !is_final && is_answer_due(&c->req);
 
-    if (c->state == CONN_DEAD) {
-        return;
+    if (c->phase != CONN_DOOMED) {
+        http_conn_enter(c, CONN_DOOMED);
     }
-    c->state = CONN_DEAD;
+    http_conn_enter(c, is_orphan ? CONN_ORPHAN : CONN_DEAD);
     uv_close((uv_handle_t *)&c->poll, on_poll_closed);
     fd_close(&c->fd);
     http_out_release(&c->out, &c->server->pool);
     unlink_conn(c);
-    if (has_request && !is_final && is_answer_due(&c->req)) {
-        c->is_orphan = true;
-    } else if (has_request) {
+    if (!is_orphan && c->req.reply != REPLY_IDLE) {
         http_request_end(c, HTTP_GONE);
     }
 }
@@ -143,14 +172,14 @@ bool http_conn_wants_input(const struct http_conn *c)
 {
     size_t high = c->server->config.limits.queue_high;
 
-    if (c->is_eof || c->is_doomed || c->state == CONN_DEAD) {
+    if (c->input == INPUT_ENDED) {
         return false;
     }
-    if (c->state == CONN_REQUEST) {
+    if (c->phase == CONN_REQUEST) {
         return c->req.websocket != NULL ? http_websocket_wants_input(&c->req)
                                         : http_body_wants_input(&c->req);
     }
-    return c->state == CONN_LINGER || (!c->is_closing && c->out.queued <= high);
+    return c->phase == CONN_LINGER || (c->phase == CONN_HEAD && c->out.queued <= high);
 }
 
 /* Reads once; the poll tells again if there is more. */
@@ -159,18 +188,18 @@ static void read_input(struct http_conn *c)
     if (c->block == NULL) {
         c->block = http_block_take(c->server);
         if (c->block == NULL) {
-            c->is_doomed = true;
+            http_conn_doom(c);
             return;
         }
     }
     struct block *b = c->block;
-    if (c->state == CONN_LINGER) {
+    if (c->phase == CONN_LINGER) {
         b->start = b->end;
     }
-    if (!http_block_make_room(b, c->state == CONN_HEAD)) {
+    if (!http_block_make_room(b, c->phase == CONN_HEAD)) {
         return;
     }
-    bool is_first = c->state == CONN_HEAD && b->start == b->end;
+    bool is_first = c->phase == CONN_HEAD && b->start == b->end;
     ssize_t n = recv(c->fd, b->data + b->end, BLOCK_BYTES - b->end, MSG_DONTWAIT);
     if (n > 0) {
         b->end += (size_t)n;
@@ -179,9 +208,9 @@ static void read_input(struct http_conn *c)
             c->since = uv_now(c->server->loop);
         }
     } else if (n == 0) {
-        c->is_eof = true;
+        c->input = INPUT_ENDED;
     } else if (errno != EAGAIN && errno != EINTR) {
-        c->is_doomed = true;
+        http_conn_doom(c);
     }
 }
 
@@ -190,7 +219,7 @@ void http_conn_on_poll(uv_poll_t *poll, int status, int events)
     struct http_conn *c = poll->data;
 
     if (status < 0 || (events & UV_PRIORITIZED) != 0) {
-        c->is_doomed = true;
+        http_conn_doom(c);
     }
     if ((events & UV_DISCONNECT) != 0) {
         c->has_hung_up = true;
@@ -198,9 +227,11 @@ void http_conn_on_poll(uv_poll_t *poll, int status, int events)
     if ((events & UV_READABLE) != 0) {
         if (http_conn_wants_input(c)) {
             read_input(c);
-        } else {
-            c->is_read_off = true;
+        } else if (c->input == INPUT_ON) {
+            c->input = INPUT_OFF;
         }
     }
-    http_conn_run(c);
+    if (c->turn == TURN_NONE) { /* else the list runs it in a moment */
+        http_conn_run(c);
+    }
 }

@@ -53,14 +53,38 @@ struct block {
     char data[BLOCK_BYTES];
 };
 
+/* What becomes of the body. http_body_use() makes every step. */
 enum body_mode {
-    BODY_WAITING, /* the handler has not decided; what comes stays in the block and the socket */
+    BODY_WAITING, /* the handler has not decided; the body stays in the block and the socket */
     BODY_COLLECT,
     BODY_STREAM,
     BODY_DISCARD,
 };
+#define BODY_MODES (BODY_DISCARD + 1)
 
-enum reply_state { REPLY_NONE, REPLY_OPEN, REPLY_DONE };
+enum body_progress {
+    BODY_COMING,
+    BODY_COMPLETE, /* every byte was seen; on_end or on_body may still be due */
+    BODY_TOLD,     /* on_end or on_body was called */
+};
+
+/* The answer. http_reply_enter() makes every step but the last, back to REPLY_IDLE. */
+enum reply_phase {
+    REPLY_IDLE, /* there is no request */
+    REPLY_DUE,  /* the handler has it and has not answered */
+    REPLY_OPEN,
+    REPLY_DONE,
+    REPLY_REFUSED, /* the server answered by itself: calls of the handler have no effect */
+};
+#define REPLY_PHASES (REPLY_REFUSED + 1)
+
+/* How the client sees where the answer's body ends. */
+enum reply_framing {
+    FRAMING_NO_BODY, /* HEAD, 101, 204, 304 */
+    FRAMING_SIZED,
+    FRAMING_CHUNKED,
+    FRAMING_CLOSE,
+};
 
 struct http_request {
     struct http_conn *conn;
@@ -72,8 +96,7 @@ struct http_request {
     struct http_sink sink;
 
     enum body_mode body_mode;
-    bool is_body_done; /* every byte was seen; on_end or on_body may still be due */
-    bool is_body_told; /* on_end or on_body was called */
+    enum body_progress body_progress;
     bool is_body_paused;
     bool is_continue_due; /* the client waits for 100 Continue */
     struct http_chunked chunked;
@@ -82,24 +105,45 @@ struct http_request {
     uint64_t body_max;
     struct buf body; /* collected */
 
-    enum reply_state reply;
-    bool is_refused;  /* the server answered by itself: the handler's calls do nothing any more */
-    bool has_no_body; /* HEAD, 204, 304 */
-    bool is_chunked;
-    bool is_sized;
-    uint64_t reply_left; /* bytes still promised, when is_sized */
+    enum reply_phase reply;
+    enum reply_framing framing;
+    uint64_t reply_left; /* bytes that may still be written; HTTP_LENGTH_UNKNOWN: any number */
+    struct buf fields;   /* "Name: value\r\n" ... */
     bool are_fields_bad;
-    struct buf fields; /* "Name: value\r\n" ... */
-    bool was_full;
+    bool was_full; /* on_drain is due */
     bool is_sse;
     struct http_websocket_link *websocket;
 };
 
-enum conn_state {
+/* http_conn_enter() makes every step. From CONN_ORPHAN on the socket is closed. */
+enum conn_phase {
     CONN_HEAD,    /* idle, or a head is coming */
     CONN_REQUEST, /* the handler has been called */
+    CONN_CLOSING, /* sends what is queued; reads no more requests */
     CONN_LINGER,  /* answered and half closed; reads on so that the client sees the answer */
-    CONN_DEAD,    /* socket closed; the memory goes when nobody needs it any more */
+    CONN_DOOMED,  /* to be dropped by the next http_conn_run() */
+    CONN_ORPHAN,  /* the handler has still to answer: the memory must stay */
+    CONN_DEAD,    /* the memory goes when neither libuv nor a list needs it */
+};
+#define CONN_PHASES (CONN_DEAD + 1)
+
+/* What follows the request in work. Only ever grows: see http_conn_end_after(). */
+enum conn_after {
+    AFTER_NEXT, /* another request */
+    AFTER_CLOSE,
+    AFTER_LINGER, /* the client may still be sending */
+};
+
+enum conn_input {
+    INPUT_ON,
+    INPUT_OFF, /* bytes came that the request does not want: wait for its end */
+    INPUT_ENDED,
+};
+
+enum conn_turn {
+    TURN_NONE,
+    TURN_AWAKE, /* on the list of those to run */
+    TURN_RUNNING,
 };
 
 struct http_conn {
@@ -110,17 +154,11 @@ struct http_conn {
     uv_poll_t poll;
     int fd;
     int armed; /* events that the poll waits for */
-    enum conn_state state;
-    bool is_awake;    /* on the list of those to run */
-    bool is_running;  /* inside http_conn_run() */
-    bool is_doomed;   /* to be dropped at the next chance */
-    bool is_read_off; /* bytes came while nobody wants any: wait for the end of the request */
-    bool is_eof;
-    bool has_hung_up;
-    bool is_closing;   /* no request after this one */
-    bool is_lingering; /* when closing: the client may still be sending */
-    bool is_held;      /* a head waits because too much output does */
-    bool is_orphan;    /* dead, but its handler has still to answer: the memory must stay */
+    enum conn_phase phase;
+    enum conn_after after;
+    enum conn_input input;
+    enum conn_turn turn;
+    bool has_hung_up; /* the kernel says so, perhaps before the last bytes are read */
     bool is_poll_closed;
     bool is_over_limit;
     bool has_served; /* at least one request */
@@ -128,13 +166,15 @@ struct http_conn {
     struct http_out out;
     struct http_peer peer;
     struct http_peer_entry *entry; /* of its client; NULL: it does not count */
-    uint64_t since;        /* of the state; in CONN_HEAD: of its first byte, if there is one */
+    uint64_t since;        /* of the phase; in CONN_HEAD: of its first byte, if there is one */
     uint64_t window_start; /* of the body's rate */
     uint64_t window_bytes;
     uint64_t wrote_at; /* last time the kernel or the client took something, or the queue began */
     int unread;        /* what the kernel had for the client at the last look */
     struct http_request req;
 };
+
+enum server_phase { SERVER_OPEN, SERVER_DRAINING, SERVER_FREED };
 
 struct listener {
     struct listener *next;
@@ -150,11 +190,8 @@ struct http_server {
     uv_idle_t idle; /* active while awake != NULL or a drain has to be told */
     uv_timer_t tick;
     unsigned handles; /* libuv handles of the server itself that are not closed yet */
-    bool is_ticking;
-    bool is_draining;
-    bool is_freed;
-    bool are_listeners_off;
-    uint64_t accept_again; /* when listeners_off */
+    enum server_phase phase;
+    uint64_t accept_again; /* the listeners are off until then; 0: they are on */
     uint64_t drain_deadline;
     void (*on_drained)(void *user);
     void *drained_user;
@@ -194,10 +231,14 @@ void http_listeners_close(struct http_server *s);
 
 /* conn.c */
 struct http_conn *http_conn_new(struct http_server *s, int fd, const struct http_peer *peer);
+void http_conn_enter(struct http_conn *c, enum conn_phase phase);
+void http_conn_end_after(struct http_conn *c, enum conn_after after);
 void http_conn_wake(struct http_conn *c); /* run it soon; callable from anywhere */
 void http_conn_doom(struct http_conn *c);
 /* Closes the socket now. is_final: the server goes away, so its request ends in every case. */
 void http_conn_kill(struct http_conn *c, bool is_final);
+bool http_conn_is_gone(const struct http_conn *c); /* the socket is closed */
+bool http_conn_is_lost(const struct http_conn *c); /* or about to be */
 bool http_conn_wants_input(const struct http_conn *c);
 void http_conn_on_poll(uv_poll_t *poll, int status, int events);
 /*
@@ -223,8 +264,14 @@ void http_request_refuse(struct http_request *req, int status, const char *why);
 /* body.c */
 bool http_body_step(struct http_conn *c); /* true if something happened */
 bool http_body_wants_input(const struct http_request *req);
+void http_body_use(struct http_request *req, enum body_mode mode);
 
 /* reply.c */
+void http_reply_enter(struct http_request *req, enum reply_phase phase);
+/* Nothing more is added to the answer. Does nothing if it is over already. */
+void http_reply_close(struct http_request *req);
+/* Ends an open answer: marks the end of its body, or drops the connection if that is too early. */
+void http_reply_finish(struct http_request *req, enum reply_phase phase);
 void http_reply_refusal(struct http_conn *c, const struct http_request *req, int status,
                         const char *why);
 bool http_reply_may_start(struct http_request *req);

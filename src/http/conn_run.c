@@ -14,26 +14,33 @@
 void http_conn_refuse(struct http_conn *c, int status, const char *why)
 {
     c->server->stats.refused++;
-    c->is_closing = true;
-    c->is_lingering = true;
+    http_conn_end_after(c, AFTER_LINGER);
+    http_conn_enter(c, CONN_CLOSING);
     http_reply_refusal(c, NULL, status, why);
+}
+
+/* No more heads are parsed while too much output waits for the client. */
+static bool is_held(const struct http_conn *c)
+{
+    return c->phase == CONN_HEAD && c->out.queued > c->server->config.limits.queue_high;
 }
 
 static bool step_head(struct http_conn *c)
 {
     struct block *b = c->block;
+    bool has_bytes = b != NULL && b->start < b->end;
+    bool is_leaving = c->server->phase == SERVER_DRAINING && c->has_served && !has_bytes;
 
-    c->is_held = c->out.queued > c->server->config.limits.queue_high;
-    if (c->is_closing || c->is_held) {
+    if (is_held(c)) {
         return false;
     }
-    if (b == NULL || b->start == b->end) {
-        c->is_closing = c->is_eof || (c->server->is_draining && c->has_served);
-        return false;
-    }
-    int status = http_head_parse(&b->head, b->data + b->start, b->end - b->start);
+    int status = has_bytes ? http_head_parse(&b->head, b->data + b->start, b->end - b->start)
+                           : HTTP_HEAD_MORE;
     if (status == HTTP_HEAD_MORE) {
-        c->is_closing = c->is_eof;
+        if (c->input == INPUT_ENDED || is_leaving) {
+            http_conn_end_after(c, AFTER_CLOSE);
+            http_conn_enter(c, CONN_CLOSING);
+        }
         return false;
     }
     c->server->stats.heads++;
@@ -42,20 +49,18 @@ static bool step_head(struct http_conn *c)
         return false;
     }
     http_block_pin_head(b);
-    c->state = CONN_REQUEST;
+    http_conn_enter(c, CONN_REQUEST);
     http_request_begin(c);
     return true;
 }
 
-static void begin_next_head(struct http_conn *c)
+static void leave_request(struct http_conn *c)
 {
     struct block *b = c->block;
 
-    c->state = CONN_HEAD;
-    c->since = uv_now(c->server->loop);
-    c->is_read_off = false;
-    if (b == NULL) {
-        return;
+    http_conn_enter(c, c->after == AFTER_NEXT ? CONN_HEAD : CONN_CLOSING);
+    if (c->input == INPUT_OFF) {
+        c->input = INPUT_ON;
     }
     if (b->start == b->end) {
         http_block_give(c);
@@ -69,7 +74,7 @@ static bool step_request(struct http_conn *c)
     struct http_request *req = &c->req;
 
     if (c->has_hung_up && (req->is_sse || req->websocket != NULL)) {
-        c->is_doomed = true;
+        http_conn_doom(c);
         return false;
     }
     if (c->has_hung_up && req->on_hangup != NULL) {
@@ -81,34 +86,26 @@ static bool step_request(struct http_conn *c)
     if (req->websocket != NULL ? http_websocket_step(c) : http_body_step(c)) {
         return true;
     }
-    if (!req->is_body_done && c->is_eof) {
-        c->is_doomed = true;
+    if (req->body_progress == BODY_COMING && c->input == INPUT_ENDED) {
+        http_conn_doom(c);
         return false;
     }
     if (!http_request_can_end(c)) {
         return false;
     }
-    c->is_lingering = c->is_lingering || !req->is_body_done;
-    http_request_end(c, req->is_refused ? HTTP_GONE : HTTP_ANSWERED);
-    begin_next_head(c);
+    if (req->body_progress == BODY_COMING) {
+        http_conn_end_after(c, AFTER_LINGER);
+    }
+    http_request_end(c, req->reply == REPLY_REFUSED ? HTTP_GONE : HTTP_ANSWERED);
+    if (c->phase == CONN_REQUEST) { /* on_done may have freed the server */
+        leave_request(c);
+    }
     return true;
 }
 
 static bool step(struct http_conn *c)
 {
-    if (c->is_doomed) {
-        return false;
-    }
-    switch (c->state) {
-    case CONN_HEAD:
-        return step_head(c);
-    case CONN_REQUEST:
-        return step_request(c);
-    case CONN_LINGER:
-    case CONN_DEAD:
-        break;
-    }
-    return false;
+    return c->phase == CONN_HEAD ? step_head(c) : c->phase == CONN_REQUEST && step_request(c);
 }
 
 /* ---- output and what comes next ---- */
@@ -118,24 +115,24 @@ static void flush(struct http_conn *c)
     struct http_server *s = c->server;
     uint64_t sent = 0;
 
-    if (c->out.first == NULL || c->is_doomed || c->state == CONN_DEAD) {
+    if (c->out.first == NULL || http_conn_is_lost(c)) {
         return;
     }
     if (http_out_flush(&c->out, &s->pool, c->fd, &sent) < 0) {
-        c->is_doomed = true;
+        http_conn_doom(c);
     }
     if (sent > 0) {
         c->wrote_at = uv_now(s->loop);
     }
 }
 
-/* After sending: true if somebody can go on because of it. */
-static bool after_flush(struct http_conn *c)
+/* After sending: true if there are more steps to take because of it. */
+static bool after_flush(struct http_conn *c, bool was_held)
 {
     struct http_request *req = &c->req;
 
-    if (c->is_doomed || c->state != CONN_REQUEST) {
-        return c->is_held && !c->is_doomed && c->state == CONN_HEAD && c->out.first == NULL;
+    if (c->phase != CONN_REQUEST) {
+        return was_held && c->phase == CONN_HEAD && c->out.first == NULL;
     }
     if (req->was_full && c->out.queued <= c->server->config.limits.queue_low) {
         req->was_full = false;
@@ -151,22 +148,18 @@ static bool after_flush(struct http_conn *c)
 static void finish_closing(struct http_conn *c)
 {
     bool has_rest = c->block != NULL && c->block->start < c->block->end;
+    bool must_linger = c->input != INPUT_ENDED && (c->after == AFTER_LINGER || has_rest);
 
-    if (!c->is_eof && (c->is_lingering || has_rest) && shutdown(c->fd, SHUT_WR) == 0) {
-        c->state = CONN_LINGER;
-        c->since = uv_now(c->server->loop);
-        return;
-    }
-    c->is_doomed = true;
+    http_conn_enter(c, must_linger && shutdown(c->fd, SHUT_WR) == 0 ? CONN_LINGER : CONN_DOOMED);
 }
 
 static void arm(struct http_conn *c)
 {
     int events = c->out.first != NULL ? UV_WRITABLE : 0;
 
-    if (http_conn_wants_input(c) || (c->state == CONN_REQUEST && !c->is_read_off && !c->is_eof)) {
+    if (http_conn_wants_input(c) || (c->phase == CONN_REQUEST && c->input == INPUT_ON)) {
         events |= UV_READABLE;
-    } else if (!c->has_hung_up && !c->is_eof) {
+    } else if (!c->has_hung_up && c->input != INPUT_ENDED) {
         events |= UV_DISCONNECT;
     }
     if (events == 0) {
@@ -184,34 +177,36 @@ static void arm(struct http_conn *c)
 /* Its handler has answered at last, or wants to be told after all. */
 static void release_orphan(struct http_conn *c)
 {
-    if (c->is_orphan && (c->req.reply == REPLY_DONE || c->req.on_done != NULL)) {
-        c->is_orphan = false;
+    if (c->phase == CONN_ORPHAN && (c->req.reply >= REPLY_DONE || c->req.on_done != NULL)) {
+        http_conn_enter(c, CONN_DEAD);
         http_request_end(c, HTTP_GONE);
     }
 }
 
 void http_conn_run(struct http_conn *c)
 {
+    bool was_held = false;
     int turns = 0;
 
-    c->is_running = true;
+    c->turn = TURN_RUNNING;
     if (c->out.first == NULL) {
         c->wrote_at = uv_now(c->server->loop);
     }
     do {
         while (step(c)) {
         }
+        was_held = is_held(c);
         flush(c);
-    } while (after_flush(c) && ++turns < TURNS);
-    if (c->state == CONN_HEAD && c->is_closing && c->out.first == NULL && !c->is_doomed) {
+    } while (after_flush(c, was_held) && ++turns < TURNS);
+    if (c->phase == CONN_CLOSING && c->out.first == NULL) {
         finish_closing(c);
     }
-    if (c->is_doomed || (c->state == CONN_LINGER && c->is_eof)) {
+    if (c->phase == CONN_DOOMED || (c->phase == CONN_LINGER && c->input == INPUT_ENDED)) {
         http_conn_kill(c, false);
     }
     release_orphan(c);
-    c->is_running = false;
-    if (c->state == CONN_DEAD) {
+    c->turn = TURN_NONE;
+    if (http_conn_is_gone(c)) {
         http_conn_forget(c);
         return;
     }

@@ -93,7 +93,6 @@ static void pause_all(struct http_server *s)
     for (struct listener *l = s->listeners; l != NULL; l = l->next) {
         uv_poll_stop(&l->poll);
     }
-    s->are_listeners_off = true;
     s->accept_again = uv_now(s->loop) + ACCEPT_PAUSE_MS;
     http_server_tick_on(s);
 }
@@ -135,7 +134,7 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 
 void http_listeners_resume(struct http_server *s)
 {
-    s->are_listeners_off = false;
+    s->accept_again = 0;
     for (struct listener *l = s->listeners; l != NULL; l = l->next) {
         if (uv_poll_start(&l->poll, UV_READABLE, on_connection) != 0) {
             pause_all(s);
@@ -158,7 +157,7 @@ void http_listeners_close(struct http_server *s)
 {
     struct listener *l = TAKE_PTR(s->listeners);
 
-    s->are_listeners_off = false;
+    s->accept_again = 0;
     while (l != NULL) {
         struct listener *next = l->next;
         uv_close((uv_handle_t *)&l->poll, on_listener_closed);

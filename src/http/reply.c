@@ -15,6 +15,25 @@
 #define HEAD_ROOM 512 /* everything in a head but type and added fields */
 #define TYPE_MAX 256
 
+static const bool can_enter[REPLY_PHASES][REPLY_PHASES] = {
+    [REPLY_IDLE] = {[REPLY_DUE] = true},
+    [REPLY_DUE] = {[REPLY_OPEN] = true, [REPLY_DONE] = true, [REPLY_REFUSED] = true},
+    [REPLY_OPEN] = {[REPLY_DONE] = true, [REPLY_REFUSED] = true},
+};
+
+void http_reply_enter(struct http_request *req, enum reply_phase phase)
+{
+    assert(can_enter[req->reply][phase]);
+    req->reply = phase;
+}
+
+void http_reply_close(struct http_request *req)
+{
+    if (req->reply < REPLY_DONE) {
+        http_reply_enter(req, REPLY_DONE);
+    }
+}
+
 static char *put(char *p, const char *text, size_t n)
 {
     memcpy(p, text, n);
@@ -46,7 +65,8 @@ static char *put_number(char *p, uint64_t value)
 /* The rest of the body is too long, or may never come: then this connection cannot go on. */
 static bool body_forbids_reuse(const struct http_request *req)
 {
-    return !req->is_body_done && (req->is_continue_due || req->body_left > DISCARD_MOST);
+    return req->body_progress == BODY_COMING &&
+           (req->is_continue_due || req->body_left > DISCARD_MOST);
 }
 
 /*
@@ -57,7 +77,6 @@ static int write_head(struct http_conn *c, int status, const char *type, uint64_
 {
     size_t more = fields == NULL ? 0 : fields->len;
     size_t type_len = type == NULL ? 0 : strlen(type);
-    bool is_chunked = c->req.is_chunked;
 
     char *start = http_out_reserve(&c->out, &c->server->pool, HEAD_ROOM + type_len + more);
     if (start == NULL) {
@@ -74,13 +93,13 @@ static int write_head(struct http_conn *c, int status, const char *type, uint64_
         p = put_text(p, "\r\nContent-Type: ");
         p = put(p, type, type_len);
     }
-    if (is_chunked) {
+    if (c->req.framing == FRAMING_CHUNKED) {
         p = put_text(p, "\r\nTransfer-Encoding: chunked");
     } else if (length != HTTP_LENGTH_UNKNOWN) {
         p = put_text(p, "\r\nContent-Length: ");
         p = put_number(p, length);
     }
-    if (c->is_closing) {
+    if (c->after != AFTER_NEXT) {
         p = put_text(p, "\r\nConnection: close");
     }
     p = put(p, "\r\n", 2);
@@ -99,13 +118,13 @@ bool http_reply_may_start(struct http_request *req)
 {
     struct http_conn *c = req->conn;
 
-    if (req->is_refused) {
+    if (req->reply == REPLY_REFUSED) {
         return false;
     }
-    assert(req->reply == REPLY_NONE);
+    assert(req->reply == REPLY_DUE);
     http_conn_wake(c);
-    if (c->state == CONN_DEAD || c->is_doomed) {
-        req->reply = REPLY_DONE;
+    if (http_conn_is_lost(c)) {
+        http_reply_close(req);
         return false;
     }
     return true;
@@ -127,13 +146,16 @@ int http_reply_head(struct http_request *req, int status, const char *type, uint
         return -1;
     }
     bool never_has_body = status == 101 || status == 204 || status == 304;
-    req->reply = REPLY_OPEN;
-    req->has_no_body = never_has_body || h->method == HTTP_HEAD;
-    req->is_sized = length != HTTP_LENGTH_UNKNOWN;
-    req->is_chunked = !req->is_sized && h->minor == 1 && !req->has_no_body;
-    req->reply_left = req->is_sized ? length : 0;
-    c->is_closing = c->is_closing || body_forbids_reuse(req) || c->server->is_draining ||
-                    (!req->is_sized && !req->is_chunked && !req->has_no_body);
+    http_reply_enter(req, REPLY_OPEN);
+    req->framing = never_has_body || h->method == HTTP_HEAD ? FRAMING_NO_BODY
+                   : length != HTTP_LENGTH_UNKNOWN          ? FRAMING_SIZED
+                   : h->minor == 1                          ? FRAMING_CHUNKED
+                                                            : FRAMING_CLOSE;
+    req->reply_left = length;
+    if (body_forbids_reuse(req) || c->server->phase == SERVER_DRAINING ||
+        req->framing == FRAMING_CLOSE) {
+        http_conn_end_after(c, AFTER_CLOSE);
+    }
     return write_head(c, status, type, never_has_body ? HTTP_LENGTH_UNKNOWN : length, &req->fields);
 }
 
@@ -207,7 +229,7 @@ void http_reply_refusal(struct http_conn *c, const struct http_request *req, int
     (void)str_format(lines, sizeof(lines), "%s%s", is_full ? "Retry-After: 1\r\n" : "",
                      text.fields);
     const struct buf fields = {.data = lines, .len = strlen(lines)};
-    c->req.is_chunked = false;
+    c->req.framing = FRAMING_SIZED;
     if (write_head(c, status, "application/json", text.len, &fields) == 0 && !is_head &&
         http_out_copy(&c->out, &c->server->pool, text.body, text.len) < 0) {
         http_conn_doom(c);
@@ -219,7 +241,7 @@ void http_reply_error(struct http_request *req, int status, const char *why)
 {
     struct http_error_text text;
 
-    if (!req->is_refused) {
+    if (req->reply != REPLY_REFUSED) {
         error_text(req->conn, req, status, why, &text);
         http_reply(req, status, "application/json", text.body, text.len);
     }
@@ -229,25 +251,21 @@ void http_reply_error(struct http_request *req, int status, const char *why)
 
 enum memory { MEMORY_COPIED, MEMORY_TAKEN, MEMORY_STATIC };
 
-static void reply(struct http_request *req, int status, const char *type, const struct iovec *body,
+static void reply(struct http_request *req, int status, const char *type, struct iovec *body,
                   enum memory memory)
 {
     struct http_conn *c = req->conn;
     int r = 0;
 
     if (!http_reply_may_start(req) || http_reply_head(req, status, type, body->iov_len) < 0 ||
-        req->has_no_body) {
+        req->framing == FRAMING_NO_BODY) {
         r = -1;
     } else if (memory == MEMORY_COPIED) {
         r = http_out_copy(&c->out, &c->server->pool, body->iov_base, body->iov_len);
     } else if (memory == MEMORY_STATIC) {
         r = http_out_borrow(&c->out, body->iov_base, body->iov_len);
     } else {
-        if (http_out_take(&c->out, body->iov_base, body->iov_len) < 0) {
-            http_conn_doom(c);
-        }
-        req->reply = REPLY_DONE;
-        return;
+        r = http_out_take(&c->out, TAKE_PTR(body->iov_base), body->iov_len);
     }
     if (memory == MEMORY_TAKEN) {
         free(body->iov_base);
@@ -255,7 +273,7 @@ static void reply(struct http_request *req, int status, const char *type, const 
     if (r == -ENOMEM) {
         http_conn_doom(c);
     }
-    req->reply = REPLY_DONE;
+    http_reply_close(req);
 }
 
 void http_reply(struct http_request *req, int status, const char *type, const void *data,
@@ -297,7 +315,7 @@ static int queue_piece(struct http_request *req, const void *data, size_t len)
     struct http_pool *pool = &c->server->pool;
     char size[24];
 
-    if (!req->is_chunked) {
+    if (req->framing != FRAMING_CHUNKED) {
         return http_out_copy(&c->out, pool, data, len);
     }
     int n = snprintf(size, sizeof(size), "%zx\r\n", len);
@@ -313,14 +331,14 @@ int http_write(struct http_request *req, const void *data, size_t len)
     struct http_conn *c = req->conn;
     const struct http_limits *limits = &c->server->config.limits;
 
-    if (req->reply != REPLY_OPEN || c->state == CONN_DEAD || c->is_doomed) {
+    if (req->reply != REPLY_OPEN || http_conn_is_lost(c)) {
         return -1;
     }
-    if (req->is_sized) {
+    if (req->reply_left != HTTP_LENGTH_UNKNOWN) {
         assert(len <= req->reply_left);
         req->reply_left -= len;
     }
-    if (len == 0 || req->has_no_body) {
+    if (len == 0 || req->framing == FRAMING_NO_BODY) {
         return 0;
     }
     if (c->out.queued > limits->queue_max || queue_piece(req, data, len) < 0) {
@@ -332,23 +350,27 @@ int http_write(struct http_request *req, const void *data, size_t len)
     return 0;
 }
 
-void http_end(struct http_request *req)
+void http_reply_finish(struct http_request *req, enum reply_phase phase)
 {
     struct http_conn *c = req->conn;
 
-    if (req->reply == REPLY_DONE) {
-        return; /* it went nowhere long ago */
-    }
     assert(req->reply == REPLY_OPEN);
-    req->reply = REPLY_DONE;
+    http_reply_enter(req, phase);
     http_conn_wake(c);
-    if (c->state == CONN_DEAD) {
+    if (http_conn_is_gone(c)) {
         return;
     }
-    bool is_short = req->is_sized && req->reply_left > 0 && !req->has_no_body;
-    if (is_short ||
-        (req->is_chunked && http_out_copy(&c->out, &c->server->pool, "0\r\n\r\n", 5) < 0)) {
+    bool is_short = req->framing == FRAMING_SIZED && req->reply_left > 0;
+    if (is_short || (req->framing == FRAMING_CHUNKED &&
+                     http_out_copy(&c->out, &c->server->pool, "0\r\n\r\n", 5) < 0)) {
         http_conn_doom(c); /* a promised length that is not kept can only be shown by closing */
+    }
+}
+
+void http_end(struct http_request *req)
+{
+    if (req->reply < REPLY_DONE) { /* else it went nowhere long ago */
+        http_reply_finish(req, REPLY_DONE);
     }
 }
 

@@ -38,12 +38,13 @@ void http_request_begin(struct http_conn *c)
 
     c->has_served = true;
     c->server->stats.busy++;
-    req->reply = REPLY_NONE;
-    req->body_mode = BODY_WAITING;
+    http_reply_enter(req, REPLY_DUE);
     req->body_left = h->content_length;
-    req->is_body_done = !h->is_chunked && h->content_length == 0;
+    req->body_progress = http_has_body(req) ? BODY_COMING : BODY_COMPLETE;
     req->is_continue_due = h->expects_continue && c->block->start == c->block->end;
-    c->is_closing = h->wants_close || c->server->is_draining;
+    if (h->wants_close || c->server->phase == SERVER_DRAINING) {
+        http_conn_end_after(c, AFTER_CLOSE);
+    }
 
     int status = http_target_split(http_head_target(h), h->method, http_head_known(h, HTTP_HOST),
                                    &c->block->target);
@@ -62,10 +63,9 @@ bool http_request_can_end(const struct http_conn *c)
 {
     const struct http_request *req = &c->req;
 
-    /*
-     * Who wants to be told gets told when the kernel has everything; for others, queued is enough.
-     */
-    return req->reply == REPLY_DONE && (req->is_body_done || c->is_closing) &&
+    /* on_done waits until the kernel has everything; without it, queued is enough. */
+    return req->reply >= REPLY_DONE &&
+           (req->body_progress != BODY_COMING || c->after != AFTER_NEXT) &&
            (req->on_done == NULL || c->out.first == NULL);
 }
 
@@ -93,16 +93,14 @@ void http_request_refuse(struct http_request *req, int status, const char *why)
 {
     struct http_conn *c = req->conn;
 
-    if (req->reply != REPLY_NONE) {
+    if (req->reply != REPLY_DUE) {
         http_conn_doom(c);
         return;
     }
     c->server->stats.refused++;
-    c->is_closing = true;
-    c->is_lingering = true;
-    req->is_refused = true;
-    req->reply = REPLY_DONE;
-    req->body_mode = BODY_DISCARD;
+    http_conn_end_after(c, AFTER_LINGER);
+    http_reply_enter(req, REPLY_REFUSED);
+    http_body_use(req, BODY_DISCARD);
     http_reply_refusal(c, req, status, why);
 }
 
@@ -192,8 +190,8 @@ void http_on_hangup(struct http_request *req,
 
 void http_abort(struct http_request *req)
 {
-    if (req->conn->state == CONN_DEAD) {
-        req->reply = REPLY_DONE;
+    if (http_conn_is_gone(req->conn)) {
+        http_reply_close(req);
     }
     http_conn_doom(req->conn);
 }

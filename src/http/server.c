@@ -40,7 +40,7 @@ static void tell_drained(struct http_server *s)
 {
     void (*tell)(void *) = s->on_drained;
 
-    if (s->is_draining && s->stats.open == 0 && tell != NULL) {
+    if (s->phase == SERVER_DRAINING && s->stats.open == 0 && tell != NULL) {
         s->on_drained = NULL;
         tell(s->drained_user);
     }
@@ -56,18 +56,17 @@ static void on_idle(uv_idle_t *idle)
     uv_idle_stop(idle);
     while (c != NULL) {
         struct http_conn *next = c->next_awake;
-        c->is_awake = false;
         http_conn_run(c);
         c = next;
     }
-    if (!s->is_freed) {
+    if (s->phase != SERVER_FREED) {
         tell_drained(s);
     }
 }
 
 void http_server_wake(struct http_server *s)
 {
-    if (!s->is_freed) {
+    if (s->phase != SERVER_FREED) {
         uv_idle_start(&s->idle, on_idle);
     }
 }
@@ -77,16 +76,14 @@ static void on_tick(uv_timer_t *timer)
     struct http_server *s = timer->data;
 
     http_timeouts_check(s);
-    if (s->conns == NULL && !s->are_listeners_off) {
-        s->is_ticking = false;
+    if (s->conns == NULL && s->accept_again == 0) {
         uv_timer_stop(timer);
     }
 }
 
 void http_server_tick_on(struct http_server *s)
 {
-    if (!s->is_ticking && !s->is_freed) {
-        s->is_ticking = true;
+    if (!uv_is_active((uv_handle_t *)&s->tick) && s->phase != SERVER_FREED) {
         uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
     }
 }
@@ -146,7 +143,7 @@ struct http_server *http_server_new(struct uv_loop_s *loop, const struct http_co
 
 void http_server_forget(struct http_server *s)
 {
-    if (!s->is_freed || s->handles > 0 || s->memories > 0) {
+    if (s->phase != SERVER_FREED || s->handles > 0 || s->memories > 0) {
         return;
     }
     while (s->blocks != NULL) {
@@ -172,9 +169,9 @@ void http_server_free(struct http_server *s)
     while (s->awake != NULL) {
         struct http_conn *c = s->awake;
         s->awake = c->next_awake;
-        c->is_awake = false;
+        c->turn = TURN_NONE;
     }
-    s->is_freed = true;
+    s->phase = SERVER_FREED;
     fd_close(&s->reserve);
     uv_close((uv_handle_t *)&s->idle, on_handle_closed);
     uv_close((uv_handle_t *)&s->tick, on_handle_closed);
@@ -183,15 +180,15 @@ void http_server_free(struct http_server *s)
 void http_server_drain(struct http_server *s, unsigned ms, void (*on_drained)(void *user),
                        void *user)
 {
-    s->is_draining = true;
+    s->phase = SERVER_DRAINING;
     s->drain_deadline = uv_now(s->loop) + ms;
     s->on_drained = on_drained;
     s->drained_user = user;
     http_listeners_close(s);
     for (struct http_conn *c = s->conns; c != NULL; c = c->next) {
-        if (c->state == CONN_REQUEST && c->req.websocket != NULL) {
+        if (c->phase == CONN_REQUEST && c->req.websocket != NULL) {
             http_websocket_goodbye(&c->req);
-        } else if (c->state == CONN_REQUEST && c->req.is_sse) {
+        } else if (c->phase == CONN_REQUEST && c->req.is_sse) {
             http_sse_goodbye(&c->req);
         }
         http_conn_wake(c);

@@ -73,8 +73,7 @@ void http_sse_goodbye(struct http_request *req)
 {
     if (req->reply == REPLY_OPEN) {
         http_write(req, ": server stops\n\n", 16);
-        http_end(req);
-        req->is_refused = true;
-        req->conn->is_closing = true;
+        http_reply_finish(req, REPLY_REFUSED);
+        http_conn_end_after(req->conn, AFTER_CLOSE);
     }
 }

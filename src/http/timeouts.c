@@ -19,9 +19,6 @@ static void check_head(struct http_conn *c, uint64_t age)
     const struct http_limits *limits = &c->server->config.limits;
     bool has_bytes = c->block != NULL && c->block->start < c->block->end;
 
-    if (c->is_closing) {
-        return; /* only waits for its output, which has a limit of its own */
-    }
     if (has_bytes) {
         if (age > limits->head_ms) {
             c->server->stats.timeouts++;
@@ -30,7 +27,7 @@ static void check_head(struct http_conn *c, uint64_t age)
         return;
     }
     uint64_t most = c->has_served ? limits->idle_ms : limits->head_ms;
-    if (c->server->is_draining) {
+    if (c->server->phase == SERVER_DRAINING) {
         most = limits->linger_ms;
     }
     if (age > most) {
@@ -100,7 +97,7 @@ static void check(struct http_conn *c, uint64_t now)
             return;
         }
     }
-    switch (c->state) {
+    switch (c->phase) {
     case CONN_HEAD:
         check_head(c, now - c->since);
         break;
@@ -113,6 +110,9 @@ static void check(struct http_conn *c, uint64_t now)
             http_conn_doom(c);
         }
         break;
+    case CONN_CLOSING: /* only waits for its output, see above */
+    case CONN_DOOMED:
+    case CONN_ORPHAN:
     case CONN_DEAD:
         break;
     }
@@ -121,7 +121,7 @@ static void check(struct http_conn *c, uint64_t now)
 void http_timeouts_check(struct http_server *s)
 {
     uint64_t now = uv_now(s->loop);
-    bool is_over = s->is_draining && now >= s->drain_deadline;
+    bool is_over = s->phase == SERVER_DRAINING && now >= s->drain_deadline;
 
     for (struct http_conn *c = s->conns; c != NULL; c = c->next) {
         if (is_over) {
@@ -130,7 +130,7 @@ void http_timeouts_check(struct http_server *s)
             check(c, now);
         }
     }
-    if (s->are_listeners_off && now >= s->accept_again) {
+    if (s->accept_again != 0 && now >= s->accept_again) {
         http_listeners_resume(s);
     }
 }

@@ -183,17 +183,19 @@ int http_websocket_check(const struct http_request *req)
     const struct http_conn *c = req->conn;
     int status = http_handshake_check(&c->block->head);
 
-    if (status != 0 || !c->is_closing) {
+    if (status != 0 || c->after == AFTER_NEXT) {
         return status;
     }
-    return c->server->is_draining ? 503 : 400; /* else the client wants to close, not to talk */
+    return c->server->phase == SERVER_DRAINING
+               ? 503
+               : 400; /* else the client wants to close, not to talk */
 }
 
 void http_websocket_offer(struct http_request *req)
 {
     http_add_header(req, "Upgrade", "websocket");
     http_add_header(req, "Sec-WebSocket-Version", "13");
-    if (!req->conn->is_closing) {
+    if (req->conn->after == AFTER_NEXT) {
         http_reply_field(req, "Connection", "Upgrade");
     }
 }
@@ -230,7 +232,7 @@ int http_websocket(struct http_request *req, const struct http_websocket *callba
     }
     req->websocket = link_new(c, callbacks);
     if (req->websocket == NULL) {
-        req->reply = REPLY_DONE;
+        http_reply_close(req);
         http_conn_doom(c);
         return -1;
     }
@@ -263,7 +265,7 @@ int http_websocket_send(struct http_request *req, bool is_text, const void *data
         .msg_length = len,
     };
 
-    if (link == NULL || req->reply != REPLY_OPEN || c->is_doomed || c->state == CONN_DEAD) {
+    if (link == NULL || req->reply != REPLY_OPEN || http_conn_is_lost(c)) {
         return -1;
     }
     /*
@@ -284,7 +286,7 @@ void http_websocket_close(struct http_request *req, unsigned code, const char *r
     struct http_websocket_link *link = req->websocket;
     size_t len = reason == NULL ? 0 : MIN(strlen(reason), (size_t)120);
 
-    if (link == NULL || link->is_closing || req->conn->state == CONN_DEAD) {
+    if (link == NULL || link->is_closing || http_conn_is_gone(req->conn)) {
         return;
     }
     link->is_closing = true;
@@ -314,7 +316,7 @@ bool http_websocket_step(struct http_conn *c)
     size_t before = b->start;
     bool is_over = false;
 
-    if (req->reply == REPLY_DONE) {
+    if (req->reply >= REPLY_DONE) {
         return false;
     }
     if (b->start < b->end && http_websocket_wants_input(req)) {
@@ -322,7 +324,7 @@ bool http_websocket_step(struct http_conn *c)
         int r = wslay_event_recv(link->wslay);
         is_over = r == WSLAY_ERR_CALLBACK_FAILURE && fail_unreadable(c) == 0;
         if (r != 0 && !is_over) {
-            c->is_doomed = true;
+            http_conn_doom(c);
             return false;
         }
     }
@@ -333,13 +335,12 @@ bool http_websocket_step(struct http_conn *c)
     is_over =
         is_over || (!wslay_event_want_read(link->wslay) && !wslay_event_want_write(link->wslay));
     if (is_over) {
-        req->reply = REPLY_DONE; /* both have said goodbye, or the client broke the rules */
-        c->is_closing = true;
-        c->is_lingering = true;
+        http_reply_enter(req, REPLY_DONE); /* both sides closed, or the client broke the rules */
+        http_conn_end_after(c, AFTER_LINGER);
         return true;
     }
-    if (c->is_eof && b->start == b->end) {
-        c->is_doomed = true;
+    if (c->input == INPUT_ENDED && b->start == b->end) {
+        http_conn_doom(c);
         return false;
     }
     return has_output || b->start != before;

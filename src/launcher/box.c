@@ -3,9 +3,9 @@
  * Boxes, as the launcher sees them; see launcher.h.
  *
  * Life of an entry: SPAWNING (the zygote was asked) -> LIVE (its pidfd is here) -> ENDING (killed,
- * not yet reaped) -> FREE (the zygote reaped it, its cgroup and id block went back). One that
- * takes long to die is LINGERING before that; one whose descriptors are kept is DEAD, until the
- * client says that it knows.
+ * not yet reaped) -> FREE (the zygote reaped it, its cgroup and id block went back). A box that
+ * takes long to die is LINGERING before that; one whose descriptors are kept is DEAD until the
+ * client releases it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,8 +38,8 @@ struct box_entry *box_at(struct launcher *l, uint32_t id)
 
 static struct box_entry *take_slot(struct launcher *l, struct err *e)
 {
-    for (uint32_t slot = 0; slot < BOXES_MAX;
-         slot++) { /* the lowest: the rest of the table stays untouched */
+    /* The lowest: the rest of the table stays untouched. */
+    for (uint32_t slot = 0; slot < BOXES_MAX; slot++) {
         if (l->boxes[slot].state == BOX_FREE) {
             struct box_entry *box = &l->boxes[slot];
             uint32_t id = box->id == 0 ? slot + BOXES_MAX : box->id + BOXES_MAX;
@@ -80,7 +80,7 @@ static uint64_t first_id(const struct launcher *l, const struct template *t,
                         : idmap_ward(t->lease.first) + (uint64_t)box->block * IDMAP_BLOCK;
 }
 
-/* As our /proc shows it: without root it is our own. */
+/* As our /proc shows it: without root it is id 0 of our namespace. */
 uint64_t box_host_id(const struct launcher *l, const struct template *t,
                      const struct box_entry *box)
 {
@@ -129,14 +129,14 @@ static int send_spawn(const struct launcher *l, const struct template *t,
 
     memcpy(all, fds->fds, sizeof(int) * LAUNCHER_BOX_FDS);
     size_t n = LAUNCHER_BOX_FDS + cgroup_procs_fds(box->cgroup, all + LAUNCHER_BOX_FDS);
-    /* Never waited for: one that does not read what it is asked is of no use to anybody. */
+    /* Does not wait: a zygote that does not read its requests is replaced. */
     ssize_t sent = fd_send(t->socket, &spawn, sizeof(spawn), all, n, MSG_DONTWAIT);
     if (sent == -EAGAIN) {
         (void)sys_pidfd_signal(t->pidfd, SIGKILL);
         return err_set(e, ERR_NOT_FOUND, "the zygote of %s does not read its requests", t->name);
     }
-    if (sent == -EPIPE || sent == -ECONNRESET ||
-        sent == -EBADF) { /* it died a moment ago: the news is on its way */
+    /* It died a moment ago; its pidfd will report it. */
+    if (sent == -EPIPE || sent == -ECONNRESET || sent == -EBADF) {
         return err_set(e, ERR_NOT_FOUND, "the zygote of %s has died", t->name);
     }
     if (sent != (ssize_t)sizeof(spawn)) {
@@ -162,7 +162,7 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
     }
     AUTO_CLOSE int place = fcntl(t->pidfd, F_DUPFD_CLOEXEC, 0);
     if (place < 0) {
-        return err_sys(e, errno, "make room for a box");
+        return err_sys(e, errno, "reserve a descriptor for a box");
     }
     box->cgroup = box_cgroup_take(l, t, box->id, req, e);
     if (box->cgroup == NULL) {
@@ -207,7 +207,7 @@ void box_end(struct launcher *l, struct box_entry *box, enum launcher_end why)
         box->state = BOX_ENDING;
         box_owed(l, box);
     }
-    /* Not born yet: killed as soon as its pidfd arrives. */
+    /* Not started yet: killed as soon as its pidfd arrives. */
 }
 
 void box_report_usage(struct launcher *l, const struct box_entry *box,
@@ -234,7 +234,7 @@ void box_dismiss(struct launcher *l, struct box_entry *box)
 {
     box->silent = true;
     if (inspect_sample(l, box)) {
-        box_arm(l, box, INSPECT_MS); /* should no verdict come */
+        box_arm(l, box, INSPECT_MS); /* in case no verdict arrives */
         return;
     }
     box_end(l, box, LAUNCHER_END_FINISHED);
@@ -250,7 +250,7 @@ static void box_exited(struct launcher *l, struct box_entry *box, const struct z
 
     if (!box->silent && !box->probe) {
         usage_fill(box, false, &rep.box.usage);
-        if (rep.box.usage.memory_peak == 0) { /* no cgroup: what the kernel knows of the process */
+        if (rep.box.usage.memory_peak == 0) { /* no cgroup: use the kernel's count per process */
             rep.box.usage.memory_peak = z->memory_max;
             rep.box.usage.cpu_ns = z->cpu_ns;
         }
@@ -280,7 +280,7 @@ static void box_born(struct launcher *l, struct box_entry *box, int pidfd)
     l->spawning--;
     box->state = BOX_LIVE;
     box->zygote_by = 0;
-    if (box->end != LAUNCHER_END_SELF) { /* ended before it was born */
+    if (box->end != LAUNCHER_END_SELF) { /* ended before it started */
         box_end(l, box, box->end);
     } else if (box->probe) {
         inspect_born(l, box);
@@ -288,8 +288,8 @@ static void box_born(struct launcher *l, struct box_entry *box, int pidfd)
 }
 
 /*
- * We signal with rights that a zygote has not: without a box's pidfd it still owes us a birth. The
- * number that was held serves the look at it, and then the pidfd.
+ * We signal with rights that a zygote has not, so only the pidfd of a box counts as a start. The
+ * reserved number serves the check and then the pidfd.
  */
 static bool is_birth(const struct launcher *l, struct box_entry *box, int *pidfd)
 {
@@ -318,8 +318,8 @@ static void box_refused(struct launcher *l, struct box_entry *box, const struct 
 }
 
 /*
- * A box is born once, ends after that, and is refused before. One that lives is not buried: its ids
- * and its cgroup would go to the next box.
+ * A box starts once, ends after that, and is refused before. A live one must not be reported as
+ * ended: its ids and its cgroup would go to the next box.
  */
 static bool is_credible(const struct box_entry *box, const struct zygote_rep *rep)
 {
@@ -342,7 +342,7 @@ void box_zygote_event(struct launcher *l, uint32_t template_id, const struct zyg
 
     if (box->state == BOX_FREE || box->state == BOX_DEAD || box->id != rep->box_id ||
         box->template_id != template_id) {
-        /* A zygote may speak of its own boxes only, and send descriptors of no others. */
+        /* A zygote may report on its own boxes only, and send no descriptors of others. */
         if (rep->event == ZYGOTE_SPAWNED && t->state != TEMPLATE_ENDING) {
             template_lied(l, template_id);
         }

@@ -2,10 +2,10 @@
 /*
  * Cgroups of a template's boxes, used again for its next ones; see launcher.h.
  *
- * A box joins its cgroup itself, through descriptors that its zygote has in its hands for a moment:
- * moving another process takes the kernel's lock over all thread groups, and that can wait 10 ms. A
- * hostile zygote can keep such descriptors. So a cgroup never changes its template, and all of a
- * template's are removed with it: then the descriptors lead nowhere.
+ * A box joins its cgroup itself, through descriptors that pass through its zygote: moving another
+ * process takes the kernel's lock over all thread groups, which can take 10 ms. A hostile zygote
+ * can keep such descriptors. So a cgroup never moves to another template, and all cgroups of a
+ * template are removed with it: then the descriptors are useless.
  */
 #include <stdlib.h>
 

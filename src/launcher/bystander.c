@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts a process that stands by the launcher (guard.c, closer.c); see launcher.h.
+ * Starts a helper process of the launcher (guard.c, closer.c); see launcher.h.
  *
- * The launcher goes on when it has said that it gave its rights up.
+ * The launcher continues when the helper reports that it has dropped its rights.
  */
 #include <errno.h>
 #include <signal.h>
@@ -32,7 +32,7 @@ int bystander_start(struct launcher *l, const struct bystander *b, struct err *e
         close(pair[1]);
         prctl(PR_SET_NAME, b->name, 0, 0, 0);
         setsid();
-        /* Only the launcher's end ends it: a terminal's or a supervisor's signals are for us. */
+        /* It ends with the launcher only: signals of a terminal or a supervisor are for us. */
         sigfillset(&all);
         sigprocmask(SIG_BLOCK, &all, NULL);
         b->run(l, pair[0]);
@@ -42,7 +42,7 @@ int bystander_start(struct launcher *l, const struct bystander *b, struct err *e
     *b->ret_pid = pid;
     if (fd_recv(pair[1], &ready, 1, NULL, 0) != 1) {
         close(pair[1]);
-        return err_set(e, ERR_SYSTEM, "%s could not give its rights up", b->name);
+        return err_set(e, ERR_SYSTEM, "%s could not drop its rights", b->name);
     }
     return pair[1];
 }

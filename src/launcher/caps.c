@@ -2,8 +2,8 @@
 /*
  * The launcher's capabilities; see caps.h.
  *
- * Each row was found by taking it away and running the box, launcher and integration tests: a
- * capability that nothing misses does not belong here.
+ * Each row was found by removing it and running the box, launcher and integration tests: a
+ * capability that no test needs does not belong here.
  */
 #include "launcher/caps.h"
 
@@ -53,7 +53,7 @@ uint64_t caps_of(unsigned role)
 
 int caps_drop(unsigned role, struct err *e)
 {
-    /* NO_SETUID_FIXUP: capabilities stay when the effective id changes for a moment (zygote.c). */
+    /* NO_SETUID_FIXUP: capabilities survive a short change of the effective id (zygote_clone.c). */
     const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
                                SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
                                SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;

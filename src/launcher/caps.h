@@ -2,9 +2,9 @@
 /*
  * Which capabilities the launcher and the processes that it forks keep after start-up, and why.
  *
- * Each kind of process has a column of the table; a kind that is forked before the launcher gives
- * its own rights up may keep other ones. Zygotes need no column: a process in a new user namespace
- * has all capabilities there and none outside.
+ * Each kind of process has a role in the table; a kind that is forked before the launcher drops its
+ * own rights may keep other ones. Zygotes need no role: a process in a new user namespace has all
+ * capabilities there and none outside.
  */
 #pragma once
 
@@ -34,8 +34,7 @@ extern const size_t caps_rows_n;
 uint64_t caps_of(unsigned role);
 
 /*
- * Gives up everything else, for good: permitted, effective, inheritable, ambient and bounding set,
- * and no later exec or change of ids brings any of it back. What the process did not have it does
- * not get. role 0: keeps none.
+ * Drops everything else for good: permitted, effective, inheritable, ambient and bounding set. No
+ * later exec or change of ids restores any of it. Adds no capability. Role 0 keeps none.
  */
 int caps_drop(unsigned role, struct err *e);

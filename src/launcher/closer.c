@@ -4,12 +4,12 @@
  *
  * A zygote or a client can send us any descriptor, and the process that closes the last copy of a
  * file does all the kernel's work for it: it waits for a TCP peer that does not read (SO_LINGER),
- * or gives a million record locks back. The launcher serves everybody and must not wait for that.
- * So it sends such descriptors on, closes its own copies, and then says so: the closer's copies are
- * the last ones.
+ * or releases a million record locks. The launcher serves all clients and must not wait for that.
+ * So it passes such descriptors on, closes its own copies, and then sends an empty message: now the
+ * closer's copies are the last ones.
  *
- * Must not: hold anything else open, have any right, or outlive the launcher by more than what it
- * is closing.
+ * Must not: hold anything else open, have any right, or outlive the launcher by longer than the
+ * closes under way take.
  */
 #include <signal.h>
 #include <string.h>
@@ -23,7 +23,7 @@
 #include "launcher/launcher.h"
 
 #define PLACE 3      /* its end of the socket */
-#define HELD_MAX 512 /* more than comes before the launcher says that its copies are closed */
+#define HELD_MAX 512 /* more than arrives before the launcher has closed its copies */
 #define PATIENCE 1   /* s: then a signal ends the wait, and the file is closed all the same */
 
 static void stop_waiting(int signum)
@@ -31,7 +31,7 @@ static void stop_waiting(int signum)
     (void)signum;
 }
 
-/* Every second, since a signal may come just before the wait. */
+/* Repeats, since the first signal may arrive just before the wait. */
 static void set_alarm(time_t seconds)
 {
     const struct itimerval each = {.it_interval = {.tv_sec = seconds},
@@ -66,8 +66,8 @@ static NORETURN void close_what_comes(void)
 }
 
 /*
- * One that replaces another comes after the launcher gave its own rights up: the bounding set
- * cannot shrink any more, and locked secure bits keep an exec from bringing any of it back.
+ * A replacement is forked after the launcher dropped its own rights: the bounding set cannot shrink
+ * any more, and locked secure bits keep an exec from restoring any of it.
  */
 static int drop_rights(void)
 {
@@ -102,8 +102,8 @@ int closer_start(struct launcher *l, struct err *e)
 }
 
 /*
- * One that has too much to wait for, or was killed. What a process still has open when it is killed
- * is freed without waiting for peers. False: too many of them are still at it.
+ * Replaces a closer that waits for too many files, or was killed. Files that a killed process has
+ * open are freed without waiting for peers. False: too many killed ones are not gone yet.
  */
 static bool replace(struct launcher *l)
 {
@@ -116,7 +116,7 @@ static bool replace(struct launcher *l)
             if (l->closer_pid > 0) {
                 (void)kill(l->closer_pid, SIGKILL);
             }
-            l->closer_pid = 0; /* until there is another: this number may be used again */
+            l->closer_pid = 0; /* the kernel may reuse this number */
             fd_close(&l->closer);
             return closer_start(l, &ignored) == 0;
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Deadlines: of boxes, and of zygotes that owe something; see launcher.h. */
+/* Deadlines of boxes, and of zygotes that have to start or reap one; see launcher.h. */
 #include <signal.h>
 
 #include "base/clock.h"
@@ -24,12 +24,14 @@ void template_arm(struct launcher *l, struct template *t, uint64_t ms)
     l->next_deadline = earlier(l->next_deadline, t->start_deadline);
 }
 
-/* A box that waited has closed them; one that is kept has them open. */
+/*
+ * A box that waited has closed them; one that is kept has them open. If no descriptors are left,
+ * the limits hold all the same, and only their events are late.
+ */
 static void open_counters(const struct box_entry *box)
 {
     if (box->kept == NULL) {
-        (void)cgroup_unfold(
-            box->cgroup); /* without descriptors the limits hold, and only their news is late */
+        (void)cgroup_unfold(box->cgroup);
     }
 }
 
@@ -43,7 +45,7 @@ void box_arm(struct launcher *l, struct box_entry *box, uint64_t ms)
     l->next_deadline = earlier(earlier(l->next_deadline, box->deadline), watch);
 }
 
-/* Tells the client that a box is over although its zygote has not said so. */
+/* Tells the client that a box is over although its zygote has not reported it. */
 static void announce_end(struct launcher *l, struct box_entry *box)
 {
     struct launcher_rep rep = {
@@ -60,7 +62,7 @@ static void announce_end(struct launcher *l, struct box_entry *box)
     if (box->kept != NULL) {
         keep_exit(box, &rep);
     }
-    box->silent = box->kept == NULL; /* who kept it is told again by its burial */
+    box->silent = box->kept == NULL; /* a kept box is reported again when it is reaped */
 }
 
 static void linger(struct launcher *l, struct box_entry *box)
@@ -85,7 +87,7 @@ void box_doom(struct launcher *l, uint32_t template_id)
     }
 }
 
-/* One that works is not stuck: on a busy machine it may be slow, with other births before this. */
+/* A zygote that works is not stuck: on a busy machine it may have many boxes to start first. */
 static bool is_stuck(const struct launcher *l, struct box_entry *box, uint64_t now)
 {
     uint64_t worked = l->templates[box->template_id].worked;
@@ -95,10 +97,10 @@ static bool is_stuck(const struct launcher *l, struct box_entry *box, uint64_t n
 }
 
 /*
- * A box that its zygote owes a birth or a burial. A stuck zygote holds up nobody's deadline; one
- * that owes a birth is replaced. How long a burial takes is in the hands of the box, which can
- * leave the kernel minutes of work to do: it never costs the zygote, and with it all other boxes,
- * their lives. Its client is told that it is over, and others no longer wait for it.
+ * A box that its zygote has to start or reap. A stuck zygote delays no deadline; one that does not
+ * start a box is replaced. How long reaping takes is up to the box, which can leave the kernel
+ * minutes of work: that never kills the zygote, and with it all other boxes. The client is told
+ * that the box is over, and new boxes no longer wait for it.
  */
 static uint64_t expire_owed(struct launcher *l, struct box_entry *box, uint64_t now)
 {
@@ -120,7 +122,7 @@ static uint64_t expire_owed(struct launcher *l, struct box_entry *box, uint64_t 
     return 0;
 }
 
-/* When a living box has to be looked at again, 0 for never. */
+/* When a live box has to be checked again, 0 for never. */
 static uint64_t expire_live(struct launcher *l, struct box_entry *box, uint64_t now)
 {
     if (box->deadline == 0) {
@@ -150,11 +152,11 @@ static void expire_start(struct launcher *l, uint32_t id)
     if (t->state == TEMPLATE_BUILDING) {
         err_set(&e, ERR_TEMPLATE,
                 t->ticket != 0 ? "the supervisor sent no definition of %s"
-                               : "the definition of %s was not asked for",
+                               : "the client did not ask for the definition of %s",
                 t->base);
         template_refuse(l, id, &e);
     } else {
-        (void)sys_pidfd_signal(t->pidfd, SIGKILL); /* its death is the answer */
+        (void)sys_pidfd_signal(t->pidfd, SIGKILL); /* template_died() answers */
     }
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a client may give to a box as its descriptors, and what it may have kept; see launcher.h.
+ * Which descriptors a client may give to a box, and which it may have kept; see launcher.h.
  *
  * The control socket is one end of an AF_UNIX stream socketpair, and each standard stream is an end
- * of an unnamed pipe. The launcher checks what the kernel says about each descriptor, so that a
- * client that was taken over cannot lend a directory, a device or a socket of the host's network by
- * this way. A stream and not SOCK_SEQPACKET: a frame can be larger than one packet may be.
+ * of an unnamed pipe. The launcher asks the kernel about each descriptor, so that a compromised
+ * client cannot pass a directory, a device or a socket of the host's network into a box. A stream
+ * and not SOCK_SEQPACKET: a frame can be larger than a packet.
  *
  * Must not: read, write or change any of the descriptors.
  */
@@ -78,7 +78,7 @@ int ends_check_kept(const struct fd_set_msg *fds, struct err *e)
     for (size_t i = 0; i < fds->n; i++) {
         if (!is_pair_end(fds->fds[i]) && !is_pipe_end(fds->fds[i])) {
             return err_set(e, ERR_INVALID,
-                           "descriptor %zu to be kept is no end of a socketpair or a pipe", i);
+                           "descriptor %zu to keep is not an end of a socketpair or a pipe", i);
         }
     }
     return 0;

@@ -2,9 +2,9 @@
 /*
  * The limit of open files; see launcher.h.
  *
- * A message whose descriptors find no number is lost, and with it the client or the zygote that
- * sent it. So the last numbers are kept for receiving, and what stays open has to find a number
- * below them or is refused.
+ * A message whose descriptors get no number is lost, and with it the client or the zygote that sent
+ * it. So the last numbers are reserved for receiving, and a descriptor that stays open must get a
+ * number below them, or is refused.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include "box/netns.h"
 #include "launcher/launcher.h"
 
-/* The most that a message can bring, the client's socket, the closer's. */
+/* The most descriptors of a message, the client's socket, the closer's. */
 #define FDLIMIT_RESERVED ((rlim_t)FD_PILE_MAX + FD_MESSAGE_MAX)
 
 int fdlimit_open(struct launcher *l, struct err *e)

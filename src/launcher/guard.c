@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The guard: a forked bystander that outlives a killed launcher by the moment it takes to clean up.
+ * The guard: a forked bystander that cleans up after a killed launcher.
  *
  * Boxes need no guard: their zygotes die with the launcher and take them along. Two things do:
  *
- *   - Cgroup directories: the kernel keeps them, and nothing may be left behind.
+ *   - Cgroup directories: the kernel does not remove them.
  *   - Leases on host ids (lease.h): they must not end before the last box has. The guard holds a
  *     second descriptor of each lease, and a pidfd of each zygote. A zygote is the first process of
  *     a pid namespace: the kernel reports its end after all of its boxes have ended.
  *
- * Must not: act on anything while the launcher lives, except take and close descriptors.
+ * Must not: do anything while the launcher lives, except receive and close descriptors.
  */
 #include <errno.h>
 #include <poll.h>
@@ -116,7 +116,7 @@ static int tell(const struct launcher *l, enum guard_op op, uint32_t id, const i
     ssize_t sent = fd_send(l->guard, &note, sizeof(note), fds, n, MSG_DONTWAIT);
 
     if (sent != (ssize_t)sizeof(note)) {
-        return err_sys(e, sent < 0 ? (int)-sent : EIO, "talk to the guard: restart husk");
+        return err_sys(e, sent < 0 ? (int)-sent : EIO, "send to the guard: restart husk");
     }
     return 0;
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks at boxes from outside: has this one the filter, the ids and the lack of capabilities that
- * receipts promise?
+ * Inspects boxes from outside: does this one have the filter, the ids and the empty capability sets
+ * that receipts promise?
  *
  * A box is set up by code in its zygote's memory, and a module that the zygote imported can have
  * changed that memory. So the first box of a zygote that imported something is a probe: it is
- * looked at and ended before the template may be used. Later ones are looked at by chance, when
- * their client is done with them, or at the first cell of a session. One that does not fit ends its
- * template, whose boxes are all suspect.
+ * inspected and ended before the template may be used. Later boxes are inspected at random, when
+ * their client is done with them, or at the first cell of a session. A box that does not fit ends
+ * its template, because all of its boxes are suspect.
  *
- * A child does the looking, since tracing waits for the traced: the launcher does not wait. It
- * reads what the kernel says and decides nothing itself.
+ * A child inspects, because tracing waits for the traced process and the launcher must not wait.
+ * The child reports what the kernel shows and decides nothing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,14 +38,14 @@
 
 #define READY_MS 10000 /* for a probe to be set up, on a busy machine */
 #define STOP_MS 1000   /* for a traced process to stop */
-#define ONE_IN 64      /* boxes are looked at after the probe */
+#define ONE_IN 64      /* boxes are inspected after the probe */
 #define STATUS_SIZE 4096
 #define FILTER_MAX 4096 /* BPF_MAXINSNS */
 
-/* What the child is to look at. */
+/* What the child inspects. */
 struct look {
     int pidfd;
-    int control; /* of a probe: readable when the box is set up; -1: it is */
+    int control; /* of a probe: readable when the box is set up; -1: it is already */
     const struct seccomp_program *filter;
     uint64_t uid;
     bool can_trace; /* reading filters takes rights on the host */
@@ -100,7 +100,7 @@ static int look_at_status(const struct look *l, pid_t pid, struct inspect_verdic
     return has_line(status, "Uid", ids) ? 0 : no_fit(v, "it runs as another user", "Uid");
 }
 
-/* Stops it, or gives up. */
+/* Waits until it has stopped. */
 static int await_stop(pid_t pid)
 {
     const struct timespec ms = {.tv_nsec = NS_PER_MS};
@@ -119,7 +119,7 @@ static int await_stop(pid_t pid)
     return -1;
 }
 
-/* The kernel counts from the oldest on: what the box's own code added later only forbids more. */
+/* The kernel counts from the oldest: filters that the box's own code added only forbid more. */
 static bool is_filter(pid_t pid, long index, const struct seccomp_code *want)
 {
     static struct sock_filter code[FILTER_MAX];
@@ -137,7 +137,7 @@ static int look_at_filters(const struct look *l, pid_t pid, struct inspect_verdi
     }
     errno = 0;
     if (ptrace(PTRACE_SECCOMP_GET_FILTER, pid, NULL, NULL) < 0 && errno != ENOENT) {
-        return gone(v); /* this kernel does not tell */
+        return gone(v); /* this kernel does not show filters */
     }
     return is_filter(pid, 0, &l->filter->early) && is_filter(pid, 1, &l->filter->late)
                ? 0
@@ -152,8 +152,8 @@ static int await_ready(const struct look *l)
 }
 
 /*
- * A copy of ours could be the last one of a file: then our end would be the kernel's time to free
- * it, and the launcher waits for our end.
+ * Our copy could be the last one of a file: then the kernel frees it when we exit, which can take
+ * long, and the launcher waits for our exit.
  */
 static void close_others(const struct look *l, int answer)
 {
@@ -191,11 +191,11 @@ static NORETURN void inspect(const struct look *l, int answer)
         (void)look_at_filters(l, pid, &v);
     }
     struct pollfd p = {.fd = l->pidfd, .events = POLLIN};
-    if (poll(&p, 1, 0) != 0) { /* it ended meanwhile: its number may be another's */
+    if (poll(&p, 1, 0) != 0) { /* it has ended: its number may name another process */
         (void)gone(&v);
     }
     (void)!write(answer, &v, sizeof(v));
-    _exit(0); /* lets go of what is traced */
+    _exit(0); /* also detaches from the traced process */
 }
 
 /* ---- in the launcher ---- */
@@ -230,7 +230,7 @@ static int start(struct launcher *l, struct template *t, const struct box_entry 
     return 0;
 }
 
-/* Little, and no more than the operator allows. */
+/* Small, and no more than the operator allows. */
 static struct limits probe_limits(const struct limits *most)
 {
     struct limits l = {.memory_bytes = PROBE_MEMORY};
@@ -295,7 +295,7 @@ bool inspect_sample(struct launcher *l, struct box_entry *box)
     if (!t->start.imports || t->verdict >= 0 || box->pidfd < 0 || box->was_inspected) {
         return false;
     }
-    box->was_inspected = true; /* or not chosen, and not asked again */
+    box->was_inspected = true; /* or not chosen: it is drawn once */
     rand_bytes(&chance, sizeof(chance));
     return chance % ONE_IN == 0 && start(l, t, box, -1, &ignored) == 0;
 }
@@ -350,7 +350,7 @@ void inspect_serve(struct launcher *l, uint32_t id)
     }
     t->checked += v.result == INSPECT_FITS;
     if (t->state == TEMPLATE_STARTING && v.result == INSPECT_NOT_SEEN) {
-        err_set(&e, ERR_ISOLATION, "its first box could not be set up, or not be looked at");
+        err_set(&e, ERR_ISOLATION, "its first box could not be set up or inspected");
         template_refuse(l, id, &e);
     } else if (is_there && (box->probe || box->silent)) {
         box_end(l, box, LAUNCHER_END_FINISHED);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What outlives a client: descriptors of boxes that it asked us to keep, and the news of boxes
- * that ended.
+ * What outlives a client: descriptors of boxes that it asked us to keep, and the EXIT events of
+ * boxes that ended.
  *
- * A supervised launcher does not end with its client. The client's successor gets back what was
- * kept for it and goes on where the other was killed. The launcher never reads or writes these
- * descriptors.
+ * A supervised launcher does not end with its client. The client's successor gets the kept
+ * descriptors back and continues. The launcher never reads or writes these descriptors.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -88,7 +87,7 @@ void keep_exit(struct box_entry *box, const struct launcher_rep *rep)
     box->kept->exit = *rep;
 }
 
-/* Boxes that nobody can ever speak to again end; what was being built is taken apart. */
+/* Ends boxes that no successor can reach, and templates that are not ready. */
 void keep_client_gone(struct launcher *l)
 {
     for (size_t i = 0; i < BOXES_MAX; i++) {
@@ -144,7 +143,7 @@ void keep_adopt(struct launcher *l)
         if (box->state == BOX_FREE || box->kept == NULL) {
             continue;
         }
-        if (box->is_orphan) { /* the successor would take it for a box of another template */
+        if (box->is_orphan) { /* its template_id may mean another template now */
             box_forget(l, box);
             continue;
         }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a template's program writes to stderr before it is ready: most often why it never will be,
- * as a loader that misses a library says it.
+ * What a template's program writes to stderr before it is ready: usually why it fails to start, for
+ * example that the loader misses a library.
  *
- * A file in memory: a program that writes much is not held up, and nobody has to read meanwhile.
+ * A file in memory: it never blocks the program, and needs no reader while the program starts.
  */
 #include <errno.h>
 #include <string.h>

@@ -3,27 +3,28 @@
  * husk-launcher: the only program that makes boxes. This header is its whole state and the seams
  * between its files:
  *
- *   main.c       start-up and the loop
- *   permit.c     which request is allowed when, and who handles it
- *   operator.c   what the supervisor says: clients, and definitions of templates
+ *   main.c            start-up and the loop
+ *   permit.c          which request is allowed when, and its handler
+ *   operator.c        messages of the supervisor: clients, and definitions of templates
  *   template_build.c  templates under construction
- *   template_run.c  templates that run, and what their zygotes say
- *   zygote_clone.c  the birth of a zygote
- *   last_words.c what it says before it is ready
- *   box.c        boxes: birth and end
- *   box_cgroup.c the cgroups of a template's boxes, and their reuse
- *   deadline.c   what is due: runs that take too long, zygotes that owe a birth or a burial
- *   inspect.c    looks at boxes from outside: are they what receipts say?
- *   ends.c       which descriptors a box may get
- *   closer.c     a bystander that closes descriptors whose close() may take long
- *   usage.c      what a box has used
- *   pidfd.c      whom a pidfd means
- *   fdlimit.c    as many descriptors as we may have
- *   lease.c      host id ranges, shared with other launchers on this kernel
- *   bystander.c  starts the guard and the closer
- *   guard.c      a bystander that cleans up if the launcher is killed
- *   caps.c       which capabilities are kept after start-up, and why
- *   rootless.c   becoming root of a user namespace when it is not root
+ *   template_run.c    templates that run, and messages of their zygotes
+ *   zygote_clone.c    starts a zygote
+ *   last_words.c      a zygote's stderr until it is ready
+ *   box.c             boxes: start and end
+ *   box_cgroup.c      the cgroups of a template's boxes, and their reuse
+ *   deadline.c        what is due: runs that take too long, zygotes that do not start or reap
+ *   keep.c            descriptors of boxes that outlive the client
+ *   inspect.c         looks at boxes from outside: are they what receipts say?
+ *   ends.c            which descriptors a box may get
+ *   closer.c          a bystander that closes descriptors whose close() may take long
+ *   usage.c           what a box has used
+ *   pidfd.c           which process a pidfd refers to
+ *   fdlimit.c         the limit of open descriptors
+ *   lease.c           host id ranges, shared with other launchers on this kernel
+ *   bystander.c       starts the guard and the closer
+ *   guard.c           a bystander that cleans up if the launcher is killed
+ *   caps.c            which capabilities are kept after start-up, and why
+ *   rootless.c        becoming root of a user namespace when it is not root
  *
  * One client, one thread, no JSON, no path from outside. Everything is bounded by the constants
  * below.
@@ -50,14 +51,14 @@
 #define TEARDOWN_MAX 256        /* boxes on their way out before new ones have to wait */
 #define SPAWNS_MAX 32           /* births under way before the next request is read */
 #define CGROUPS_KEPT 600        /* empty cgroups that a template holds for its next boxes */
-#define ZYGOTE_PATIENCE_MS 5000 /* a birth or a burial takes a millisecond */
-/* how often running boxes are checked where the kernel kills one process only */
+#define ZYGOTE_PATIENCE_MS 5000 /* to start or to reap a box, which takes a millisecond */
+/* How often running boxes are checked where the kernel kills one process only. */
 #define OOM_WATCH_MS 100
-#define ZYGOTE_MEMORY (2 * GIB)    /* of a zygote whose template says nothing */
+#define ZYGOTE_MEMORY (2 * GIB)    /* of a zygote whose template sets none */
 #define ZYGOTE_CPU_MILLI 2000      /* it works alone, beside the box that it is making */
-#define INSPECT_MS 3000            /* a box that is looked at ends by then in any case */
-#define PROBE_MEMORY (64 * MIB)    /* of the first box, which is only looked at */
-#define ZYGOTE_PIDS 64             /* imports that start programs to ask for something */
+#define INSPECT_MS 3000            /* a box under inspection ends by then in any case */
+#define PROBE_MEMORY (64 * MIB)    /* of the first box, which is only inspected */
+#define ZYGOTE_PIDS 64             /* some modules start programs when they are imported */
 #ifndef ZYGOTE_START_MS            /* a test builds a launcher with less patience */
 #    define ZYGOTE_START_MS 120000 /* a template that is not ready by then is broken */
 #endif
@@ -69,8 +70,8 @@
 #endif
 
 /*
- * TEMPLATE_ENDING: its zygote was killed; what is left of it and its boxes goes when the kernel is
- * done with them.
+ * TEMPLATE_ENDING: its zygote was killed; the entry is freed when the kernel has ended it and its
+ * boxes.
  */
 enum template_state {
     TEMPLATE_FREE = 0,
@@ -94,7 +95,7 @@ struct template
     int last_words;    /* its stderr until it is ready; -1: none */
     bool has_writable; /* an id-mapped mount fits one box's ids only */
     uint32_t boxes_max;
-    uint64_t definition; /* means something to clients only */
+    uint64_t definition; /* opaque: only clients use it */
     uint32_t boxes;      /* alive */
     struct lease lease;
     uint32_t *free_blocks; /* stack of id blocks, boxes_max deep */
@@ -110,21 +111,21 @@ struct template
     size_t n_spare;
     uint32_t start_seq;      /* request to answer when it is ready */
     uint64_t start_deadline; /* ns */
-    uint64_t worked;         /* ns: when it last bore or buried a box */
+    uint64_t worked;         /* ns: when it last started or reaped a box */
     bool said_ready;
     uint64_t ready; /* ns: since when */
     uint64_t made;  /* boxes */
     /* inspect.c */
     pid_t inspector;    /* our child, while verdict is open */
-    int verdict;        /* what it will say; -1: nothing is looked at */
+    int verdict;        /* a pipe for the inspector's answer; -1: no inspection */
     int probe;          /* our end of the first box's control socket; -1: none */
     uint32_t inspected; /* the box */
-    uint32_t checked;   /* boxes that were looked at, and fit */
+    uint32_t checked;   /* boxes that passed an inspection */
 };
 
 /*
- * BOX_LINGERING: it was killed and still is not gone; its client believes it is. BOX_DEAD: it has
- * ended, and somebody who kept its descriptors has not taken note yet.
+ * BOX_LINGERING: it was killed and is not gone yet; its client has its EXIT event. BOX_DEAD: it has
+ * ended, its descriptors are kept, and no client has released it yet.
  */
 enum box_state { BOX_FREE = 0, BOX_SPAWNING, BOX_LIVE, BOX_ENDING, BOX_LINGERING, BOX_DEAD };
 
@@ -136,37 +137,37 @@ struct box_entry {
     uint32_t template_id;
     uint32_t block;
     int pidfd;
-    int place; /* until it is born: holds a number for its pidfd */
+    int place; /* until it has started: reserves a number for its pidfd */
     struct cgroup *cgroup;
     uint64_t deadline; /* ns, 0: none */
-    /* ns: by then its zygote has borne or buried it, or is stuck; 0: it owes nothing */
+    /* ns: a zygote that has not started or reaped it by then is stuck; 0: nothing is due */
     uint64_t zygote_by;
     uint32_t end; /* enum launcher_end: why we ended it */
-    bool silent;  /* FINISH was answered: nobody waits for the EXIT event */
+    bool silent;  /* FINISH was answered: no client waits for the EXIT event */
     bool probe;   /* the first box of a zygote, which no client has asked for */
     bool was_inspected;
-    bool was_announced; /* its zygote has said that it is born */
+    bool was_announced; /* its zygote has reported that it started */
     uint64_t zygote_age_ms;
-    uint32_t checked; /* these two as they were when it was asked for */
+    uint32_t checked; /* these two as of the request */
     bool is_session;
-    bool is_orphan; /* BOX_DEAD: its template is gone, and the place of that may be another's */
+    bool is_orphan; /* BOX_DEAD: its template is gone, and template_id may mean another one now */
     struct kept *kept;
 };
 
 struct launcher {
     int client;       /* -1: none now, the supervisor will send one */
-    int supervisor;   /* -1: none (any more), and everything ends with the client */
+    int supervisor;   /* -1: none, or it is gone: everything ends with the client */
     bool supervised;  /* definitions come from the supervisor, never from the client */
     uint32_t tickets; /* given out so far */
-    int guard;        /* what is told to the guard goes in here */
-    int closer;       /* descriptors that are to be closed go in here */
+    int guard;        /* socket to the guard */
+    int closer;       /* socket to the closer */
     pid_t closer_pid;
-    pid_t closers_dying[8]; /* they were killed, and may not be gone; 0: none */
+    pid_t closers_dying[8]; /* killed, and perhaps not gone yet; 0: none */
     uid_t client_uid;
     bool greeted;
     bool single_id; /* not root: every box maps onto the one id we have */
     struct launcher_facts facts;
-    struct rlimit files; /* rlim_cur: what stays open has lower numbers */
+    struct rlimit files; /* rlim_cur: descriptors that stay open have lower numbers */
     struct cgroup_host *cgroups;
     struct template templates[TEMPLATES_MAX];
     struct box_entry boxes[BOXES_MAX];
@@ -174,13 +175,13 @@ struct launcher {
     uint32_t ending;        /* boxes in BOX_ENDING */
     uint32_t spawning;      /* boxes in BOX_SPAWNING */
     uint64_t next_deadline; /* ns; nothing is due before it. 0: nothing armed */
-    uint64_t end_by;        /* ns: the supervisor is gone, and the client has time until then */
-    bool watch_oom;         /* the kernel kills single processes: we have to end the rest */
+    uint64_t end_by;        /* ns: the supervisor is gone, and the client may stay until then */
+    bool watch_oom;         /* the kernel kills single processes: we end the rest */
 };
 
-/* permit.c: one request. False: the client broke the rules, close the connection. */
+/* permit.c: one request. False: it breaks the protocol, close the connection. */
 bool permit_client(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds);
-/* One frame of the supervisor's about a template that it was asked for. An old one is dropped. */
+/* One message of the supervisor about a template that it was asked for. A stale one is dropped. */
 void permit_operator(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds);
 
 /* operator.c */
@@ -204,14 +205,15 @@ int template_start(struct launcher *l, uint32_t id, uint32_t seq,
                    const struct launcher_start *start, struct err *e);
 
 /* template_run.c */
-/* Its client hears why it cannot start; what there is of it goes. */
+/* Reports to the client why the template cannot start, and frees it. */
 void template_refuse(struct launcher *l, uint32_t id, const struct err *e);
-void template_lied(struct launcher *l, uint32_t id);  /* its zygote broke the rules: it is killed */
-void template_stop(struct launcher *l, uint32_t id);  /* zygote and boxes are killed; never waits */
+void template_lied(struct launcher *l, uint32_t id);  /* kills a zygote that broke the protocol */
+void template_stop(struct launcher *l, uint32_t id);  /* kills zygote and boxes; never waits */
 void template_await(struct launcher *l, uint32_t id); /* until they are gone */
-void template_serve(struct launcher *l, uint32_t id); /* the zygote has something to say */
-void template_ready(struct launcher *l, uint32_t id); /* its client hears of it */
-void template_died(struct launcher *l, uint32_t id);  /* it is dying, or dead: its client is told */
+void template_serve(struct launcher *l, uint32_t id); /* reads messages of the zygote */
+void template_ready(struct launcher *l, uint32_t id); /* reports it to the client */
+/* Its zygote is dying or dead: reports it to the client. */
+void template_died(struct launcher *l, uint32_t id);
 
 /* last_words.c: a zygote's stderr while it starts. The last line, made printable; "": none. */
 int last_words_open(struct err *e);
@@ -232,8 +234,9 @@ void box_dismiss(struct launcher *l, struct box_entry *box); /* ends it without 
 void box_zygote_event(struct launcher *l, uint32_t template_id, const struct zygote_rep *rep,
                       struct fd_set_msg *fds);
 void box_orphaned(struct launcher *l, uint32_t template_id); /* the zygote died */
+/* The host id of the box's user. */
 uint64_t box_host_id(const struct launcher *l, const struct template *t,
-                     const struct box_entry *box);                                /* of its user */
+                     const struct box_entry *box);
 void box_describe(struct launcher *l, const struct box_entry *box, uint32_t seq); /* a BOX event */
 void box_forget(struct launcher *l, struct box_entry *box); /* a dead one: the slot is free */
 
@@ -244,11 +247,11 @@ void box_cgroup_give(struct template *t, struct cgroup *cg);
 void box_cgroup_free_all(struct template *t);
 
 /* deadline.c */
-void template_arm(struct launcher *l, struct template *t, uint64_t ms); /* or it has failed */
+void template_arm(struct launcher *l, struct template *t, uint64_t ms); /* deadline of its start */
 void box_arm(struct launcher *l, struct box_entry *box, uint64_t ms);
-void box_owed(struct launcher *l, struct box_entry *box); /* by its zygote: a birth, a burial */
-void box_doom(struct launcher *l,
-              uint32_t template_id); /* its zygote is dying: boxes are over for the client */
+void box_owed(struct launcher *l, struct box_entry *box); /* its zygote has to start or reap it */
+/* Its zygote is dying: reports the end of all boxes to the client. */
+void box_doom(struct launcher *l, uint32_t template_id);
 void box_expire(struct launcher *l, uint64_t now);
 
 /* keep.c: descriptors of boxes that outlive the client. */
@@ -256,62 +259,61 @@ int keep_put(struct launcher *l, struct box_entry *box, const struct launcher_re
              struct fd_set_msg *fds, struct err *e);
 void keep_drop(struct launcher *l, struct box_entry *box, uint32_t slot);
 void keep_drop_all(struct launcher *l, struct box_entry *box);
-void keep_exit(struct box_entry *box, const struct launcher_rep *rep); /* the news of its end */
+void keep_exit(struct box_entry *box, const struct launcher_rep *rep); /* its EXIT event */
 void keep_client_gone(struct launcher *l);
 void keep_adopt(struct launcher *l);
 
 /* inspect.c */
 enum inspect_result { INSPECT_FITS = 0, INSPECT_NO_FIT, INSPECT_NOT_SEEN };
 struct inspect_verdict {
-    uint32_t result; /* enum inspect_result; NOT_SEEN: the box ended, or the kernel does not tell */
+    uint32_t result; /* enum inspect_result; NOT_SEEN: the box ended, or the kernel shows nothing */
     char why[96];
 };
-int inspect_probe(struct launcher *l, uint32_t id,
-                  struct err *e);                             /* asks for a template's first box */
-void inspect_born(struct launcher *l, struct box_entry *box); /* it is there */
-/* By chance. True: it is being looked at; a dismissed box ends after the verdict. */
+int inspect_probe(struct launcher *l, uint32_t id, struct err *e); /* requests the first box */
+void inspect_born(struct launcher *l, struct box_entry *box);      /* the first box has started */
+/* Inspects some boxes, at random. True: this one; a dismissed box ends after the verdict. */
 bool inspect_sample(struct launcher *l, struct box_entry *box);
 void inspect_serve(struct launcher *l, uint32_t id); /* there is a verdict */
 void inspect_end(struct launcher *l, struct template *t);
 
-/* ends.c: refuses everything but one end of a unix socketpair and three of pipes. */
+/* ends.c: accepts only one end of a unix socketpair and three of pipes. */
 int ends_check(const struct fd_set_msg *fds, struct err *e);
-/* Of a session, to be kept: refuses everything but ends of socketpairs and pipes. */
+/* Descriptors of a session, to be kept: accepts only ends of socketpairs and pipes. */
 int ends_check_kept(const struct fd_set_msg *fds, struct err *e);
 
-/* closer.c: closes what others chose, without waiting for it. Negative ones are left out. */
+/* closer.c: closes descriptors that others chose, without waiting. Negative ones are skipped. */
 int closer_start(struct launcher *l, struct err *e);
 void closer_close(struct launcher *l, int *fds, size_t n);
 void closer_close_one(struct launcher *l, int *fd);
 void closer_close_set(struct launcher *l, struct fd_set_msg *set);
 
-/* usage.c: what it has used so far, and how full its disk is if that is asked for. */
+/* usage.c: what it has used so far, and on request how full its disk is. */
 void usage_fill(const struct box_entry *box, bool want_disk, struct launcher_usage *ret);
 
 /* pidfd.c. */
 pid_t pidfd_pid(int pidfd); /* -1: not known */
 /* True for the first process of a pid namespace that is two below ours: zygotes are one below. */
 bool pidfd_is_box(int pidfd);
-/* What we do to a zygote by its number would be done to a stranger if /proc were not ours. */
+/* Fails unless /proc shows our pid namespace: else a zygote's pid would name another process. */
 int pidfd_check_proc(struct err *e);
 
 /* fdlimit.c */
 int fdlimit_open(struct launcher *l, struct err *e);
-void fdlimit_use_all(const struct launcher *l); /* also those that are kept for receiving */
-/* Like fd_recv(), without waiting and whatever else is open. What does not fit is closed. */
+void fdlimit_use_all(const struct launcher *l); /* also the numbers reserved for receiving */
+/* Like fd_recv(), without waiting; works at the limit. Closes descriptors that are too many. */
 ssize_t fdlimit_recv(struct launcher *l, int sock, void *buf, size_t n, struct fd_set_msg *fds);
-/* What was received is to stay open. 0, or -errno: there is no room for it. */
+/* A received descriptor is to stay open. 0, or -errno: no number is free. */
 int fdlimit_settle(const struct launcher *l, int *fd);
 
-/* bystander.c: run() says one byte when its rights are gone. Our end of the socket, or -1. */
+/* bystander.c: run() sends one byte when its rights are gone. Our end of the socket, or -1. */
 struct bystander {
     const char *name;
-    void (*run)(struct launcher *l, int end); /* returns if it cannot */
+    void (*run)(struct launcher *l, int end); /* returns on failure only */
     pid_t *ret_pid;
 };
 int bystander_start(struct launcher *l, const struct bystander *b, struct err *e);
 
-/* guard.c: forks the bystander; shares a template's lease and zygote with it; takes them back. */
+/* guard.c: starts the guard; gives it a template's lease and zygote; takes them back. */
 int guard_start(struct launcher *l, struct err *e);
 int guard_hold(const struct launcher *l, uint32_t template_id, struct err *e);
 void guard_drop(const struct launcher *l, uint32_t template_id);

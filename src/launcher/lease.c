@@ -6,15 +6,15 @@
  * from a random one on. The marker locks the bytes of a run, becomes the first user of each ward in
  * turn, and sends the lock file's descriptor into the socket as that user. Nothing ever receives
  * those messages: each keeps the lock and is counted for its sender. The marker has no capability
- * that lifts RLIMIT_NOFILE, and the kernel refuses to send (ETOOMANYREFS) for a user who has more
+ * that lifts RLIMIT_NOFILE, and the kernel refuses to send (ETOOMANYREFS) for a user that has more
  * descriptors in flight than that limit:
  *
- *   limit 0, send: refused if the ward has a mark; else there is a mark now.
+ *   limit 0, send: refused if the ward has a mark; else this sets one.
  *   limit 1, send: refused if another launcher has marked the ward since the first check.
  *
  * Two markers that meet on a ward can thus both be refused, and never both succeed.
  *
- * Must not: receive a mark, and with it drop a ward, while its zygote can live.
+ * Must not: receive a mark, which drops a ward, while its zygote may be alive.
  */
 #include "launcher/lease.h"
 
@@ -43,8 +43,8 @@ struct finding {
 
 struct search {
     int file;
-    int send; /* the marks go in here */
-    int keep; /* and stay here */
+    int send; /* marks are sent into this end */
+    int keep; /* and stay queued in this one */
     uint32_t wards;
 };
 
@@ -77,7 +77,7 @@ static int lock_run(const struct search *s, short type, uint32_t first)
     return errno == EACCES ? -EAGAIN : -errno;
 }
 
-/* 0, or -errno; -ETOOMANYREFS: this user has more than so many in flight. */
+/* 0, or -errno; -ETOOMANYREFS: this user has more than `most` in flight. */
 static int send_mark(const struct search *s, rlim_t most)
 {
     struct rlimit files;
@@ -104,7 +104,7 @@ static int mark_ward(const struct search *s, uint32_t ward)
     return r < 0 ? r : send_mark(s, 1);
 }
 
-/* Takes back what was marked of a run that is not free as a whole. */
+/* Removes the marks of a run of which some ward is taken. */
 static void unmark(const struct search *s)
 {
     char byte;
@@ -148,7 +148,7 @@ static int32_t find_run(const struct search *s)
         if (r != -EAGAIN) {
             return r;
         }
-        i += taken - first; /* every run up to there has that ward */
+        i += taken - first; /* each run up to there contains that ward */
     }
     return -EAGAIN;
 }

@@ -10,9 +10,9 @@
  *     ward has some on its first id. The count belongs to the id itself: it is one for all
  *     namespaces, so launchers in different containers on one kernel see each other's marks.
  *
- * Both marks live in one descriptor, and end with its last holder. The launcher and its guard hold
- * it (guard.c): ids of a launcher that was killed stay taken until its zygotes and their boxes are
- * gone.
+ * Both marks belong to one open descriptor, and end when its last copy is closed. The launcher and
+ * its guard hold it (guard.c): the ids of a killed launcher stay taken until its zygotes and their
+ * boxes are gone.
  */
 #pragma once
 
@@ -20,7 +20,7 @@
 
 #include "base/err.h"
 
-/* Of one launcher. A client that asks for more and more leaves some for the other launchers. */
+/* Per launcher, so that one client cannot use up the ids of the other launchers. */
 #ifndef LEASE_WARDS_MOST /* a test builds a launcher with fewer */
 #    define LEASE_WARDS_MOST 336
 #endif
@@ -32,7 +32,7 @@ struct lease {
 };
 
 /*
- * A run of wards that no other launcher has, at random. ERR_LIMIT when there is none. The caller is
+ * A random run of wards that no other launcher has. ERR_LIMIT when there is none. The caller is
  * root and has SECBIT_NO_SETUID_FIXUP set.
  */
 int lease_take(uint32_t wards, struct lease *ret, struct err *e);

@@ -2,10 +2,10 @@
 /*
  * husk-launcher: start-up and the loop; see launcher.h.
  *
- * Started by its client with one end of a SEQPACKET socketpair as descriptor 3. Lives as long as
- * that socket; dies with everything it made. With --supervised the descriptor is a supervisor's,
- * who sends the sockets of clients through it, one after the other: then it lives as long as the
- * supervisor (keep.c).
+ * Started by its client with one end of a SEQPACKET socketpair as descriptor 3. Ends with that
+ * socket, and everything it made ends with it. With --supervised the descriptor is the
+ * supervisor's, which sends the sockets of clients through it, one after the other: then the
+ * launcher lives as long as the supervisor (keep.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@
 #include "launcher/launcher.h"
 
 #define FIRST_FD 3          /* the client's socket, or the supervisor's */
-#define SEND_TIMEOUT_S 10   /* a client that does not read for so long is as good as gone */
+#define SEND_TIMEOUT_S 10   /* a client that does not read for so long is treated as gone */
 #define LAST_WORDS_MAX 1024 /* more than a socket holds */
 
 static struct launcher the_launcher; /* static: it is large, and there is one */
@@ -37,7 +37,7 @@ static struct launcher the_launcher; /* static: it is large, and there is one */
 void reply_with(struct launcher *l, const struct launcher_rep *rep, const int *fds, size_t n)
 {
     if (l->client < 0) {
-        return; /* what matters is kept, and told to the next one */
+        return; /* what matters is kept for the next client */
     }
     ssize_t sent = fd_send(l->client, rep, sizeof(*rep), fds, n, 0);
 
@@ -86,8 +86,8 @@ static int serve_client(struct launcher *l, bool has_successor)
 }
 
 /*
- * What a client that was killed a moment ago wanted to be kept may still lie in its socket, behind
- * births that were waiting for their turn. Whatever else it asked for ended with it.
+ * The socket of a client that was killed a moment ago may still hold KEEP requests, behind requests
+ * for boxes that waited for their turn. All other requests are dropped.
  */
 void hear_last_words(struct launcher *l)
 {
@@ -155,7 +155,7 @@ static size_t collect(const struct launcher *l, struct pollfd *p, uint32_t *ids)
     return n;
 }
 
-/* What the zygote says, what the inspector says, and the zygote's end. */
+/* Messages of the zygote, the inspector's verdict, and the zygote's end. */
 static void serve_template(struct launcher *l, uint32_t id, const struct pollfd p[3])
 {
     const struct template *t = &l->templates[id];
@@ -182,7 +182,7 @@ static void loop(struct launcher *l)
         if (poll(p, n, poll_timeout(l)) < 0 && errno != EINTR) {
             return;
         }
-        /* Zygotes before the client: what a request is about may just have ended. */
+        /* Zygotes before the client: the box of a request may just have ended. */
         for (size_t i = 2; i + 2 < n; i += 3) {
             serve_template(l, ids[i], &p[i]);
         }
@@ -275,7 +275,7 @@ static int prepare(struct launcher *l, bool supervised, struct err *e)
     return 0;
 }
 
-/* The limit of files and /proc; then ids and cgroups: what root can and an ordinary user cannot. */
+/* The limit of files and /proc; then ids and cgroups, which depend on being root. */
 static int prepare_rights(struct launcher *l, struct err *e)
 {
     if (fdlimit_open(l, e) < 0 || pidfd_check_proc(e) < 0) {
@@ -292,7 +292,7 @@ static int prepare_rights(struct launcher *l, struct err *e)
         l->single_id = true;
         note_missing(l, "private ids");
     } else {
-        /* Without root it would lose its own /proc files, and has nothing to hide from its user. */
+        /* Only as root: else it would lose its own /proc files, and its user may read it anyway. */
         if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
             return err_sys(e, errno, "prctl");
         }
@@ -304,7 +304,7 @@ static int prepare_rights(struct launcher *l, struct err *e)
     if (guard_start(l, e) < 0 || closer_start(l, e) < 0) {
         return -1;
     }
-    /* Last: processes that keep other rights than we do are forked by now. */
+    /* Last: processes that keep other rights than ours have been forked. */
     unsigned lent = cgroup_host_is_ours(l->cgroups) ? 0 : CAPS_LENT;
     return caps_drop(l->single_id ? CAPS_ROOTLESS : CAPS_LAUNCHER | lent, e);
 }
@@ -336,9 +336,9 @@ int main(int argc, char **argv)
     signals_reset();
     if (supervised) {
         /*
-         * A service manager tells every process of a service to end. Ours ends when the supervisor
-         * has closed its socket: until then files are saved out of boxes. A handler, since a signal
-         * that we ignored would be ignored in all boxes.
+         * A service manager signals every process of a service. The launcher ends when the
+         * supervisor closes its socket: until then files are saved out of boxes. A handler, since
+         * an ignored signal would stay ignored in all boxes.
          */
         sigaction(SIGTERM,
                   &(struct sigaction){.sa_handler = wait_for_clients, .sa_flags = SA_RESTART},
@@ -350,7 +350,7 @@ int main(int argc, char **argv)
     }
     if (e.code != ERR_NONE) {
         struct launcher_req hello;
-        /* A socket that is closed with something unread in it takes our answer along. */
+        /* Closing a socket with unread data would drop our answer. */
         (void)fd_recv(l->client, &hello, sizeof(hello), NULL, 0);
         reply_error(l, 0, 0, &e);
         return 1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The supervisor's socket: it brings clients, one after the other, and the definitions of templates
- * that a client has named; see wire/launcher_msg.h.
+ * The supervisor's socket: it delivers clients, one after the other, and the definitions of
+ * templates that a client has named; see wire/launcher_msg.h.
  *
- * The supervisor is trusted, and never waited for: what it is asked is answered later, or the
- * template's patience runs out.
+ * The supervisor is trusted, but the launcher never waits for it: its answer arrives later, or the
+ * template's deadline passes.
  */
 #include <errno.h>
 #include <string.h>
@@ -59,11 +59,11 @@ bool operator_serve(struct launcher *l)
 
 int operator_ask(struct launcher *l, uint32_t id, uint32_t seq, struct err *e)
 {
-    struct template *t = &l->templates[id]; /* permit.c has looked */
+    struct template *t = &l->templates[id]; /* permit.c has checked id */
     struct launcher_want want = {.template_id = id, .preload = t->preload, .modules = t->modules};
 
     if (t->ticket != 0) {
-        return err_set(e, ERR_INVALID, "template %s was asked for already", t->name);
+        return err_set(e, ERR_INVALID, "template %s has been asked for already", t->name);
     }
     t->ticket = ++l->tickets != 0 ? l->tickets : ++l->tickets;
     want.ticket = t->ticket;

@@ -60,7 +60,7 @@ static int handle_template(struct launcher *l, struct launcher_req *req, struct 
     return 0;
 }
 
-/* A part of a template. A supervisor does not wait for each: START is answered, or FAIL. */
+/* Answers for a part of a template. A supervisor does not wait for each: START is answered. */
 static void acknowledge(struct launcher *l, const struct launcher_req *req)
 {
     if (!l->supervised) {
@@ -127,7 +127,7 @@ static int handle_ask(struct launcher *l, struct launcher_req *req, struct fd_se
     (void)fds;
     if (!l->supervised) {
         return err_set(e, ERR_INVALID,
-                       "there is no supervisor to ask: fill the template and START");
+                       "this launcher has no supervisor to ask: fill the template and START");
     }
     if (operator_ask(l, req->template_id, req->seq, e) < 0) {
         template_stop(l, req->template_id);
@@ -161,15 +161,15 @@ static int handle_box(struct launcher *l, struct launcher_req *req, struct fd_se
     int r = box_new(l, req, fds, e);
 
     if (r == 0) {
-        fd_set_release(fds); /* pipes and a socketpair of the client's: the box has them now */
+        fd_set_release(fds); /* the client's pipes and socketpair: the box has them now */
     }
     if (r < 0 && e->code == ERR_NOT_FOUND) {
-        template_died(l, req->template_id); /* so that its owner hears of it before this answer */
+        template_died(l, req->template_id); /* its GONE event precedes this answer */
     }
     return r;
 }
 
-/* A box may have ended while the request was on its way: its EXIT event has told, or will tell. */
+/* The box may have ended while the request was on its way: then its EXIT event is enough. */
 static int handle_run(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds,
                       struct err *e)
 {
@@ -181,7 +181,7 @@ static int handle_run(struct launcher *l, struct launcher_req *req, struct fd_se
         return 0; /* dismissed */
     }
     if (box != NULL && box->is_session) {
-        (void)inspect_sample(l, box); /* its first process is husk's: a program sees no stop */
+        (void)inspect_sample(l, box); /* stops PID 1 only, which is husk's, not a program */
     }
     if (box != NULL && req->run.deadline_ms != 0) {
         box_arm(l, box, req->run.deadline_ms);
@@ -236,7 +236,7 @@ static int handle_release(struct launcher *l, struct launcher_req *req, struct f
     if (box->state == BOX_DEAD) {
         box_forget(l, box);
     } else if (box->state == BOX_ENDING || box->state == BOX_LINGERING) {
-        keep_drop_all(l, box); /* no client will take note of its end */
+        keep_drop_all(l, box); /* no client waits for its end any more */
         box->silent = true;
     }
     return 0;
@@ -253,7 +253,7 @@ static int handle_keep(struct launcher *l, struct launcher_req *req, struct fd_s
     if (box != NULL && req->op == LAUNCHER_DROP) {
         keep_drop(l, box, req->keep.slot);
     } else if (box != NULL) {
-        /* no answer: without room for it the successor will miss this box, and says so */
+        /* No answer: if it cannot be kept, the successor reports this box as lost. */
         struct err lost;
         (void)keep_put(l, box, req, fds, &lost);
     }
@@ -289,9 +289,9 @@ static const struct permit {
     unsigned from;
     unsigned needs;
 } permits[LAUNCHER_OPS] = {
-    /* Both sides must speak the same protocol, and a client says how little it accepts. */
+    /* Both sides must speak the same protocol, and a client states the isolation it needs. */
     [LAUNCHER_HELLO] = {handle_hello, CLIENT, NEED_NO_GREETING},
-    /* Names a definition; ids and a slot are set aside, nothing runs yet. */
+    /* Names a definition; ids and a slot are reserved, nothing runs yet. */
     [LAUNCHER_TEMPLATE] = {handle_template, CLIENT, NEED_GREETING},
     /* What boxes see is lent by descriptor: only a process that can open it can lend it. */
     [LAUNCHER_MOUNT] = {handle_mount, OPERATOR, NEED_GREETING | NEED_BUILDING},
@@ -299,37 +299,37 @@ static const struct permit {
     [LAUNCHER_LINK] = {handle_link, OPERATOR, NEED_GREETING | NEED_BUILDING},
     /* The program that runs as zygote, and the modules that it imports. */
     [LAUNCHER_ARG] = {handle_text, OPERATOR, NEED_GREETING | NEED_BUILDING},
-    /* Variables can make an interpreter run code: they decide as much as the program does. */
+    /* Variables can make an interpreter run code, so they need the same rights as the program. */
     [LAUNCHER_ENV] = {handle_text, OPERATOR, NEED_GREETING | NEED_BUILDING},
     /* Chooses the filter, the zygote's limits and the bounds of its boxes. */
     [LAUNCHER_START] = {handle_start, OPERATOR, NEED_GREETING | NEED_BUILDING},
     /* The client of a supervised launcher cannot START: it asks the operator to. */
     [LAUNCHER_ASK] = {handle_ask, CLIENT, NEED_GREETING | NEED_BUILDING},
-    /* An operator that has no such definition must be able to say so. */
+    /* An operator that has no such definition reports it. */
     [LAUNCHER_FAIL] = {handle_fail, OPERATOR, NEED_GREETING | NEED_BUILDING},
-    /* A template that changed, or is not used any more, gives its memory back. */
+    /* Frees the memory of a template that changed or is not used any more. */
     [LAUNCHER_STOP] = {handle_stop, CLIENT, NEED_GREETING | NEED_TEMPLATE},
-    /* What all this is for. Limits are within the operator's bounds. */
+    /* Starts a box. Limits are within the operator's bounds. */
     [LAUNCHER_BOX] = {handle_box, CLIENT, NEED_GREETING | NEED_RUNNING},
     /* A parked box has no deadline until its run begins. */
     [LAUNCHER_RUN] = {handle_run, CLIENT, NEED_GREETING},
-    /* Figures of a box that runs: only the launcher can read some of them. */
+    /* Counters of a running box: only the launcher can read some of them. */
     [LAUNCHER_USAGE] = {handle_usage, CLIENT, NEED_GREETING},
-    /* The last figures and the end in one step, or a box could run on in between. */
+    /* The last counters and the end in one step, or a box could run on in between. */
     [LAUNCHER_FINISH] = {handle_finish, CLIENT, NEED_GREETING},
-    /* The same for clients that have read the figures themselves. */
+    /* The same for clients that have read the counters themselves. */
     [LAUNCHER_RELEASE] = {handle_release, CLIENT, NEED_GREETING},
     /* Cancellation: a client may end its own boxes at any time. */
     [LAUNCHER_KILL] = {handle_kill, CLIENT, NEED_GREETING},
-    /* Sessions outlive a daemon that is killed: their descriptors wait here. */
+    /* Sessions outlive a killed daemon: their descriptors are kept here. */
     [LAUNCHER_KEEP] = {handle_keep, CLIENT, NEED_GREETING},
-    /* What is kept has an end, or descriptors would run out. */
+    /* Closes kept descriptors, which would run out otherwise. */
     [LAUNCHER_DROP] = {handle_keep, CLIENT, NEED_GREETING},
-    /* The successor takes over what was kept. */
+    /* A client takes over what was kept for its predecessor. */
     [LAUNCHER_ADOPT] = {handle_adopt, CLIENT, NEED_GREETING},
 };
 
-/* A template may have died a moment ago: then the client could not know, and gets an error. */
+/* A template may have died a moment ago: the client could not know, so it gets an error. */
 static bool template_fits(struct launcher *l, const struct launcher_req *req, unsigned needs)
 {
     const struct template *t = template_at(l, req->template_id);
@@ -354,7 +354,7 @@ bool permit_client(struct launcher *l, struct launcher_req *req, struct fd_set_m
         return false;
     }
     if (!template_fits(l, req, permit->needs)) {
-        err_set(&e, ERR_NOT_FOUND, "template %u is not there or not ready", req->template_id);
+        err_set(&e, ERR_NOT_FOUND, "template %u does not exist or is not ready", req->template_id);
         reply_error(l, req->seq, req->template_id, &e);
         return true;
     }
@@ -365,8 +365,8 @@ bool permit_client(struct launcher *l, struct launcher_req *req, struct fd_set_m
 }
 
 /*
- * The client may have hung up or stopped the template since the supervisor was asked, and its place
- * may be another one's: the ticket tells.
+ * The client may have disconnected or stopped the template since the supervisor was asked, and the
+ * slot may hold another template: the ticket tells them apart.
  */
 void permit_operator(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel says of the process behind a pidfd; see launcher.h. */
+/* What the kernel shows of the process behind a pidfd; see launcher.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ pid_t pidfd_pid(int pidfd)
     return at != NULL ? (pid_t)strtol(at, NULL, 10) : -1;
 }
 
-/* In how many pid namespaces it has a number, from that of /proc on; 0: it is no process. */
+/* In how many pid namespaces it has a number, from that of /proc on; 0: it is not a process. */
 static unsigned count_numbers(int pidfd, long *ret_last)
 {
     char text[FDINFO_SIZE];
@@ -67,8 +67,8 @@ int pidfd_check_proc(struct err *e)
     }
     if (count_numbers(self, &number) != 1) {
         return err_set(e, ERR_ISOLATION,
-                       "/proc shows another pid namespace than husk runs in, where numbers mean "
-                       "other processes: mount a new one (unshare --mount-proc)");
+                       "/proc shows another pid namespace than the one husk runs in: mount a new "
+                       "/proc (unshare --mount-proc)");
     }
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Without root: the launcher becomes root of a user namespace that holds just its own id. From
- * there on everything is done as with real root, except that all boxes share that one id outside.
+ * Without root: the launcher becomes root of a user namespace that maps only its own id. Everything
+ * after that works as with real root, except that all boxes share that one id outside.
  */
 #include <errno.h>
 #include <fcntl.h>

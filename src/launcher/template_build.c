@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Templates until their zygote runs: ids, what the root consists of, the start; see launcher.h. */
+/* Templates until their zygote runs: ids, parts of the root, the start; see launcher.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static int take_lease(const struct launcher *l, struct template *t, struct err *
     uint32_t taken = 0;
 
     for (size_t i = 0; i < TEMPLATES_MAX; i++) {
-        taken += l->templates[i].lease.wards; /* 0 for ours, and where there is no template */
+        taken += l->templates[i].lease.wards; /* 0 for t, and for a free slot */
     }
     if (taken + wards > LEASE_WARDS_MOST) {
         return err_set(e, ERR_LIMIT,
@@ -84,14 +84,14 @@ int template_begin(struct launcher *l, const struct launcher_req *req, struct er
     }
     t->state = TEMPLATE_BUILDING;
     if (l->supervised) {
-        template_arm(l, t, ASK_MS); /* one that is only begun holds ids for nothing */
+        template_arm(l, t, ASK_MS); /* an unfinished template must not hold ids for long */
     }
     return (int)id;
 }
 
 /*
  * A mount may show its owner as the box's user: the operator that lends it is root or that owner.
- * Never if that is root: a box must not act as host id 0.
+ * Never if the owner is root: a box must not act as host id 0.
  */
 static int decide_owner(const struct launcher *l, const struct template *t,
                         const struct launcher_req *req, int fd, struct root_owner *ret,
@@ -103,7 +103,7 @@ static int decide_owner(const struct launcher *l, const struct template *t,
         return err_sys(e, errno, "stat the source of %s", req->place.path);
     }
     *ret = (struct root_owner){
-        /* An id map fits the ids of one box: only what is made for a single run may have one. */
+        /* An id map fits the ids of one box: only a template for a single box may have one. */
         .map = !l->single_id && st.st_uid != 0 && st.st_gid != 0 && t->boxes_max == 1 &&
                (req->place.kind == LAUNCHER_WRITABLE || (st.st_mode & S_IROTH) == 0),
         .same_user = l->single_id,
@@ -111,7 +111,7 @@ static int decide_owner(const struct launcher *l, const struct template *t,
         .gid = st.st_gid,
         .box_uid = idmap_ward(t->lease.first) + IDMAP_BLOCK + BOX_UID,
     };
-    /* Without root we are one user with our client, and id 0 in here; all others look the same. */
+    /* Without root our client's id is ours, 0 in this namespace; all others look the same. */
     if (req->place.kind != LAUNCHER_WRITABLE || (l->single_id && st.st_uid == 0)) {
         return 0;
     }
@@ -131,7 +131,7 @@ static int decide_owner(const struct launcher *l, const struct template *t,
 
 int template_mount(struct launcher *l, const struct launcher_req *req, int fd, struct err *e)
 {
-    struct template *t = &l->templates[req->template_id]; /* permit.c has looked */
+    struct template *t = &l->templates[req->template_id]; /* permit.c has checked it */
     struct root_owner owner;
     bool writable = req->place.kind == LAUNCHER_WRITABLE;
 
@@ -165,7 +165,7 @@ static int make_zygote_cgroup(struct launcher *l, struct template *t, uint32_t i
 int template_start(struct launcher *l, uint32_t id, uint32_t seq,
                    const struct launcher_start *start, struct err *e)
 {
-    struct template *t = &l->templates[id]; /* permit.c has looked */
+    struct template *t = &l->templates[id]; /* permit.c has checked id */
 
     if (start->seccomp >= seccomp_programs_n) {
         return err_set(e, ERR_INVALID, "there is no seccomp profile %u", start->seccomp);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Templates and what their zygotes say, from the start to the end; see launcher.h. */
+/* Templates and the messages of their zygotes, from start to end; see launcher.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -13,7 +13,7 @@
 #include "box/sys.h"
 #include "launcher/launcher.h"
 
-#define WORDS_AT_ONCE 64    /* of a zygote, before others get their turn */
+#define WORDS_AT_ONCE 64    /* messages of a zygote before others get their turn */
 #define LAST_WORDS_MAX 1024 /* more than a socket holds */
 
 static void answer_start(struct launcher *l, struct template *t, uint32_t id, const struct err *e)
@@ -56,8 +56,8 @@ static void template_clear(struct launcher *l, uint32_t id)
 }
 
 /*
- * A zygote or a box can leave the kernel minutes of work to do before it is gone: other templates
- * must not wait for that. The rest is done when the zygote's pidfd says that they are.
+ * A zygote or a box can leave the kernel minutes of work before it is gone: other templates must
+ * not wait for that. template_await() does the rest when the zygote's pidfd reports its end.
  */
 void template_stop(struct launcher *l, uint32_t id)
 {
@@ -90,7 +90,7 @@ void template_refuse(struct launcher *l, uint32_t id, const struct err *e)
     struct err why = *e;
 
     if (t->state == TEMPLATE_ENDING) {
-        return; /* its client knows why, or has gone */
+        return; /* its client knows why, or is gone */
     }
     err_wrap(&why, "template %s", t->name);
     reply_error(l, t->start_seq, id, &why);
@@ -112,8 +112,8 @@ void template_ready(struct launcher *l, uint32_t id)
 }
 
 /*
- * A process that a preload left behind would live on beside the boxes, and a thread would hold
- * locks that no fork has.
+ * A process that a preload left behind would live on beside the boxes, and a thread could hold
+ * locks that a fork copies without the thread.
  */
 static int check_alone(const struct template *t, struct err *e)
 {
@@ -170,7 +170,7 @@ void template_lied(struct launcher *l, uint32_t id)
     closer_close_one(l, &t->socket); /* with what it sent and we have not read */
 }
 
-/* At most so many: one that talks without end must not keep us from all the others. */
+/* At most so many: a zygote that floods its socket must not block the others. */
 static void hear(struct launcher *l, uint32_t id, int most)
 {
     struct template *t = &l->templates[id];
@@ -184,8 +184,8 @@ static void hear(struct launcher *l, uint32_t id, int most)
         }
         if (n <= 0 || !zygote_rep_check(&rep, (size_t)n, fds.n)) {
             /*
-             * Gone, or it says what no zygote of ours says: its death is then handled like any
-             * other. It may take a while, in which its socket would keep us awake.
+             * Gone, or it broke the protocol: its death is then handled like any other. Dying may
+             * take a while, in which its open socket would keep us awake.
              */
             closer_close_set(l, &fds);
             template_lied(l, id);
@@ -230,7 +230,7 @@ void template_died(struct launcher *l, uint32_t id)
     struct launcher_rep gone = {.event = LAUNCHER_EV_GONE, .template_id = id};
     struct err e;
 
-    /* What it managed to say comes first: most of all why it is broken. */
+    /* Its last messages first: one may say why it is broken. */
     hear(l, id, LAST_WORDS_MAX);
     if (t->state == TEMPLATE_STARTING) {
         explain_death(t, &e);

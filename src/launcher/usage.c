@@ -10,9 +10,9 @@
 #include "launcher/launcher.h"
 
 /*
- * How full the box's file system is. Its root is read-only and was built by us, and nothing inside
- * may mount, so the path cannot be rearranged; links are refused all the same. The box is alive
- * while we look: we are the ones who end it.
+ * How full the box's file system is. Its root is read-only and built by us, and nothing inside may
+ * mount, so the path cannot be rearranged; links are refused all the same. The box stays alive
+ * meanwhile: only the launcher ends it.
  */
 static void fill_disk(const struct box_entry *box, struct launcher_usage *ret)
 {
@@ -31,7 +31,7 @@ static void fill_disk(const struct box_entry *box, struct launcher_usage *ret)
     }
     (void)str_format(path, sizeof(path), "/proc/%d/root", pid);
     root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    /* Still the process that the pidfd means: then so was the one that the number named. */
+    /* The pidfd's process still lives, so the number named this process when we opened it. */
     if (root < 0 || sys_pidfd_signal(box->pidfd, 0) < 0) {
         return;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The birth of a template's zygote; see launcher.h.
+ * Starts a template's zygote; see launcher.h.
  *
- * The child waits until it has its id maps and is the kernel's first choice when memory runs out,
+ * The child waits until it has its id maps and is the kernel's first victim when memory runs out,
  * then enters the root that was planned for it (box/root.h) and becomes the template's program.
  */
 #include <errno.h>
@@ -48,7 +48,7 @@ static void become_zygote(const struct launcher *l, const struct template *t, in
     fdlimit_use_all(l); /* a zygote places descriptors by number */
     entry.n_procs = cgroup_procs_fds(t->cgroup, entry.procs);
     root_enter(&entry, &broken.err);
-    /* place_descriptors() may have moved the socket already: then it sits at its final place. */
+    /* place_descriptors() may have moved the socket to ZYGOTE_FD already. */
     if (fd_send(socket, &broken, sizeof(broken), NULL, 0, 0) < 0) {
         (void)fd_send(ZYGOTE_FD, &broken, sizeof(broken), NULL, 0, 0);
     }
@@ -89,9 +89,9 @@ static int change_owner(uid_t owner)
 }
 
 /*
- * Per-user quotas of the kernel (inotify, queued signals, ...) are charged to whoever made a user
- * namespace. With the zygote's own id as maker, boxes use up the quota of that id and not host
- * root's.
+ * The kernel charges per-user quotas (inotify, queued signals, ...) to the creator of a user
+ * namespace. With the zygote's own id as creator, boxes use up the quota of that id and not that of
+ * host root.
  */
 static pid_t clone_as_owner(const struct launcher *l, const struct template *t,
                             struct clone_args *args)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ending everything that descends from us; see limited_impl.h.
+ * Ends all descendants of this process; see limited_impl.h.
  *
- * A subreaper inherits the children of whoever dies below it, so killing its own children again
- * and again reaches all, however they were made or renamed. What forks faster than it is killed
- * needs a cgroup.
+ * A subreaper inherits the children of every descendant that dies, so killing its own children
+ * again and again reaches all of them. A program that forks faster than it is killed needs a
+ * cgroup.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ static void kill_children(void)
     char *at = text;
     char *end;
     for (long pid = strtol(at, &end, 10); end != at && *end == ' '; pid = strtol(at, &end, 10)) {
-        kill((pid_t)pid, SIGKILL); /* ours until we wait for it: the number is nobody else's */
+        kill((pid_t)pid, SIGKILL); /* our child until we wait for it, so the pid cannot be reused */
         at = end;
     }
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The front: what the caller's process does while the program runs; see limited.h.
+ * The front: the caller's process while the program runs; see limited.h.
  *
- * The end of the parent is seen by a pidfd and not by PR_SET_PDEATHSIG, which fires when the
- * *thread* ends that started us.
+ * A pidfd reports the end of the parent. PR_SET_PDEATHSIG would fire when the *thread* that started
+ * us ends.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include "base/fd.h"
 #include "limited/limited_impl.h"
 
-/* The most that limits_check() allows: what is not asked for is not limited. */
+/* The most that limits_check() allows: a limit that is not given is not set. */
 #define MEMORY_MOST ((uint64_t)1 << 40)
 #define CPU_MOST 1024000
 #define PIDS_MOST 32768
@@ -58,14 +58,14 @@ static int find_parent(struct front *f, struct err *e)
 {
     pid_t parent = getppid();
 
-    if (parent == 0) { /* cannot be opened from here */
+    if (parent == 0) { /* the parent is outside our pid namespace */
         return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ? err_sys(e, errno, "prctl") : 0;
     }
     f->parent = pidfd_open(parent, 0);
     if (getppid() != parent) {
-        return err_set(e, ERR_SYSTEM, "whoever started husk is gone");
+        return err_set(e, ERR_SYSTEM, "the process that started husk has ended");
     }
-    return f->parent < 0 ? err_sys(e, errno, "watch process %d", (int)parent) : 0;
+    return f->parent < 0 ? err_sys(e, errno, "cannot watch process %d", (int)parent) : 0;
 }
 
 static int open_cgroup(struct front *f, struct err *e)
@@ -84,7 +84,7 @@ static int open_cgroup(struct front *f, struct err *e)
     }
     int r = cgroup_self_name(instance, sizeof(instance));
     if (r < 0) {
-        return err_sys(e, -r, "name a cgroup");
+        return err_sys(e, -r, "cannot name a cgroup");
     }
     if (cgroup_host_open(instance, false, &f->place.host, e) < 0) {
         return -1;
@@ -92,7 +92,7 @@ static int open_cgroup(struct front *f, struct err *e)
     const struct cgroup_facts *facts = cgroup_host_facts(f->place.host);
     if (!facts->memory || !facts->cpu || !facts->pids) {
         err_set(e, ERR_ISOLATION,
-                "cannot limit a program: %s; run it as root or in a delegated cgroup, or accept "
+                "cannot limit a program: %s; run husk as root or in a delegated cgroup, or accept "
                 "weaker limits with --best-effort",
                 facts->why_not);
         cgroup_host_close(f->place.host);
@@ -131,14 +131,14 @@ static void pass_on(const struct front *f)
 
     while (read(f->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         int signal = (int)info.ssi_signo;
-        /* One that a terminal sent has reached the program too: it is in our process group. */
+        /* A signal of the terminal reaches the program itself, which is in our process group. */
         if (info.ssi_code != SI_KERNEL) {
             (void)send(f->place.control, &signal, sizeof(signal), MSG_NOSIGNAL | MSG_DONTWAIT);
         }
     }
 }
 
-/* False: no more will come. */
+/* False: the keeper has ended. */
 static bool hear_keeper(struct front *f)
 {
     ssize_t n = recv(f->place.control, &f->last, sizeof(f->last), MSG_DONTWAIT);
@@ -147,7 +147,7 @@ static bool hear_keeper(struct front *f)
         return true;
     }
     if (n != (ssize_t)sizeof(f->last)) {
-        f->last.kind = KEEPER_STARTED; /* killed before its last word */
+        f->last.kind = KEEPER_STARTED; /* killed before it sent its last message */
         return false;
     }
     if (f->last.kind != KEEPER_STARTED) {
@@ -157,7 +157,7 @@ static bool hear_keeper(struct front *f)
         f->o->on_start(f->o->user, f->last.pid, f->place.cgroup == NULL);
     }
     if (f->place.cgroup != NULL) {
-        (void)cgroup_sweep(); /* of runs that were killed with their keeper */
+        (void)cgroup_sweep(); /* removes cgroups of runs that were killed with their keeper */
     }
     return true;
 }
@@ -175,7 +175,8 @@ static void loop(struct front *f)
             pass_on(f);
         }
         if (p[2].revents != 0) {
-            (void)shutdown(f->place.control, SHUT_WR); /* the keeper ends everything and says so */
+            /* The keeper ends everything and reports it. */
+            (void)shutdown(f->place.control, SHUT_WR);
             fd_close(&f->parent);
         }
         if (p[1].revents != 0) {
@@ -195,7 +196,7 @@ static int conclude(struct front *f, struct limited_end *ret, struct err *e)
     case KEEPER_STARTED:
         break;
     }
-    return err_set(e, ERR_SYSTEM, "the process that keeps %s was killed, and so was %s", f->o->name,
+    return err_set(e, ERR_SYSTEM, "the keeper of %s was killed, and %s with it", f->o->name,
                    f->o->name);
 }
 
@@ -206,16 +207,16 @@ int limited_run(const struct limited_options *o, struct limited_end *ret, struct
     struct sigaction usual = {.sa_handler = SIG_DFL};
     int r = -1;
 
-    sigaction(SIGCHLD, &usual, NULL); /* a caller that ignores it would keep us from waiting */
+    sigaction(SIGCHLD, &usual, NULL); /* if the caller ignores it, waitpid() fails */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     if (block_signals(&f, e) == 0 && find_parent(&f, e) == 0 && open_cgroup(&f, e) == 0 &&
         start_keeper(&f, e) == 0) {
         limited_let_go();
-        sigaction(SIGPIPE, &ignore, NULL); /* a reader of reports that has gone ends nothing */
+        sigaction(SIGPIPE, &ignore, NULL); /* the end of the report's reader must not end us */
         loop(&f);
         r = conclude(&f, ret, e);
     }
-    cgroup_free(f.place.cgroup); /* the keeper has done it, unless it was killed */
+    cgroup_free(f.place.cgroup); /* for a keeper that was killed */
     cgroup_host_close(f.place.host);
     if (f.keeper > 0 && f.last.kind == KEEPER_STARTED) {
         descendants_end(&f.keeper, &(int){0});

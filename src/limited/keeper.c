@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The keeper: starts the program, stays until it ends, and then ends what it left; see limited.h.
+ * The keeper: starts the program, waits for its end, and then ends its descendants; see limited.h.
  *
- * It hears nothing but the front and the deaths of its descendants: all signals are blocked, since
- * those of a terminal or of whoever started us are the front's to pass on.
+ * It reacts only to the front and to the deaths of its descendants: all signals are blocked, since
+ * the front passes on those of a terminal or of the parent.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include "base/units.h"
 #include "limited/limited_impl.h"
 
-#define OOM_WATCH_MS 100 /* how often it is looked where the kernel kills one process only */
+#define OOM_WATCH_MS 100 /* between checks where the kernel kills only one process */
 
 struct keeper {
     const struct limited_options *o;
@@ -59,7 +59,8 @@ void limited_let_go(void)
 
 static void tell(const struct keeper *k, const struct keeper_msg *msg)
 {
-    (void)send(k->place->control, msg, sizeof(*msg), MSG_NOSIGNAL); /* if not, nobody is there */
+    /* Fails only if the front has ended. */
+    (void)send(k->place->control, msg, sizeof(*msg), MSG_NOSIGNAL);
 }
 
 /* ---- the program ---- */
@@ -138,7 +139,7 @@ static void take_deaths(struct keeper *k)
     }
 }
 
-/* False: the front is gone or wants the end. */
+/* False: the front has ended or asks for the end. */
 static bool hear_front(const struct keeper *k)
 {
     int signal;
@@ -168,8 +169,8 @@ static void watch(struct keeper *k)
             return;
         }
         /*
-         * All or nothing, as v2 does it: a program that lost a part is in a state that nobody
-         * tested.
+         * All processes or none, as cgroup v2 does it: a program that lost one of its processes is
+         * in an untested state.
          */
         if (look && k->program > 0 && cgroup_oom_kills(k->place->cgroup) > 0) {
             (void)cgroup_kill(k->place->cgroup);
@@ -205,7 +206,7 @@ static void finish(struct keeper *k, struct keeper_msg *msg)
     if (k->place->cgroup != NULL) {
         (void)cgroup_kill(k->place->cgroup);
     }
-    descendants_end(&k->program, &k->status); /* also whoever moved out of the cgroup */
+    descendants_end(&k->program, &k->status); /* also processes that left the cgroup */
     count(k, end);
     end->signal = WIFSIGNALED(k->status) ? WTERMSIG(k->status) : 0;
     end->exit_code = end->signal != 0 ? 128 + end->signal : WEXITSTATUS(k->status);

@@ -8,14 +8,14 @@
 #include "box/cgroup.h"
 #include "limited/limited.h"
 
-#define LIMITED_END_MS 2000 /* how long what was killed may take to be gone */
+#define LIMITED_END_MS 2000 /* how long killed processes may take to end */
 
-/* Made by the front, known to both. cgroup is NULL when limits are weak. */
+/* Created by the front, shared with the keeper. cgroup is NULL when limits are weak. */
 struct limited_place {
     struct cgroup_host *host;
     struct cgroup *cgroup;
-    int control;       /* SEQPACKET. To the keeper: an int, the signal to pass on; its end: kill */
-    sigset_t old_mask; /* what the program gets */
+    int control;       /* SEQPACKET. To the keeper: an int, the signal to pass on; EOF: kill */
+    sigset_t old_mask; /* restored for the program */
 };
 
 /* From the keeper. */
@@ -32,8 +32,8 @@ struct keeper_msg {
 NORETURN void keeper_run(const struct limited_options *o, struct limited_place *place);
 
 /*
- * Closes what the caller's parent left us, and lets go of standard input and output. What is ours
- * is close-on-exec.
+ * Closes inherited descriptors, and replaces standard input and output by /dev/null. Our own
+ * descriptors are close-on-exec.
  */
 void limited_let_go(void);
 
@@ -41,7 +41,7 @@ void limited_let_go(void);
 int weak_limit(const struct limited_options *o);
 
 /*
- * descendants.c, for a subreaper: kills its children, and theirs as they become its own, until
- * none is left or time is up. If *pid is among them, *status is set and *pid is 0.
+ * descendants.c, for a subreaper: kills its children, and theirs as it inherits them, until none is
+ * left or LIMITED_END_MS have passed. If *pid is among them, *status is set and *pid becomes 0.
  */
 void descendants_end(pid_t *pid, int *status);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lines of `husk limited --report-fd`: written by it, read by whoever started it; see
- * limited.h.
+ * Writes the lines of `husk limited --report-fd`, and reads them for the supervisor; see limited.h.
  */
 #include <inttypes.h>
 #include <string.h>

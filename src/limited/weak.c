@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits for a user who may not make cgroups; see limited_impl.h.
+ * Limits for a user who cannot create cgroups; see limited_impl.h.
  *
- * Weak: the address space is limited per process, not for all together, and processors are whole
- * ones that others may use too. The number of processes is not limited, since the kernel would
- * count all of the user's.
+ * They are weak: the address space is limited per process, not in total, and the program is pinned
+ * to whole processors that other programs can use, too. The number of processes is not limited,
+ * since the kernel would count all processes of the user.
  */
 #include <errno.h>
 #include <sched.h>
@@ -26,7 +26,7 @@ static int limit_memory(uint64_t bytes)
 }
 
 /*
- * So many of the processors that we may use, from a random one on: several programs are spread over
+ * Chooses n of our processors, starting at a random one, so that several programs are spread over
  * the machine.
  */
 static int limit_cpus(uint32_t milli)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * abort() in a box whose interpreter is PID 1. The kernel drops signals that an init does not
- * handle, so a failed assertion in native code would end as a segmentation fault. With this it
- * ends as what it is.
+ * handle, so a failed assertion in native code would end as a segmentation fault. With this it is
+ * reported as SIGABRT.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words between a zygote and its newest child; see birth.h. */
+/* Synchronises a zygote with its newest child; see birth.h. */
 #include "runner/birth.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 static struct {
     uint32_t *words;
     size_t bytes;
-    uint32_t *word; /* of the box that is being born */
+    uint32_t *word; /* of the box that is being started */
 } b;
 
 int birth_open(size_t boxes)
@@ -45,7 +45,7 @@ static void say(uint32_t what)
     (void)syscall(SYS_futex, b.word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* True if it has been said; else waits a while, for ever without a tick. */
+/* True if the other side has set it; else waits for one tick, without a tick for ever. */
 static int heard(uint32_t what, const struct timespec *tick)
 {
     uint32_t now = __atomic_load_n(b.word, __ATOMIC_SEQ_CST);

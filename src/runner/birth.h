@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a zygote and the child that it has just cloned tell each other, through one word of shared
- * memory per box: far cheaper than a pipe. The child lets go of that memory before anything of the
- * user's runs, or boxes could talk to each other and to the zygote.
+ * Synchronises a zygote with the child that it has just cloned, through one word of shared memory
+ * per box: far cheaper than a pipe. The child unmaps that memory before user code runs, or boxes
+ * could communicate with each other and with the zygote.
  */
 #pragma once
 
 #include <stddef.h>
 
-int birth_open(size_t boxes); /* once, in the zygote; 0 or -errno */
-void birth_begin(
-    size_t slot); /* before the clone: nothing has been said yet. The slot's last box is gone */
+int birth_open(size_t boxes);  /* once, in the zygote; 0 or -errno */
+void birth_begin(size_t slot); /* before the clone: clears the word. The slot's last box is gone */
 
 /* The child has a table of descriptors of its own: the parent may close what it sent. */
 void birth_say_left(void);
@@ -18,4 +17,4 @@ void birth_await_left(int pidfd); /* or until the child is dead */
 
 /* The child's id maps are written. */
 void birth_say_mapped(void);
-void birth_await_mapped(void); /* in the child, which then lets go of the memory */
+void birth_await_mapped(void); /* in the child, which then unmaps the memory */

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 
-/* longest time awake: more than a client needs between two cells in a loop */
+/* Longest poll: more than a client needs between two cells in a loop. */
 #define SOON_NS 200000u
 
 int control_send(int fd, const struct buf *frame)
@@ -72,10 +72,7 @@ static bool has_processors(void)
     return sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 1;
 }
 
-/*
- * Looks until there is something to read, or for SOON_NS. Whoever else wants this processor gets
- * it.
- */
+/* Polls until there is something to read, at most for SOON_NS. Yields the processor to others. */
 static void look(int fd, uint64_t since)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -86,12 +83,11 @@ static void look(int fd, uint64_t since)
 }
 
 /*
- * Waking a processor takes tens of microseconds on a virtual machine, and what it finds in its
- * caches is not what it left there: a short cell takes several times as long after a sleep. The
- * last pause foretells the next one, so that a session whose cells come one by one never stays
- * awake in vain, and one in which a loop ends does so once.
+ * Waking a processor takes tens of microseconds on a virtual machine, and its caches are cold then:
+ * a short cell takes several times as long after a sleep. The last pause predicts the next one: a
+ * session with single cells never polls in vain, and one whose loop ends does so once.
  */
-static bool soon; /* is the next cell to be expected */
+static bool soon; /* the next cell is expected soon */
 
 bool control_look(int fd)
 {

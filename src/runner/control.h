@@ -16,9 +16,9 @@ int control_send(int fd, const struct buf *frame);
 int control_recv(int fd, struct frame_head *head, struct buf *body, struct fd_set_msg *fds);
 
 /*
- * The same for cells, which often follow each other at once. Before it, control_look() stays awake
- * for a moment if the next one is to be expected, and is then true: a signal that came meanwhile
- * has interrupted nothing.
+ * The same for cells, which often follow each other at once. Call control_look() before it: it
+ * polls for a moment if the next cell is expected soon, and then returns true: a signal during the
+ * poll has interrupted nothing.
  */
 bool control_look(int fd);
 int control_recv_cell(int fd, struct frame_head *head, struct buf *body, struct fd_set_msg *fds);
@@ -29,8 +29,5 @@ int control_send_ready(int fd);
 /* FAILED with a text: only before READY. */
 void control_send_failed(int fd, const char *message);
 
-/*
- * To who waits for a context that could not be forked. Without a word it learns of that by the
- * closed socket, but not why.
- */
+/* Tells the peer why a context could not be forked. The closed socket alone does not show it. */
 void control_send_refused(int fd, int error);

@@ -31,7 +31,7 @@ static int serve_stat(struct agent *a)
     return agent_send_info(a, &st, target);
 }
 
-/* Exactly n bytes, so that whoever passes them on can say beforehand how many come. */
+/* Exactly n bytes, so that the peer can announce the length before they arrive. */
 static int send_range(struct agent *a, int fd, uint64_t offset, uint64_t n)
 {
     while (n > 0) {
@@ -58,7 +58,7 @@ static int send_range(struct agent *a, int fd, uint64_t offset, uint64_t n)
 
 static int serve_read(struct agent *a)
 {
-    /* O_NONBLOCK: a pipe without writer or a leased file must not hold us. */
+    /* O_NONBLOCK: a pipe without writer or a leased file must not block us. */
     AUTO_CLOSE int fd = agent_open(a->root, a->path, O_RDONLY | O_NONBLOCK | O_NOCTTY,
                                    (a->req.flags & FILES_FOLLOW) != 0);
     struct stat st;
@@ -185,10 +185,7 @@ static int serve(struct agent *a, uint32_t type)
     return table[type](a);
 }
 
-/*
- * One request. Anything but 0 ends the worker: nobody listens, or it is not our own code that
- * speaks.
- */
+/* One request. Anything but 0 ends the worker: the peer is gone or broke the protocol. */
 static int serve_request(struct agent *a)
 {
     struct files_head head;
@@ -222,8 +219,8 @@ static int serve_request(struct agent *a)
 }
 
 /*
- * User code runs with the same ids: it must find nothing to read here, and we nothing of the
- * session's to hold.
+ * User code runs with the same ids: it must not read our memory, and we must not hold descriptors
+ * of the session.
  */
 static int seclude(int sock)
 {
@@ -235,8 +232,8 @@ static int seclude(int sock)
         sys_close_range(BOX_CONTROL_FD + 1, ~0U) < 0 || setpgid(0, 0) < 0) {
         return -1;
     }
-    umask(0); /* modes are as asked for */
-    /* A file that grows beyond its limit is an error to report, not an end. */
+    umask(0); /* modes are as requested */
+    /* A file that grows beyond its limit is an error to report, not to die from. */
     if (sigaction(SIGXFSZ, &ignore, NULL) < 0 || sigaction(SIGINT, &plain, NULL) < 0) {
         return -1;
     }

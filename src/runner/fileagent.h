@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file worker: reads, writes, lists and packs files of /workspace for whoever holds the other
- * end of its socket (core/box_files.c). Runs inside the box with the rights of its user code and
- * no more, so a path that hostile code rearranges leads nowhere that this code could not have gone
- * itself.
+ * The file worker: reads, writes, lists and packs files of /workspace for its peer
+ * (core/box_files.c). Runs inside the box with exactly the rights of its user code, so a path that
+ * hostile code rearranges leads only to files that this code could have opened itself.
  *
  * Every path is resolved beneath one directory descriptor with openat2(); nothing falls back to
  * anything weaker.

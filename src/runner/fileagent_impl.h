@@ -23,7 +23,7 @@ struct agent {
     struct files_req req;
     char path[FILES_PATH_MAX + 1];
     char to[FILES_PATH_MAX + 1];
-    /* and what will be said at its end */
+    /* and the answer at its end */
     struct files_done done;
     char text[FILES_PATH_MAX + 1];
 };
@@ -38,7 +38,7 @@ static inline bool agent_is_copy(const struct agent *a)
 
 int agent_recv(struct agent *a, struct files_head *head); /* body in a->body; -EPIPE at the end */
 int agent_send(struct agent *a);                          /* a->out */
-int agent_tick(struct agent *a);                          /* says now and then that work goes on */
+int agent_tick(struct agent *a);                          /* reports progress now and then */
 int agent_send_info(struct agent *a, const struct stat *st, const char *target);
 struct files_info agent_info(const struct stat *st);
 
@@ -49,10 +49,7 @@ int agent_flush(struct agent *a);
 int agent_room(struct agent *a, char **ret, size_t *ret_room);
 void agent_wrote(struct agent *a, size_t n);
 
-/*
- * The next bytes in: how many are in a->body, 0 at the end, -ECANCELED when it was given up,
- * -errno.
- */
+/* The next bytes in: how many are in a->body, 0 at the end, -ECANCELED after ABORT, -errno. */
 ssize_t agent_read(struct agent *a);
 
 /* ---- fileagent_path.c: everything beneath a directory ---- */
@@ -60,22 +57,19 @@ ssize_t agent_read(struct agent *a);
 /* follow: links on the way that stay beneath. Otherwise there may be none. */
 int agent_open(int dir, const char *path, int flags, bool follow);
 /*
- * An entry of dir that its owner may have closed to itself: need is added to its mode if it lacks
- * that. *ret_mode: what it was; the caller puts it back by agent_close_again().
+ * An entry of dir whose mode may shut its owner out: adds need to its mode where that lacks it.
+ * *ret_mode: the old mode; the caller restores it with agent_close_again().
  */
 int agent_open_forced(int dir, const char *name, int flags, mode_t need, mode_t *ret_mode);
 void agent_close_again(int fd, mode_t was, mode_t need);
 /* The directory that path's last component is in, for use with *at() calls. */
 int agent_open_parent(int root, const char *path, bool make, const char **ret_name);
-/*
- * Where a link leads, by its directory and name or by itself and "". "" when it is none, or none
- * any more.
- */
+/* A link's target, by its directory and name, or by itself and "". "" when it is not a link. */
 void agent_target(int dir, const char *name, const struct stat *st, char ret[FILES_PATH_MAX + 1]);
 /* Makes what is missing. *ret_made: the last component is new. */
 int agent_make_dirs(int root, const char *path, mode_t mode, bool *ret_made);
 
-/* A file that nobody sees under its name before all of it is there. */
+/* A file that gets its name only when it is complete. */
 struct agent_file {
     int dir; /* owned */
     int fd;
@@ -107,12 +101,12 @@ void agent_names_release(struct agent_names *t);
 struct agent_walk {
     struct agent *agent;
     bool recursive;
-    bool strict;                   /* what cannot be entered is an error, not a gap */
-    bool forced;                   /* modes keep nobody out */
+    bool strict;                   /* a directory that cannot be entered is an error, not a gap */
+    bool forced;                   /* enters directories whatever their modes */
     uint64_t room;                 /* PACK: bytes that files may still have */
     struct agent_names names;      /* PACK: of a copy */
     uint64_t left;                 /* entries that may still be visited */
-    bool more;                     /* there is something that was not visited */
+    bool more;                     /* something was not visited */
     char path[FILES_PATH_MAX + 1]; /* of the entry, below where the walk began */
     /*
      * dir and name: the entry and where it is. st: of the entry itself, never of a link's target.
@@ -120,11 +114,9 @@ struct agent_walk {
     int (*visit)(struct agent_walk *w, int dir, const char *name, const struct stat *st);
 };
 int agent_walk(struct agent_walk *w, int dir); /* takes dir */
-/* Something that cannot be visited: an error (r), or a gap that the caller is told of. */
+/* Something cannot be visited: an error (r), or a gap that is reported to the client. */
 int agent_walk_gap(struct agent_walk *w, int r);
-/*
- * Not the entry's fault, and over when it is tried again: nothing may be left out of a copy for it.
- */
+/* A temporary shortage, not a fault of the entry: a copy must not leave anything out for it. */
 bool agent_is_shortage(int r);
 
 /* ---- requests ---- */

@@ -2,9 +2,9 @@
 /*
  * Files that have several names, while a copy of the workspace is made; see fileagent_impl.h.
  *
- * A table of what was packed already, by inode. The time of its last change is part of the key: a
- * file that was changed meanwhile, or another that got the number of one that was deleted, is
- * packed as a file of its own.
+ * A table of packed files, by inode. The time of the last change is part of the key: a file that
+ * was changed meanwhile, or that reuses the number of a deleted one, is packed as a file of its
+ * own.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ void agent_names_add(struct agent_names *t, const struct stat *st, const char *p
     }
     t->paths.max = PATHS_MAX;
     if ((t->n >= t->n_slots / 2 && !grow(t)) || buf_add(&t->paths, path, strlen(path) + 1) < 0) {
-        return; /* then its other names are files of their own */
+        return; /* its other names are then packed as files of their own */
     }
     *find(t, st) = (struct agent_name){.inode = st->st_ino, .changed = st->st_ctim, .path = at};
     t->n++;

@@ -13,7 +13,7 @@
 #include "wire/tar.h"
 
 #define PAGE ((uint64_t)4096)
-#define TIME_MAX ((int64_t)1 << 40) /* beyond any that archives can say */
+#define TIME_MAX ((int64_t)1 << 40) /* beyond any that archives can hold */
 
 static int put_header(struct agent *a, const struct tar_entry *entry)
 {
@@ -39,8 +39,7 @@ static int put_zeros(struct agent *a, uint64_t n)
 }
 
 /*
- * Exactly as many bytes as the header promised: a file that shrinks meanwhile is filled up with
- * zeros.
+ * Exactly as many bytes as the header promised: a file that shrinks meanwhile is padded with zeros.
  */
 static int put_content(struct agent *a, int fd, uint64_t size)
 {
@@ -159,8 +158,8 @@ static int pack_entry(struct agent_walk *w, int dir, const char *name, const str
 }
 
 /*
- * A copy is bounded by the box's disk, which it has to fit into again. Holes count: a box cannot
- * fill ours by what costs it nothing.
+ * A copy is bounded by the box's disk, since it must fit there again. Holes count: they cost a box
+ * nothing, and must not fill the host's disk.
  */
 static uint64_t room_for(const struct agent *a)
 {
@@ -172,7 +171,7 @@ static uint64_t room_for(const struct agent *a)
     return (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;
 }
 
-/* *ret_mode: of a workspace whose owner has closed it to itself. */
+/* *ret_mode: the old mode of a workspace that shut its owner out. */
 static int open_top(const struct agent *a, mode_t *ret_mode)
 {
     char self[40];

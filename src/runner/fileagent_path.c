@@ -2,8 +2,8 @@
 /*
  * Opening and making files beneath a directory; see fileagent_impl.h.
  *
- * Hostile code renames and links as it likes while this runs. What has been opened stays what it
- * was, and what is opened next is looked up from there: no path is ever used twice.
+ * Hostile code renames and links as it likes while this runs. An open descriptor stays what it was,
+ * and the next lookup starts from there: no path is ever used twice.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "base/str.h"
 #include "runner/fileagent_impl.h"
 
-#define TRIES 64 /* the kernel says EAGAIN when a rename elsewhere kept it from being sure */
+#define TRIES 64 /* openat2() fails with EAGAIN when it races with a rename elsewhere */
 
 int agent_open(int dir, const char *path, int flags, bool follow)
 {
@@ -107,7 +107,7 @@ static int enter(int dir, const char *name, mode_t mode, bool *made)
             return -errno;
         }
     }
-    return -EAGAIN; /* somebody removes it as fast as we make it */
+    return -EAGAIN; /* other code removes it as fast as we make it */
 }
 
 int agent_make_dirs(int root, const char *path, mode_t mode, bool *ret_made)

@@ -28,7 +28,7 @@ struct unpacking {
     struct buf closed;
 };
 
-/* A link takes the place of whatever had its name, except directories. */
+/* A link replaces whatever has its name, except a directory. */
 static int place_link(struct unpacking *u, const struct tar_entry *entry)
 {
     const char *name;
@@ -69,7 +69,7 @@ static int begin_file(struct unpacking *u, const struct tar_entry *entry)
     return str_copy(u->name, sizeof(u->name), name);
 }
 
-/* Innermost first: those that follow could not be reached any more. */
+/* Innermost first: a closed parent would make those below unreachable. */
 static void close_folders(struct unpacking *u)
 {
     while (u->closed.len > 0) {
@@ -87,8 +87,8 @@ static void close_folders(struct unpacking *u)
 }
 
 /*
- * A copy is better than none without the one file that does not fit. A shortage is no reason: what
- * is left out now would be missing in the next copy, too.
+ * A copy without the one file that does not fit is better than none. A shortage does not count: a
+ * file that is left out now would be missing in the next copy, too.
  */
 static int miss(struct unpacking *u, int r)
 {
@@ -132,7 +132,7 @@ static int on_entry(void *user, const struct tar_entry *entry)
     int r;
 
     u->skips = false;
-    (void)str_copy(a->text, sizeof(a->text), entry->name); /* whatever fails now is about it */
+    (void)str_copy(a->text, sizeof(a->text), entry->name); /* a failure from here on is about it */
     if (a->done.count >= MIN(a->req.length, FILES_ENTRIES_MAX)) {
         return -E2BIG;
     }
@@ -166,8 +166,8 @@ static size_t alike(const char *data, size_t n, bool *ret_zero)
 }
 
 /*
- * Zeros of a copy become holes, as most of them were: what took no room in the workspace takes
- * none when it comes back. end_file() sees to a hole at the end.
+ * Zeros of a copy become holes, as most of them were: a restored file takes no more space than the
+ * original. end_file() makes a hole at the end.
  */
 static int write_copy(int fd, const char *data, size_t n)
 {

@@ -72,8 +72,8 @@ static void leave(struct level *l)
 }
 
 /*
- * What is not there any more, or no directory any more, was renamed while we looked. EXDEV: it was
- * moved between the kernel's finding it and its asking itself whether it is still beneath.
+ * An entry that is gone, or not a directory any more, was renamed while we looked. EXDEV: it was
+ * moved after the kernel found it and before it checked that it is still beneath.
  */
 static bool is_race(int r)
 {

@@ -26,7 +26,7 @@ int files_put(const struct frame_field *put, struct err *e)
         return err_set(e, ERR_INVALID, "a file to put has no usable name");
     }
     memcpy(name, put->data, n + 1);
-    (void)dirs_make_parents(name, 0755); /* if it failed, opening the file says so */
+    (void)dirs_make_parents(name, 0755); /* if it fails, so does open() */
     fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0) {
         return err_sys(e, errno, "put file %s", name);
@@ -45,7 +45,7 @@ static int read_whole(const char *name, struct buf *b)
     struct stat st;
     char chunk[65536];
 
-    /* O_NONBLOCK: a FIFO must not hold up the result. */
+    /* O_NONBLOCK: a FIFO must not block the result. */
     fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 || fstat(fd, &st) < 0) {
         return -errno;

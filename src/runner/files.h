@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that come with a run and go back with its result. Runs inside the box with the user code's
- * rights, so the names need no guarding here: a lie can only hurt the box itself.
+ * Files that arrive with a run and leave with its result. Runs inside the box with the rights of
+ * user code, so names are not checked here: a wrong one can only harm the box itself.
  */
 #pragma once
 
@@ -11,5 +11,5 @@
 /* Writes one KEY_PUT field ("name NUL content") below the current directory. */
 int files_put(const struct frame_field *put, struct err *e);
 
-/* Sends the file named by one KEY_GET field as a FILE frame; what cannot be read is said in it. */
+/* Sends the file named by one KEY_GET field as a FILE frame, or why it cannot be read. */
 int files_send(int control, const struct frame_head *run, const struct frame_field *get);

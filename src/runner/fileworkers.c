@@ -13,7 +13,7 @@
 #include "runner/fileagent.h"
 #include "runner/rawfork.h"
 
-/* to remove a file that was being written; one that user code has stopped is killed then */
+/* To remove an unfinished file; a worker that user code has stopped is killed then. */
 #define GRACE_MS 300
 
 static struct {
@@ -22,10 +22,7 @@ static struct {
     uint64_t kill_at; /* ms; 0: it was killed, or need not be */
 } workers[FILEWORKERS_MAX];
 
-/*
- * One that was killed is waited for here if its place is needed before the news of its end was
- * read.
- */
+/* Reaps a killed worker here if its place is needed before its SIGCHLD was read. */
 static bool is_free(size_t i)
 {
     if (workers[i].pid != 0 && workers[i].sock < 0) {
@@ -70,7 +67,7 @@ void fileworkers_serve(const struct pollfd p[FILEWORKERS_MAX])
 {
     for (size_t i = 0; i < FILEWORKERS_MAX; i++) {
         if (p[i].fd >= 0 && p[i].revents != 0 && workers[i].pid != 0) {
-            workers[i].kill_at = clock_ms() + GRACE_MS; /* it sees the close, too, and tidies up */
+            workers[i].kill_at = clock_ms() + GRACE_MS; /* it sees the close, too, and cleans up */
             fd_close(&workers[i].sock);
         }
         if (workers[i].pid != 0 && workers[i].kill_at != 0 && workers[i].kill_at <= clock_ms()) {

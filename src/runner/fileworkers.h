@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file workers of a session, as its PID 1 keeps them: forked on request, killed when the other
- * end of their socket is closed. That is the only way to be rid of one that user code has stopped.
+ * The file workers of a session, as its PID 1 keeps them: forked on request, killed when the peer
+ * closes their socket. Only killing removes a worker that user code has stopped.
  *
  * PID 1 holds each worker's socket too, to see that it closes. Contexts must not:
  * fileworkers_forget().
@@ -16,8 +16,8 @@
 #define FILEWORKERS_MAX 8
 
 /*
- * Forks a worker that serves this socket. The socket is taken, also on failure, which its other end
- * sees as its close.
+ * Forks a worker that serves this socket. The socket is taken; on failure it is closed, which the
+ * peer sees.
  */
 void fileworkers_start(int sock);
 
@@ -25,7 +25,7 @@ void fileworkers_start(int sock);
 /* Milliseconds until fileworkers_serve() has something to do by itself; -1: nothing. */
 int fileworkers_timeout(void);
 void fileworkers_watch(struct pollfd p[FILEWORKERS_MAX]);
-/* Kills those that nobody talks to any more. */
+/* Kills workers whose peer has closed the socket. */
 void fileworkers_serve(const struct pollfd p[FILEWORKERS_MAX]);
 
 bool fileworkers_has(pid_t pid);
@@ -33,5 +33,5 @@ bool fileworkers_has(pid_t pid);
 /* A child is gone. True if it was one of them. */
 bool fileworkers_reaped(pid_t pid);
 
-/* In a child of PID 1: closes what is not its own. */
+/* In a child of PID 1: closes the workers' sockets. */
 void fileworkers_forget(void);

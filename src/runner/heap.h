@@ -3,7 +3,7 @@
 #pragma once
 
 /*
- * Takes every free block for good. What a box allocates then lies side by side at the end of the
- * heap, and not in gaps all over it, each of which is a page to copy in every box.
+ * Allocates every free block for good. What a box allocates then lies side by side at the end of
+ * the heap, and not in gaps all over it, each of which is a page to copy in every box.
  */
 void heap_fill_holes(void);

@@ -31,7 +31,7 @@
 #define HUGE_PAGES 512
 #define PAGEMAP_PRESENT ((uint64_t)1 << 63)
 #define PAGEMAP_FILE ((uint64_t)1 << 61)
-#define PAGEMAP_OURS ((uint64_t)1 << 56) /* mapped by nobody else: in a fork, a copy of its own */
+#define PAGEMAP_OURS ((uint64_t)1 << 56) /* mapped only here: in a fork, a copy of its own */
 
 struct pages {
     size_t n;
@@ -106,8 +106,7 @@ void hotset_save(void)
         }
     }
     if (!is_pagewise) {
-        rehearsal->read.n =
-            0; /* most of them nobody has asked for: better faulted in by those who do */
+        rehearsal->read.n = 0; /* the kernel mapped most of them around a fault; few are needed */
     }
     _exit(0);
 }
@@ -128,7 +127,7 @@ static void make_inherited(const struct mapping *m, volatile char *at)
     size_t n = m->end - m->start;
 
     if ((m->prot & PROT_WRITE) == 0 && mprotect(start, n, m->prot | PROT_WRITE) < 0) {
-        return; /* a rule of the host: its pages are then faulted in by each box */
+        return; /* a policy of the host forbids it: each box faults these pages in */
     }
     touch(at);
     if ((m->prot & PROT_WRITE) == 0 && mprotect(start, n, m->prot) < 0) {
@@ -161,8 +160,8 @@ static void map_read_pages(const struct maps *m)
 }
 
 /*
- * Only pages that the zygote has too, and may use like that: the rehearsal can have got memory of
- * its own, and in a box there is nothing at that place.
+ * Only pages that the zygote has too, with the same rights: the rehearsal may have mapped memory of
+ * its own, which a box does not have.
  */
 static void keep_pages(struct pages *to, const struct pages *from, const struct maps *m, int prot)
 {

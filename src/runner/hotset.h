@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pages that every box of a template needs first, found out once.
+ * The pages that every box of a template needs first, found once.
  *
  * A fork of frozen memory (remap.h) starts without page tables: each first touch is a fault of
  * some microseconds, and a first `print` touches some hundred pages. One rehearsal child runs that
@@ -19,7 +19,7 @@ bool hotset_rehearse(void);
 void hotset_save(void) __attribute__((noreturn));
 
 /*
- * In a new box: brings the pages in, none where nothing was rehearsed. Only ever saves time; an old
- * kernel that cannot is no error.
+ * In a new box: faults the pages in, if any were rehearsed. It only saves time, so failure on an
+ * old kernel is ignored.
  */
 void hotset_touch(void);

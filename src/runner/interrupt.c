@@ -2,13 +2,13 @@
 /*
  * Interrupts of a session's cells; see interrupt.h.
  *
- * A word holds what state a context is in and a part of the token of the run that this is about:
+ * A word holds the state of a context and a part of the token of its run:
  *
  *   OVER  --begin-->  OPEN  --PID 1-->  SENDING  --PID 1-->  HIT     (open, and SIGINT was sent)
  *   OVER  --PID 1-->  AWAITED, which begin() of the same run finds
  *   OPEN, HIT  --end-->  OVER;  end() waits while it is SENDING
  *
- * So a signal that is sent at all is there before its run ends. PID 1 waits for nobody.
+ * So a signal that is sent is delivered before its run ends. PID 1 never waits.
  */
 #include "runner/interrupt.h"
 
@@ -21,8 +21,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define SLOTS 128 /* contexts, and some that have ended and are not buried */
-#define TRIES 8   /* a context changes its word twice; one that goes on doing so is hostile */
+#define SLOTS 128 /* contexts, and some that have ended and are not reaped yet */
+#define TRIES 8   /* a context changes its word twice; one that does so more often is hostile */
 
 enum state { OVER, OPEN, SENDING, HIT, AWAITED, STATE_MASK = 7 };
 
@@ -75,7 +75,7 @@ static struct slot *find(pid_t pid)
     return NULL;
 }
 
-/* A context leads a group: what it started is meant as well, as by Ctrl-C. Gone already is fine. */
+/* A context leads a group: the signal is also for what it started, as Ctrl-C is. */
 static void send_signal(pid_t context)
 {
     if (kill(-context, SIGINT) < 0) {
@@ -125,8 +125,8 @@ void interrupt_attach(void)
 {
     own = NULL;
     for (size_t i = 0; i < SLOTS && own == NULL; i++) {
-        pid_t nobody = 0;
-        if (atomic_compare_exchange_strong(&slots[i].pid, &nobody, getpid())) {
+        pid_t unused = 0;
+        if (atomic_compare_exchange_strong(&slots[i].pid, &unused, getpid())) {
             own = &slots[i];
             atomic_store(&own->word, OVER);
         }
@@ -157,6 +157,6 @@ bool interrupt_end(void)
     if (state_in(word) != HIT) {
         return false;
     }
-    sched_yield(); /* from a system call nobody returns before it has its signal */
+    sched_yield(); /* a pending signal is delivered before a system call returns */
     return true;
 }

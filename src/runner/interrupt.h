@@ -3,9 +3,9 @@
  * Interrupts of a session's cells: each hits the run that it was meant for, or nothing.
  *
  * PID 1 sends the signal, the context runs the cell, and neither can wait for the other. So they
- * share a page in which a context says which run is open. Only while it is does PID 1 send SIGINT;
- * what comes for a run that has not been read yet is left there for it, and what comes for one that
- * is over is dropped. User code can write to the page: it then loses its own interrupts.
+ * share a page in which a context states which run is open. PID 1 sends SIGINT only while it is
+ * open; an interrupt of a run that has not been read yet is stored there, and one of a run that is
+ * over is dropped. User code can write to the page: it then loses its own interrupts.
  */
 #pragma once
 
@@ -26,5 +26,5 @@ void interrupt_forget(pid_t context); /* it has ended */
 void interrupt_attach(void);
 /* The run begins. True: it has been interrupted before that, and no signal was sent. */
 bool interrupt_begin(const uint8_t *token);
-/* It is over, also if it was before. True: a signal was sent, and this process has it by now. */
+/* The run is over; may be called twice. True: a signal was sent and has been delivered. */
 bool interrupt_end(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The mappings of this process, read without touching its own memory: code that replaces or watches
- * mappings must not change them by looking.
+ * mappings must not change them by reading the list.
  */
 #pragma once
 
@@ -34,10 +34,7 @@ struct maps {
 struct maps *maps_read(void);
 void maps_free(struct maps *m);
 
-/*
- * What the kernel knows of the mappings and the list does not say. Nothing may have been mapped
- * since. 0 or -errno.
- */
+/* Adds the flags that the list does not have. Nothing may have been mapped since. 0 or -errno. */
 int maps_read_flags(struct maps *m);
 
 /* True if mapping i begins where the one before it ends. */

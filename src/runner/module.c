@@ -12,9 +12,9 @@
 #include "runner/heap.h"
 #include "runner/module.h"
 #include "runner/pagewise.h"
+#include "runner/pid1.h"
 #include "runner/rawfork.h"
 #include "runner/remap.h"
-#include "runner/pid1.h"
 #include "runner/zygote.h"
 
 static PyObject *husk_freeze(PyObject *self, PyObject *args)
@@ -80,12 +80,12 @@ static PyMethodDef methods[] = {
     {"zygote", husk_zygote, METH_NOARGS, "Serve the launcher; returns in a box that needs Python."},
     {"broken", husk_broken, METH_VARARGS, "Report that the template cannot work and exit."},
     {"session", husk_session, METH_NOARGS, "Be PID 1 of a session; returns in a context."},
-    {"ready", husk_ready, METH_NOARGS, "Say that this box or context waits for code."},
+    {"ready", husk_ready, METH_NOARGS, "Report that this box or context waits for code."},
     {"mute", husk_mute, METH_NOARGS, "Point stdio at /dev/null."},
     {"cell", husk_cell, METH_VARARGS,
      "Serve plain cells; returns ((rest, what, fields), type, fd) for others, None at the end."},
-    {"wait_for_end", husk_wait_for_end, METH_NOARGS, "Wait for whoever ends this box."},
-    {"finalise", husk_finalise, METH_O, "Let go of what a program leaves in its namespace."},
+    {"wait_for_end", husk_wait_for_end, METH_NOARGS, "Wait until the launcher ends this box."},
+    {"finalise", husk_finalise, METH_O, "Free what a program leaves in its namespace."},
     {"flush_files", husk_flush_files, METH_NOARGS, "Flush every file that a program has made."},
     {"run_is_open", husk_run_is_open, METH_NOARGS, "Whether this process has a run to answer."},
     {"done", husk_done, METH_VARARGS,
@@ -93,7 +93,7 @@ static PyMethodDef methods[] = {
     {"display", husk_display, METH_VARARGS, "Send something in all its forms: [(type, data)]."},
     {"send_file", husk_send_file, METH_VARARGS, "Send a workspace file."},
     {"source", husk_source, METH_VARARGS, "Code that C ran under this name, or None."},
-    {"cell_name", husk_cell_name, METH_NOARGS, "What the code that runs is called in tracebacks."},
+    {"cell_name", husk_cell_name, METH_NOARGS, "The name of the running code in tracebacks."},
     {"branch", husk_branch, METH_VARARGS, "Copy this context. True in the copy."},
     {"seed_libc", husk_seed_libc, METH_NOARGS, "Seed rand() and friends."},
     {"fork", husk_fork, METH_NOARGS, "Fork past all hooks."},

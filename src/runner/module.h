@@ -24,30 +24,30 @@ PyObject *module_errno(int r); /* raises OSError for -errno */
  * -errno.
  */
 int module_place_fds(const struct frame_head *head, struct fd_set_msg *fds);
-int module_wait(struct buf **ret_body,
-                struct fd_set_msg *fds); /* 1 frame, 0 end, -errno, -1 with an exception set */
+/* 1 frame, 0 end, -errno, -1 with an exception set. */
+int module_wait(struct buf **ret_body, struct fd_set_msg *fds);
 /*
  * What Python has to do: (rest, what or None, fields), the last a list of (key, bytes). Files are
  * written and left out. what may be NULL and is taken.
  */
 PyObject *module_hand_over(enum rest rest, PyObject *what, const struct buf *body);
-/* Stays until the end comes from outside: a sleeping process's CPU time is fully counted. */
+/* Sleeps until the launcher ends the box: a sleeping process's CPU time is fully counted. */
 void module_wait_for_end(void);
 PyObject *husk_wait_for_end(PyObject *self, PyObject *args);
 PyObject *husk_done(PyObject *self, PyObject *args);
 PyObject *husk_send_file(PyObject *self, PyObject *args);
 
-/* module_display.c: one run at a time may speak, from its RUN frame to its DONE frame */
+/* module_display.c: one run at a time may answer, from its RUN frame to its DONE frame */
 void module_run_begin(const struct buf *body);
-bool module_run_is_open(void); /* and this is the process that was asked */
+bool module_run_is_open(void); /* and this process, not a fork of it, serves the run */
 void module_run_end(void);
 PyObject *husk_run_is_open(PyObject *self, PyObject *args);
 PyObject *husk_display(PyObject *self, PyObject *args);
 
 /* module_box.c */
-int module_ready(void); /* says READY; 0 or -errno */
-int module_mute(
-    int saved[3]); /* stdio to /dev/null; keeps the old ones if saved is not NULL. 0 or -errno */
+int module_ready(void); /* sends READY; 0 or -errno */
+/* stdio to /dev/null; keeps the old ones if saved is not NULL. 0 or -errno. */
+int module_mute(int saved[3]);
 int module_unmute(int saved[3]);
 void module_seed_libc(void);
 PyObject *husk_ready(PyObject *self, PyObject *args);
@@ -70,10 +70,7 @@ struct plain {
     bool print;   /* the value of a last expression */
 };
 
-/*
- * False: there is something in the request that only Python knows how to apply. Release it in any
- * case.
- */
+/* False: the request contains something that only Python can apply. Release *ret in any case. */
 bool plain_read(const struct buf *body, struct plain *ret);
 void plain_release(struct plain *p);
 void plain_rename(struct plain *p, const char *name);
@@ -83,24 +80,24 @@ void plain_rename(struct plain *p, const char *name);
 enum rest plain_run(const struct plain *p, PyObject *space, PyObject **ret);
 PyObject *plain_take_exception(void); /* the one that is set */
 void plain_flush(void);               /* stdout and stderr */
-int plain_done(void);                 /* says DONE with exit code 0; 0 or -errno */
+int plain_done(void);                 /* sends DONE with exit code 0; 0 or -errno */
 
 /* module_finalise.c */
 /*
- * Has files flushed and __del__ called of what a program leaves there, as at the end of an
- * interpreter.
+ * Flushes files and calls __del__ of what a program leaves there, as the end of an interpreter
+ * does.
  */
 void module_finalise(PyObject *space);
 /* Flushes every file that was made since memory was frozen, wherever it is held. */
 void module_flush_files(void);
 bool module_finalise_prepare(void); /* before memory is frozen; false with an exception set */
-/* Names in there and modules: without a new one there is no place where a file could be left. */
+/* How many names and modules there are: without a new one no file can have been left there. */
 Py_ssize_t module_count_names(PyObject *space);
 PyObject *husk_finalise(PyObject *self, PyObject *space);
 PyObject *husk_flush_files(PyObject *self, PyObject *args);
 
 /* module_source.c: what linecache shows */
-#define SOURCE_NAME "<cell>" /* of code that nobody gave a name; cells of a session are numbered */
+#define SOURCE_NAME "<cell>" /* of code without a name; cells of a session are numbered */
 #define SOURCE_NAME_MAX 24
 void source_running(const struct plain *p); /* borrowed until the next one, or source_keep() */
 void source_next_cell(void);
@@ -114,7 +111,7 @@ PyObject *husk_cell(PyObject *self, PyObject *args);
 
 /* module_once.c */
 PyObject *module_space(void);                   /* globals of the code that runs; borrowed */
-bool module_may_break_a_rule(const char *code); /* policy.py has to look at it */
+bool module_may_break_a_rule(const char *code); /* policy.py has to check it */
 PyObject *husk_prepare(PyObject *self, PyObject *args);
 PyObject *husk_rehearse(PyObject *self, PyObject *args);
 PyObject *husk_zygote(PyObject *self, PyObject *args);

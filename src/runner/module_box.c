@@ -16,7 +16,7 @@
 
 #define STDIO 3
 
-/* libc's own generators are copies in every box until they are seeded anew. */
+/* libc's generators have the same state in every box until they are reseeded. */
 void module_seed_libc(void)
 {
     unsigned seed;
@@ -57,7 +57,7 @@ int module_unmute(int saved[STDIO])
 
 int module_ready(void)
 {
-    /* User code may look at itself: debuggers, /proc/self. */
+    /* User code may inspect itself: debuggers, /proc/self. */
     if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0) {
         return -errno;
     }

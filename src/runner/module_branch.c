@@ -2,9 +2,9 @@
 /*
  * _husk: a copy of a context, with all its variables; see module.h.
  *
- * PID 1 must be the copy's parent, to tell how it ends. So somebody between us and the copy forks
- * it and exits at once. That one shares our memory (vfork): to copy the page tables of a large
- * context twice would be most of the work.
+ * PID 1 must be the copy's parent, to report how it ends. So a process between us and the copy
+ * forks it and exits at once. That one shares our memory (vfork): copying the page tables of a
+ * large context twice would be most of the work.
  */
 #define PY_SSIZE_T_CLEAN
 #include "runner/module.h"
@@ -24,7 +24,7 @@
  */
 static int fork_copy(void)
 {
-    static volatile int error; /* whoever is between writes it into our memory */
+    static volatile int error; /* the process between writes it into our memory */
 
     error = 0;
     PyOS_BeforeFork();
@@ -53,7 +53,7 @@ static int adopt(int fd)
     if (dup3(fd, BOX_CONTROL_FD, O_CLOEXEC) < 0) {
         return -errno;
     }
-    setpgid(0, 0); /* a signal for the context that it came from is not meant for this one */
+    setpgid(0, 0); /* a signal for the original context is not for this one */
     interrupt_attach();
     return 0;
 }

@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "runner/interrupt.h"
 
-/* Arguments of an earlier cell are taken back by Python. */
+/* Python removes the arguments of an earlier cell. */
 static bool has_arguments(void)
 {
     PyObject *argv = PySys_GetObject("argv"); /* borrowed */
@@ -21,7 +21,7 @@ static bool has_arguments(void)
     return argv == NULL || !PyList_Check(argv) || PyList_Size(argv) != 1;
 }
 
-/* True: a signal that has come raised *ret. */
+/* True: a pending signal raised *ret. */
 static bool take_interrupt(PyObject **ret)
 {
     if (PyErr_CheckSignals() == 0) {
@@ -49,7 +49,7 @@ static enum rest serve(const struct buf *body, bool may_be_plain, PyObject **ret
     } else {
         source_keep(&plain);
     }
-    /* A process that the cell forked comes by here as well: it has nothing to say. */
+    /* A process that the cell forked gets here as well: it must not answer. */
     if (rest != REST_NOTHING || !module_run_is_open()) {
         return rest == REST_NOTHING ? REST_VALUE : rest;
     }
@@ -58,7 +58,7 @@ static enum rest serve(const struct buf *body, bool may_be_plain, PyObject **ret
     return take_interrupt(ret_what) ? REST_ERROR : REST_NOTHING;
 }
 
-/* A cell that was interrupted before it was read does not begin, unless a handler has it so. */
+/* A cell that was interrupted before it was read does not begin, unless a handler ignores it. */
 static enum rest begin(const struct buf *body, bool may_be_plain, PyObject **ret_what)
 {
     if (interrupt_begin(module_run.token)) {
@@ -72,7 +72,7 @@ static enum rest begin(const struct buf *body, bool may_be_plain, PyObject **ret
 
 /*
  * cell(may_be_plain): false while variables of an earlier cell are in the environment, which Python
- * takes back.
+ * removes.
  */
 PyObject *husk_cell(PyObject *self, PyObject *args)
 {

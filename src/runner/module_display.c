@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * _husk: which run may speak, and what it displays; see module.h.
+ * _husk: which run may answer, and what it displays; see module.h.
  *
  * All of this runs under the interpreter's lock and without calling back into Python, so numbers
  * and limits hold whatever threads and interrupts do in between.
@@ -15,9 +15,9 @@
 
 static struct {
     bool open;
-    bool rich;    /* displays were asked for */
-    bool dropped; /* has been said */
-    pid_t pid;    /* a process that user code forks shares the socket, and has no business there */
+    bool rich;       /* displays were requested */
+    bool dropped;    /* has been reported */
+    pid_t pid;       /* a process that user code forks shares the socket, but must not use it */
     uint32_t number; /* of the next DISPLAY frame */
     uint32_t displays;
     size_t bytes;
@@ -72,7 +72,7 @@ static int add_forms(struct buf *b, PyObject *forms, size_t *bytes)
         Py_ssize_t len;
         PyObject *pair = PyList_GetItem(forms, i); /* borrowed */
         int ok = pair != NULL && PyArg_ParseTuple(pair, "y#y#", &type, &type_len, &data, &len);
-        /* What does not fit is counted all the same; the frame is thrown away then. */
+        /* What does not fit is counted all the same; the frame is dropped then. */
         if (ok && *bytes + (size_t)len <= FRAME_DISPLAY_BYTES_MAX &&
             (frame_add(b, KEY_MIME, type, (size_t)type_len) < 0 ||
              frame_add(b, KEY_DATA, data, (size_t)len) < 0)) {
@@ -109,7 +109,7 @@ static PyObject *send_display(struct buf *b)
     Py_RETURN_TRUE;
 }
 
-/* Said once; whatever else does not fit goes without a word. */
+/* Reported once per run. */
 static PyObject *send_dropped(void)
 {
     AUTO_BUF struct buf b = BUF_INIT(256);

@@ -2,10 +2,10 @@
 /*
  * _husk: what the end of an interpreter does with what a program leaves behind; see module.h.
  *
- * The interpreter itself does not end: nobody would wait for that. Nor can it find the program's
- * globals to be garbage, for their namespace is part of the frozen memory. So they are taken out
- * of it, and files are flushed and __del__ is called. Modules stay, and so does what threads still
- * use: of that, files are flushed.
+ * The interpreter itself is not finalised: that would take too long. Nor can it find the program's
+ * globals to be garbage, for their namespace is part of the frozen memory. So they are removed from
+ * it: files are flushed and __del__ is called. Modules stay, and so does what threads still use,
+ * except that its files are flushed.
  */
 #define PY_SSIZE_T_CLEAN
 #include "runner/module.h"
@@ -14,12 +14,12 @@
 static PyObject *list_objects; /* gc.get_objects: without what is frozen */
 static PyObject *file_type;    /* what all kinds of file have in common */
 
-/* The order in which values go: what is called when one goes may need those that follow. */
+/* The order in which values are removed: a finaliser may need those that follow. */
 enum turn { TURN_FINALISER, TURN_OTHER, TURN_CALLABLE, TURN_NEVER };
 
 /*
- * Nothing else goes when it goes. Modules are held by the list of all modules. Runs no code of the
- * program's.
+ * Removing it frees nothing else. Modules are held by the list of all modules. Runs no code of the
+ * program.
  */
 static bool is_plain(PyObject *value)
 {

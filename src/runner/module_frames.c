@@ -194,8 +194,8 @@ PyObject *husk_done(PyObject *self, PyObject *args)
         r = control_send(BOX_CONTROL_FD, &b);
     }
     /*
-     * Whoever waits need not wait for this. No thread of Python's runs in between: what one prints
-     * from now on must not meet a pipe that nobody reads.
+     * After the answer, so that the client does not wait for it. No thread of Python runs in
+     * between: output from now on must not go into a pipe without a reader.
      */
     if (r == 0 && then_mute) {
         r = module_mute(NULL);

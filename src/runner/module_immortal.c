@@ -2,9 +2,9 @@
 /*
  * _husk: objects of the zygote that are never counted again (CPython 3.12 and 3.13).
  *
- * Looking at an object changes its reference count, and in a box that means a copy of its page. An
- * object whose count has one certain value is immortal: the interpreter leaves the count alone.
- * Nothing is lost by it: what the zygote has made, its boxes cannot give back anyway.
+ * Using an object changes its reference count, and in a box that copies its page. An object whose
+ * count has one certain value is immortal: the interpreter leaves the count alone. That costs
+ * nothing: boxes could not free the zygote's objects anyway.
  */
 #define PY_SSIZE_T_CLEAN
 #include "runner/module.h"
@@ -21,12 +21,12 @@
  */
 #define IMMORTAL UINT32_MAX
 
-/* Objects that are immortal by now and still have to be asked what they hold. */
+/* Objects that are immortal already, and whose references are still to be followed. */
 struct found {
     PyObject **list;
     size_t n;
     size_t room;
-    PyTypeObject *code_type; /* not for the collector, so it has no answer to that */
+    PyTypeObject *code_type; /* unknown to the collector: it cannot be traversed */
 };
 
 static bool is_immortal(const PyObject *o)
@@ -84,7 +84,7 @@ static int visit_what_it_holds(PyObject *o, struct found *found)
     }
     void *slot = PyType_GetSlot(type, Py_tp_traverse);
     traverseproc traverse;
-    memcpy(&traverse, &slot, sizeof(traverse)); /* the C language knows no cast between them */
+    memcpy(&traverse, &slot, sizeof(traverse)); /* C has no cast between them */
     return slot != NULL ? traverse(o, visit, found) : 0;
 }
 

@@ -27,7 +27,7 @@ static struct {
     PyObject *count_threads;        /* _thread._count: all but the first one */
     PyObject *count_exit_functions; /* atexit._ncallbacks */
     PyObject *
-        /* called first in a new box: reseed, warm-up of the template; None: nothing to do */
+        /* called first in a new box: reseed, warm-up of the template; None: nothing */
         in_box;
     PyObject *may_break_a_rule; /* of policy.py */
 } given;
@@ -37,9 +37,7 @@ PyObject *module_space(void)
     return given.space;
 }
 
-/*
- * A line that names an encoding would have the compiler read other words here than policy.py sees.
- */
+/* With a line that names an encoding, the compiler would read other words than policy.py does. */
 bool module_may_break_a_rule(const char *code)
 {
     if (strstr(code, "coding") != NULL) {
@@ -49,7 +47,7 @@ bool module_may_break_a_rule(const char *code)
     bool may_not = answer == Py_False;
 
     Py_XDECREF(answer);
-    PyErr_Clear(); /* what is no text, for one: Python says so */
+    PyErr_Clear(); /* for example not text: Python reports it */
     return !may_not;
 }
 
@@ -64,8 +62,8 @@ static bool is_none(PyObject *count)
 }
 
 /*
- * Nothing that a normal interpreter would wait for or call at its end, nobody who still uses what
- * it lets go.
+ * True if a normal interpreter would wait for nothing and call nothing at its end, and no thread
+ * still uses what it frees.
  */
 static bool ends_plainly(void)
 {
@@ -149,7 +147,7 @@ static PyObject *serve_once(bool cool)
         _exit(0); /* thrown away unused */
     }
     fd_set_release(&fds);
-    if (cool) { /* what others did before they were parked */
+    if (cool) { /* other boxes did this before they were parked */
         hotset_touch();
         if (settle(false) < 0) {
             return raise_errno();
@@ -162,7 +160,7 @@ static PyObject *serve_once(bool cool)
         name_program(plain.name);
         rest = plain_run(&plain, given.space, &what);
     }
-    /* A process that the program forked comes by here as well: it has nothing to say. */
+    /* A process that the program forked gets here as well: it must not answer. */
     if (rest == REST_NOTHING && (!module_run_is_open() || !ends_plainly())) {
         rest = REST_VALUE;
     }

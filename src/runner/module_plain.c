@@ -3,9 +3,8 @@
  * _husk: code that can be run with as little Python of ours as possible; see module.h.
  *
  * Every Python function that runs touches pages: in a new box they have to be copied first, in a
- * session that slept they are in no cache any more. So what is asked for without anything special
- * (no arguments, no variables, no rich output, nothing that a rule could object to) is read,
- * compiled and run here.
+ * session that slept they have left the caches. So a plain request (no arguments, no variables, no
+ * rich output, nothing that a rule could forbid) is read, compiled and run here.
  */
 #define PY_SSIZE_T_CLEAN
 #include "runner/module.h"
@@ -121,7 +120,7 @@ enum rest plain_run(const struct plain *p, PyObject *space, PyObject **ret)
     }
     PyObject *code = Py_CompileString(p->code, p->name, has_value ? Py_eval_input : Py_file_input);
     if (code == NULL && (p->checked || (has_value && PyErr_ExceptionMatches(PyExc_SyntaxError)))) {
-        PyErr_Clear(); /* more than an expression, or for the policy to say: Python looks again */
+        PyErr_Clear(); /* more than an expression, or an error: Python compiles it again */
         return REST_ALL;
     }
     source_running(p);

@@ -2,8 +2,8 @@
 /*
  * _husk: the source of code that C runs, for linecache, which finds no file of it; see module.h.
  *
- * It costs nothing until somebody asks (sources.py). Cells of a session have each a name of their
- * own, so that what an earlier one has defined shows its own lines.
+ * It costs nothing until a traceback is printed (sources.py). Each cell of a session has a name of
+ * its own, so that a function of an earlier cell shows its own lines.
  */
 #define PY_SSIZE_T_CLEAN
 #include "runner/module.h"

@@ -2,9 +2,9 @@
 /*
  * Page by page; see pagewise.h.
  *
- * The kernel maps nothing around a fault in memory whose write faults a userfaultfd wants to see,
- * since it could hide one. We register the memory and then never protect a page, so there is
- * nothing to see and nobody has to listen.
+ * The kernel maps nothing around a fault in memory that is registered for write faults with a
+ * userfaultfd, since that could hide one. We register the memory and never protect a page, so no
+ * event ever arrives, and no process has to read the descriptor.
  */
 #include "runner/pagewise.h"
 

@@ -3,8 +3,8 @@
  * Makes the kernel bring in memory one page at a time.
  *
  * When a page of a file is read for the first time, Linux maps the fifteen around it as well. For
- * frozen memory (remap.h) that is a guess that mostly fails, and each page that nobody needed is
- * mapped and unmapped in every box.
+ * frozen memory (remap.h) most of these are never used, and each is mapped and unmapped in every
+ * box.
  */
 #pragma once
 

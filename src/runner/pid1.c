@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * PID 1 of a session; see pid1.h. Like the zygote it must not disturb the memory that it forks.
- */
+/* PID 1 of a session; see pid1.h. Like the zygote it must not disturb the memory that it forks. */
 #include "runner/pid1.h"
 
 #include <errno.h>
@@ -33,12 +31,12 @@ static int send_exited(pid_t pid, int status)
         frame_add_u32(&b, KEY_EXIT, (uint32_t)status) < 0 || frame_end(&b) < 0) {
         return -ENOMEM;
     }
-    /* Not waiting: who does not listen learns of it when its context does not answer. */
+    /* Does not wait: a client that does not read notices when its context does not answer. */
     ssize_t n = fd_send(BOX_CONTROL_FD, b.data, b.len, NULL, 0, MSG_DONTWAIT);
     return n < 0 && n != -EAGAIN ? (int)n : 0;
 }
 
-/* From 0 to a pid: there is one more. From a pid to 0: it is gone. */
+/* From 0 to a pid: adds it. From a pid to 0: removes it. */
 static void note_context(pid_t from, pid_t to)
 {
     for (size_t i = 0; i < ARRAY_LEN(contexts); i++) {
@@ -82,8 +80,8 @@ static void bury(pid_t pid)
 }
 
 /*
- * False: somebody has ended whom we do not know, and there is mail. It may say that this is a
- * branch, whose end somebody waits for: to be read first.
+ * False: an unknown process has ended, and a frame is waiting. It may announce this process as a
+ * branch, whose end the client waits for: the frame has to be read first.
  */
 static bool reap(int signals)
 {
@@ -102,7 +100,7 @@ static bool reap(int signals)
     return true;
 }
 
-/* To who waits to hear whether it has hit. */
+/* Tells the client whether the signal has hit. */
 static void say_signalled(uint64_t order, bool hit)
 {
     AUTO_BUF struct buf b = BUF_INIT(256);
@@ -131,14 +129,14 @@ static void pass_signal(const struct frame_head *head, const struct buf *body)
         }
     }
     if (pid > 1 && sig == 0 && !pid1_has((pid_t)pid)) {
-        note_context(0, (pid_t)pid); /* a branch of another: not forked by us, but ours to bury */
+        note_context(0, (pid_t)pid); /* a branch of another context: not forked, but reaped by us */
     } else if (pid > 1 && sig == SIGINT) {
         bool hit = interrupt_send((pid_t)pid, head->token);
         if (order != 0) {
             say_signalled(order, hit);
         }
     } else if (pid > 1 && sig > 0 && sig < 32) {
-        /* A context leads a group: what it started is meant as well. Gone already is fine. */
+        /* A context leads a group: the signal is also for what it started. It may be gone. */
         if (kill(-(pid_t)pid, (int)sig) < 0) {
             (void)kill((pid_t)pid, (int)sig);
         }
@@ -151,7 +149,7 @@ static void serve_sweep(const struct buf *body)
     uint64_t order;
 
     if (sweep(body, &order) < 0) {
-        return; /* who waits for our word goes on without it, and less gently */
+        return; /* the client does not get an answer in time, and treats the sweep as failed */
     }
     if (frame_begin(&b, FRAME_SWEPT, NULL) < 0 || frame_add_u64(&b, KEY_ORDER, order) < 0 ||
         frame_end(&b) < 0 || control_send(BOX_CONTROL_FD, &b) < 0) {
@@ -175,7 +173,7 @@ static bool fork_context(int control, int signals, const sigset_t *old_mask)
     close(signals);
     fileworkers_forget();
     sigprocmask(SIG_SETMASK, old_mask, NULL);
-    /* User code may look at itself: debuggers, /proc/self. */
+    /* User code may inspect itself: debuggers, /proc/self. */
     if (dup3(control, BOX_CONTROL_FD, O_CLOEXEC) < 0 || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0) {
         _exit(1);
     }
@@ -218,7 +216,7 @@ void pid1_serve(void)
             continue;
         }
         if (control_recv(BOX_CONTROL_FD, &head, &body, &fds) <= 0) {
-            _exit(0); /* whoever held the session is gone */
+            _exit(0); /* the holder of the session is gone */
         }
         if (head.type == FRAME_CONTEXT && fds.n == 1 &&
             fork_context(fds.fds[0], signals, &old_mask)) {

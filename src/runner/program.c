@@ -26,7 +26,7 @@
 #define INLINE_CODE_MAX 100000 /* the kernel takes no single argument of 128 KiB */
 #define SCRIPT_PATH "/tmp/.script"
 #define RELAY_CHUNK 65536
-#define EXIT_NOT_STARTED 126 /* as shells say it */
+#define EXIT_NOT_STARTED 126 /* as in shells */
 
 struct run {
     struct frame_head head;
@@ -37,7 +37,7 @@ struct run {
 
 static const uint8_t *run_token; /* NULL until a run was taken */
 
-/* A run that could not be started: said as its result. */
+/* A run that could not be started: reported as its result. */
 static void refuse_run(const char *message)
 {
     AUTO_BUF struct buf done = BUF_INIT(4096);
@@ -162,7 +162,7 @@ static char *const *build_argv(const struct program *p, const struct run *run)
     }
     for (size_t at = 0; frame_next(run->body.data, run->body.len, &at, &f) > 0;) {
         if (f.key == KEY_ARG && n == ARRAY_LEN(argv) - 1) {
-            fail("too many arguments"); /* it must not run with others than it was given */
+            fail("too many arguments"); /* it must not run with fewer */
         }
         if (f.key == KEY_ARG) {
             argv[n++] = field_string(&f);
@@ -172,7 +172,7 @@ static char *const *build_argv(const struct program *p, const struct run *run)
     return argv;
 }
 
-/* Takes what the interpreter reports. False: no more will come. */
+/* Reads a part of the interpreter's report. False: it is complete. */
 static bool take_report(int link, struct buf *said)
 {
     char chunk[RELAY_CHUNK];
@@ -181,11 +181,11 @@ static bool take_report(int link, struct buf *said)
     if (n <= 0) {
         return n < 0 && (errno == EAGAIN || errno == EINTR);
     }
-    (void)buf_add(said, chunk, (size_t)n); /* beyond the maximum it is dropped, but taken */
+    (void)buf_add(said, chunk, (size_t)n); /* beyond the maximum it is read and dropped */
     return true;
 }
 
-/* Buries the dead: everybody's orphans. True with *status once pid is among them. */
+/* Reaps the dead, orphans included. True with *status once pid is among them. */
 static bool bury(pid_t pid, int *status)
 {
     pid_t got;
@@ -200,7 +200,7 @@ static bool bury(pid_t pid, int *status)
     return got < 0 && errno == ECHILD;
 }
 
-/* Waits for the interpreter, and listens meanwhile: a large report must not block it. */
+/* Waits for the interpreter and reads its report meanwhile: a large one must not block it. */
 static int wait_for(pid_t pid, int link, int signals, struct buf *said)
 {
     struct signalfd_siginfo drain[4];
@@ -227,7 +227,7 @@ static int wait_for(pid_t pid, int link, int signals, struct buf *said)
     return status;
 }
 
-/* Values and errors are the interpreter's to report. How it ended is not its to say. */
+/* The interpreter reports values and errors, but not how it ended. */
 static void relay_report(const struct buf *said, struct buf *done)
 {
     struct frame_field f;
@@ -260,7 +260,7 @@ static void finish(const struct run *run, int status, const struct buf *said)
     relay_report(said, &done);
     (void)frame_end(&done);
     (void)control_send(BOX_CONTROL_FD, &done);
-    /* Stay until the end comes from outside: what ran is then fully counted. */
+    /* Sleep until the launcher ends the box: what ran is then fully counted. */
     struct frame_head head;
     struct fd_set_msg fds = {.n = 0};
     (void)control_recv(BOX_CONTROL_FD, &head, &done, &fds);
@@ -289,7 +289,7 @@ void program_serve(const struct program *p)
     }
     if (p->prestart) {
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, link) < 0) {
-            fail("cannot talk to the interpreter");
+            fail("cannot connect to the interpreter");
         }
         pid = start_program(p->argv, link[1]);
         close(link[1]);
@@ -305,7 +305,7 @@ void program_serve(const struct program *p)
         uint32_t len = (uint32_t)run.body.len;
         if (fd_write_all(link[0], &len, sizeof(len)) < 0 ||
             fd_write_all(link[0], run.body.data, run.body.len) < 0) {
-            /* It died before its time; how is known to waitpid below. */
+            /* It died early; waitpid() below tells how. */
             len = 0;
         }
     } else {

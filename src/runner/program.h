@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * PID 1 of a box whose language cannot be forked warm: starts the interpreter as a child, reaps,
- * and says how it ended. The child may be started ahead of its code (node) or with it (bash).
+ * and reports how it ended. The child may be started ahead of its code (node) or with it (bash).
  *
- * PID 1 is not dumpable and keeps the control socket to itself, so what it says about its child is
- * what the kernel told it.
+ * PID 1 is not dumpable and keeps the control socket to itself, so user code cannot forge its
+ * report.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 
 struct program {
     char *const *argv; /* interpreter and its fixed arguments, NULL-terminated */
-    bool prestart; /* start it before the code is there; it reads a RUN body from descriptor 4 */
+    bool prestart;     /* start it before the code arrives; it reads a RUN body from descriptor 4 */
 };
 
 /* Serves one RUN and ends the process. */

@@ -15,9 +15,8 @@
 
 /*
  * Where libc keeps the thread's id. libc's own fork() has the kernel update it in the child; so
- * must we, or raise() and some locks would act on the parent's id. The kernel knows the address
- * where it was built with CONFIG_CHECKPOINT_RESTORE; otherwise the id is looked for in libc's
- * thread descriptor.
+ * must we, or raise() and some locks would use the parent's id. A kernel built with
+ * CONFIG_CHECKPOINT_RESTORE reports the address; otherwise we search libc's thread descriptor.
  */
 static int *libc_tid(void)
 {

@@ -94,10 +94,9 @@ static bool map_region(int fd, const struct mapping *r)
 }
 
 /*
- * The stack is in use right now; what is shared, or written and run at once, is somebody else's
- * business. What a child must not get stays as it is: the C library keeps the state of getrandom()
- * in memory that is wiped at a fork, and a copy of it would give every box the same random
- * numbers.
+ * Not the stack, which is in use; not shared memory, nor memory that is writable and executable.
+ * Memory that a child must not get stays as it is: the C library keeps the state of getrandom() in
+ * memory that is wiped at a fork, and a copy of it would give every box the same random numbers.
  */
 static bool is_ours(const struct mapping *r)
 {
@@ -158,9 +157,9 @@ static uintptr_t text_in_all(const struct maps *m)
 }
 
 /*
- * Text beyond the bounds stays mapped from its own file; only the constants beside it, which were
- * relocated, do not. The program is lowest and comes along whatever the libraries take; of these,
- * those at low addresses were loaded last, and are left first.
+ * Text beyond the bounds stays mapped from its own file; only the relocated constants beside it do
+ * not. The program is lowest and is always converted; of the libraries, those at low addresses were
+ * loaded last, and are left first.
  */
 static void leave_large_text(struct maps *m)
 {
@@ -183,8 +182,8 @@ static void leave_large_text(struct maps *m)
 }
 
 /*
- * Constants beside text become executable: the whole is one mapping then. Code in a box may run
- * what it likes anyway.
+ * Constants beside text become executable, so that the whole is one mapping. Code in a box may
+ * execute any memory anyway.
  */
 static void join_text(struct maps *m)
 {
@@ -225,7 +224,7 @@ static void make_text_huge(const struct maps *m)
         uintptr_t to = m->list[end - 1].end / HUGE * HUGE;
         if ((m->list[i].prot & PROT_EXEC) != 0 && from < to) {
             const long args[6] = {(long)from, (long)(to - from), MADV_COLLAPSE};
-            (void)call6(SYS_madvise, args); /* before Linux 6.1, or no huge page to be had */
+            (void)call6(SYS_madvise, args); /* before Linux 6.1, or no huge page is free */
         }
         i = end;
     }

@@ -17,7 +17,6 @@ struct remap_stats {
 
 /*
  * Single-threaded process only; nothing else may hold pointers to its page tables (DMA,
- * userfaultfd). 0 or -errno; on failure memory is as it was, only partly converted, and still
- * right.
+ * userfaultfd). 0 or -errno; on failure memory has its old contents, partly converted.
  */
 int remap_freeze(struct remap_stats *ret);

@@ -2,9 +2,9 @@
 /*
  * Sweeping; see sweep.h.
  *
- * Everything is stopped first, by one call that no fork escapes: then nobody can run away,
- * multiply or change parents while we look. Who has lost its parent belongs to nobody, and goes by
- * its age alone. Like all of PID 1 this must not allocate.
+ * Everything is stopped first, by one call that no fork escapes: then no process can fork, exit or
+ * change parents while we look. A process that has lost its parent is judged by its age alone. Like
+ * all of PID 1 this must not allocate.
  */
 #include "runner/sweep.h"
 
@@ -38,7 +38,7 @@ struct process {
     pid_t pid;
     pid_t parent;
     uint64_t started; /* ticks since boot */
-    bool is_dead;     /* and not buried. Not if only its first thread is */
+    bool is_dead;     /* and not reaped. False if only its first thread is dead */
     bool spared;
 };
 
@@ -52,7 +52,7 @@ struct order {
 static struct process table[PROCESSES_MAX]; /* by pid: /proc lists them so */
 static size_t n_processes;
 
-/* Numbers behind the name, which may itself look like anything. */
+/* Numbers behind the name, which may contain any characters. */
 static bool parse_stat(char *text, struct process *ret)
 {
     char *at = strrchr(text, ')');
@@ -76,7 +76,7 @@ static bool parse_stat(char *text, struct process *ret)
     return false;
 }
 
-/* 1, 0 if it is none or none any more, or -errno. */
+/* 1, 0 if it is not a process or is gone, or -errno. */
 static int read_process(int proc, const char *name, struct process *ret)
 {
     char path[32];
@@ -143,7 +143,7 @@ static struct process *find(pid_t pid)
     return NULL;
 }
 
-/* Other contexts, and what they and their descendants have started. */
+/* Spares other contexts, and what they and their descendants have started. */
 static void spare(const struct order *o)
 {
     bool more = true;
@@ -167,8 +167,7 @@ static void spare(const struct order *o)
 }
 
 /*
- * How many were still alive. The dead are buried here, if they are ours to bury: nobody needs to
- * hear of their end.
+ * How many were still alive. Reaps the dead children of ours here: no client waits for their end.
  */
 static size_t kill_young(const struct order *o)
 {
@@ -229,7 +228,7 @@ int sweep(const struct buf *request, uint64_t *ret_order)
             break;
         }
         r = r < 0 ? r : -ETIMEDOUT;
-        nanosleep(&pause, NULL); /* they are on their way */
+        nanosleep(&pause, NULL); /* until the killed ones are gone */
     }
     (void)kill(-1, SIGCONT);
     return r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ending what a cell has started and left behind, as PID 1 of its session can: hostile code hides
- * from everybody else.
+ * Kills processes that a cell has started and left behind. PID 1 of the session does it: hostile
+ * code can hide from every other process.
  */
 #pragma once
 
@@ -10,9 +10,8 @@
 #include "base/buf.h"
 
 /*
- * Serves FRAME_SWEEP: kills every process that came into being since KEY_SINCE, but no context
- * (the first KEY_PID and those that follow), no file worker, and nothing that comes from one of
- * the contexts that follow.
+ * Serves FRAME_SWEEP: kills every process that was started since KEY_SINCE, but no context (the
+ * first KEY_PID and those that follow), no file worker, and no descendant of the contexts that
+ * follow. 0, or -errno: some may be left. *ret_order: KEY_ORDER.
  */
-int sweep(const struct buf *request,
-          uint64_t *ret_order); /* KEY_ORDER; 0, or -errno: nobody can tell what is left */
+int sweep(const struct buf *request, uint64_t *ret_order);

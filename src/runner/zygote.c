@@ -2,9 +2,9 @@
 /*
  * The zygote's loop; see zygote.h.
  *
- * How a box is born: the launcher sends SPAWN with the box's descriptors. The zygote steps into an
+ * How a box starts: the launcher sends SPAWN with the box's descriptors. The zygote enters an
  * unused network namespace, clones a child into new user, mount, pid, ipc and uts namespaces,
- * writes the child's id maps (only a parent namespace may), lets it go on and sends its pidfd to
+ * writes the child's id maps (only a parent namespace may), lets it continue and sends its pidfd to
  * the launcher. The child walks box_setup() and returns from zygote_serve() into the runtime.
  */
 #include "runner/zygote.h"
@@ -41,9 +41,9 @@
 
 #define NETNS_KEEP 600 /* unused network namespaces held for the next boxes */
 #define NETNS_SPARE 4  /* as many are made ahead, when there is nothing else to do */
-#define TRIM_MS 5000   /* nothing to do for so long: half of what a burst left is given back */
+#define TRIM_MS 5000   /* nothing to do for so long: half of what a burst left is freed */
 #define IDLE_MS 1      /* nothing to do for so long */
-/* descriptors of network namespaces: a box leaves them all behind at once */
+/* Descriptors of network namespaces: a box leaves the table with all of them at once. */
 #define NETNS_FD_FIRST 256
 
 static struct {
@@ -68,7 +68,7 @@ static void report(const struct zygote_rep *rep, int fd)
     ssize_t n = fd_send(ZYGOTE_FD, rep, sizeof(*rep), &fd, fd >= 0 ? 1 : 0, 0);
 
     if (n != (ssize_t)sizeof(*rep)) {
-        _exit(0); /* the launcher is gone, and everything of its goes with it */
+        _exit(0); /* the launcher is gone: everything that it made ends */
     }
 }
 
@@ -109,7 +109,7 @@ static void read_writable(void)
 /*
  * A zygote with many boxes has thousands of descriptors, nearly all for namespaces. A fork would
  * copy them one by one and the box close them one by one; instead the child shares the table for a
- * moment and then takes along only the low ones.
+ * moment and then copies only the low ones.
  */
 static void leave_table(void)
 {
@@ -124,7 +124,7 @@ static void start(void)
     struct zygote_rep ready = {.event = ZYGOTE_READY};
     sigset_t mask;
 
-    /* Boxes inherit half of their walls from us: without those none may be made. */
+    /* Boxes inherit half of their confinement from us: without it none may be made. */
     if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != SECCOMP_MODE_FILTER ||
         prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) {
         zygote_broken("the zygote was not confined by the launcher");
@@ -136,15 +136,15 @@ static void start(void)
     sigprocmask(SIG_BLOCK, &mask, &z.old_mask);
     z.child_signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     if (z.child_signals < 0 || birth_open(ARRAY_LEN(z.live)) < 0) {
-        zygote_broken("cannot watch over boxes");
+        zygote_broken("cannot watch boxes");
     }
-    if (dup3(STDIN_FILENO, STDERR_FILENO, 0) < 0) { /* nobody reads any further */
+    if (dup3(STDIN_FILENO, STDERR_FILENO, 0) < 0) { /* the launcher reads it no further */
         zygote_broken("cannot close stderr");
     }
     report(&ready, -1);
 }
 
-/* A namespace that nobody ever sent a packet in, entered. */
+/* Enters a namespace in which no packet was ever sent. */
 static int take_netns(struct netns *ret, struct err *e)
 {
     if (z.n_free == 0) {
@@ -155,9 +155,9 @@ static int take_netns(struct netns *ret, struct err *e)
 }
 
 /*
- * Idle work. Making a namespace takes longer than all the rest of a box's birth, so a few are made
- * while nobody waits; and what a burst of boxes left behind is given back, since each holds 200 KB
- * of the kernel's memory.
+ * Idle work. Making a namespace takes longer than the rest of a box's start, so a few are made
+ * ahead; and those that a burst of boxes left behind are freed, since each holds 200 KB of the
+ * kernel's memory.
  */
 static int idle_after_ms(void)
 {
@@ -166,7 +166,7 @@ static int idle_after_ms(void)
 
 static void work_idly(void)
 {
-    struct err ignored; /* who needs a namespace and has none tries again, and reports */
+    struct err ignored; /* a box that needs a namespace tries again, and reports */
 
     if (z.n_free < NETNS_SPARE) {
         struct netns *net = &z.free_nets[z.n_free];
@@ -342,7 +342,7 @@ static bool fits_filter(const struct zygote_req *req)
     return false;
 }
 
-/* True in the child, which then knows what to be. */
+/* True in the child, with *ret filled in. */
 static bool serve_request(struct zygote_child *ret)
 {
     struct zygote_req req;
@@ -350,7 +350,7 @@ static bool serve_request(struct zygote_child *ret)
 
     ssize_t n = fd_recv(ZYGOTE_FD, &req, sizeof(req), &fds, 0);
     if (n == 0) {
-        _exit(0); /* the launcher is gone; PID 1 takes every box along */
+        _exit(0); /* the launcher is gone; every box ends with this PID 1 */
     }
     if (n < 0) {
         return false;

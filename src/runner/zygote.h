@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The zygote's loop: waits for the launcher's word, forks boxes, reports how they ended.
+ * The zygote's loop: waits for requests of the launcher, forks boxes, reports how they ended.
  *
  * Everything here runs in the template's warm process, which must stay exactly as it was when its
  * memory was frozen: no allocation, no stdio, static state only. That keeps forks cheap and boxes
@@ -17,8 +17,8 @@ struct zygote_child {
 };
 
 /*
- * Ends the process when the launcher goes away. Returns in the child, fully isolated, control
- * socket at BOX_CONTROL_FD.
+ * Ends the process when the launcher ends. Returns in the child, fully isolated, control socket at
+ * BOX_CONTROL_FD.
  */
 void zygote_serve(struct zygote_child *ret);
 

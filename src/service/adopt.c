@@ -9,68 +9,26 @@
  * the output that was seen of it; one that had not begun is as well, since it may have: nothing is
  * repeated.
  */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "service/service_impl.h"
 
 #define DISPLAYS_MAX ((size_t)32 << 20) /* more than a run may have */
 
-/* One box that came back. */
-struct found {
-    struct found *next;
-    struct guest *guest;
-    struct husk_session *box;
-    char tag[KEEP_TAG_MAX];
-    struct kept_cell cells[CONTEXTS_MAX];
-    size_t n_cells;
-};
-
 struct adoption {
     struct service *svc;
-    struct found *boxes;
+    struct kept_notebook *boxes;
 };
 
-static void on_kept(void *user, struct guest *g, const struct launcher_rep *rep,
-                    struct fd_set_msg *fds)
+static struct kept_notebook *find_box(const struct adoption *a, const char *id)
 {
-    struct adoption *a = user;
-    struct kept_cell cell;
-
-    if (rep == NULL) {
-        struct found *f = calloc(1, sizeof(*f));
-        if (f != NULL && (f->box = notebook_adopt(a->svc->engine, g)) != NULL) {
-            f->guest = g;
-            f->next = a->boxes;
-            a->boxes = f;
-            g->claimed = true;
-        } else {
-            free(f);
-        }
-        return;
-    }
-    for (struct found *f = a->boxes; f != NULL; f = f->next) {
-        if (f->guest == g && notebook_adopt_slot(f->box, rep, fds, f->tag, &cell)) {
-            if (f->n_cells < ARRAY_LEN(f->cells)) {
-                f->cells[f->n_cells++] = cell;
-            } else {
-                fd_close(&cell.out);
-                fd_close(&cell.err);
-            }
-        }
-    }
-}
-
-static struct found *find_box(const struct adoption *a, const char *id)
-{
-    for (struct found *f = a->boxes; f != NULL; f = f->next) {
-        if (str_eq(f->tag, id) && f->box != NULL) {
+    for (struct kept_notebook *f = a->boxes; f != NULL; f = f->next) {
+        if (str_eq(f->tag, id) && f->notebook != NULL) {
             return f;
         }
     }
@@ -81,7 +39,7 @@ static int adopt_session(void *user, const struct store_session *row, struct err
 {
     struct adoption *a = user;
     struct service *svc = a->svc;
-    struct found *f = find_box(a, row->id);
+    struct kept_notebook *f = find_box(a, row->id);
     struct session *s = session_new(svc, row);
 
     if (s == NULL) {
@@ -96,7 +54,7 @@ static int adopt_session(void *user, const struct store_session *row, struct err
     /* Its age goes on; unsigned numbers make a birth before the machine's start come out right. */
     s->born_ms -= (uint64_t)MAX(clock_wall_ms() - row->created_ms, (int64_t)0);
     if (f != NULL) {
-        s->box = TAKE_PTR(f->box);
+        s->box = TAKE_PTR(f->notebook);
         /* The other daemon may have died before it saved the last change. */
         s->dirty = s->persistent;
         svc->figures.readopted++;
@@ -113,7 +71,7 @@ static int adopt_session(void *user, const struct store_session *row, struct err
 static struct kept_cell *find_cell(const struct adoption *a, const char *session_id,
                                    const char *tag)
 {
-    for (struct found *f = a->boxes; f != NULL; f = f->next) {
+    for (struct kept_notebook *f = a->boxes; f != NULL; f = f->next) {
         for (size_t i = 0; i < f->n_cells && str_eq(f->tag, session_id); i++) {
             if (str_eq(f->cells[i].tag, tag)) {
                 return &f->cells[i];
@@ -183,7 +141,7 @@ static void on_settled(void *user, const struct store_result *r)
 
 static bool has_cell(const struct adoption *a, const char *session_id, uint32_t context)
 {
-    for (const struct found *f = a->boxes; f != NULL; f = f->next) {
+    for (const struct kept_notebook *f = a->boxes; f != NULL; f = f->next) {
         for (size_t i = 0; i < f->n_cells && str_eq(f->tag, session_id); i++) {
             if (f->cells[i].context == context) {
                 return true;
@@ -203,12 +161,11 @@ static void interrupt_lost(const struct adoption *a, struct session *s,
     json_t *request = json_loads(row->request, 0, NULL);
     json_int_t id = json_integer_value(json_object_get(request, "context_id"));
     bool is_command = str_eq(row->kind, "command") || str_eq(row->language, "shell");
-    struct err e = {0};
 
     json_decref(request);
     if (s->box != NULL && !is_command && id >= 0 && id < CONTEXTS_MAX &&
-        s->box->contexts[id].used && !has_cell(a, s->id, (uint32_t)id)) {
-        (void)context_signal(s->box->guest, &s->box->contexts[id], SIGINT, &e);
+        !has_cell(a, s->id, (uint32_t)id)) {
+        notebook_interrupt_idly(s->box, (uint32_t)id);
     }
 }
 
@@ -308,7 +265,7 @@ static bool let_go_of_ended(struct service *svc, struct session *s, const struct
  */
 static void resume_unrecorded(struct adoption *a)
 {
-    for (struct found *f = a->boxes; f != NULL; f = f->next) {
+    for (struct kept_notebook *f = a->boxes; f != NULL; f = f->next) {
         struct session *s = table_session(a->svc, f->tag);
         for (size_t i = 0; s != NULL && s->box != NULL && i < f->n_cells; i++) {
             const struct kept_cell *cell = &f->cells[i];
@@ -333,26 +290,12 @@ static void resume_unrecorded(struct adoption *a)
     }
 }
 
-static void free_rest(struct adoption *a)
-{
-    while (a->boxes != NULL) {
-        struct found *f = a->boxes;
-        a->boxes = f->next;
-        for (size_t i = 0; i < f->n_cells; i++) {
-            fd_close(&f->cells[i].out);
-            fd_close(&f->cells[i].err);
-        }
-        husk_session_close(f->box); /* nobody knows it: it ends */
-        free(f);
-    }
-}
-
 int service_adopt(struct service *svc, struct err *e)
 {
     struct adoption a = {.svc = svc};
 
     templates_settle(svc); /* before boxes come back: they know their templates by name */
-    int r = engine_adopt(svc->engine, on_kept, &a, e);
+    int r = engine_adopt(svc->engine, &a.boxes, e);
     FAULT_POINT("adopt.boxes_found");
     if (r == 0) {
         r = store_each_session(svc->store, &(struct store_filter){.live = true}, adopt_session, &a,
@@ -365,7 +308,7 @@ int service_adopt(struct service *svc, struct err *e)
         resume_unrecorded(&a);
     }
     FAULT_POINT("adopt.rest.before");
-    free_rest(&a);
+    kept_notebooks_free(a.boxes); /* no record has them: they end */
     FAULT_POINT("adopt.rest.freed");
     if (r == 0) {
         sessions_settle(svc);

@@ -6,7 +6,6 @@
  * `lost`.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +88,12 @@ static const char **join_env(const struct execution *x)
     return all;
 }
 
+static struct run_hooks hooks_of(struct execution *x)
+{
+    return (struct run_hooks){
+        .cancel = &x->cancel, .read_output = read_output, .on_display = on_display, .user = x};
+}
+
 static struct husk_spec spec_of(struct execution *x, const char **env)
 {
     struct husk_spec spec = {
@@ -108,10 +113,7 @@ static struct husk_spec spec_of(struct execution *x, const char **env)
         .artifacts = !x->unrecorded && x->session->persistent,
         .limits = x->session->limits,
         .keep_bytes = x->svc->config->output_keep_bytes,
-        .cancel = &x->cancel,
-        .read_output = read_output,
         .on_output = on_output,
-        .on_display = on_display,
         .user = x,
     };
 
@@ -122,22 +124,20 @@ static struct husk_spec spec_of(struct execution *x, const char **env)
 /* A box of its own, used once. */
 static int run_alone(struct execution *x, const struct husk_spec *base, struct err *e)
 {
+    const struct run_hooks hooks = hooks_of(x);
     struct husk_spec spec = *base;
-    struct husk_error h;
 
     if (str_eq(x->record.language, "shell")) {
-        const char *own = live_language(x->svc->engine, x->session->record.template);
+        const char *own = engine_language(x->svc->engine, x->session->record.template);
         spec.kind = HUSK_SCRIPT;
         if (own == NULL || !str_eq(own, "shell")) {
             spec.template_name = "shell";
         }
     }
     FAULT_POINT("execution.alone.before");
-    if (husk_run(x->svc->engine, &spec, &x->result, &h) < 0) {
-        return from_husk(&h, e);
-    }
+    int r = engine_run(x->svc->engine, &spec, &hooks, &x->result, e);
     FAULT_POINT("execution.alone.after");
-    return 0;
+    return r;
 }
 
 static bool is_command(const struct execution *x)
@@ -191,48 +191,48 @@ static const char **command_args(const struct execution *x)
 static int run_cell(struct execution *x, uint32_t context, const struct husk_spec *spec,
                     struct err *e)
 {
-    struct husk_session *box = x->session->box;
-    struct cell cell;
-    int r;
+    struct notebook *box = x->session->box;
+    const struct run_hooks hooks = hooks_of(x);
+    struct cell *cell;
 
     if (x->kept != NULL) {
-        r = cell_adopt(&cell, box, x->kept, spec, e);
+        cell = cell_adopt(box, x->kept, spec, &hooks, e);
     } else {
         FAULT_POINT("execution.cell.before");
-        r = cell_start(&cell, box, context, spec, e);
+        cell = cell_start(box, context, spec, &hooks, e);
         FAULT_POINT("execution.cell.sent");
-        if (r == 0 && !x->unrecorded) {
-            notebook_keep_cell(&cell, x->id, x->has_context);
+        if (cell != NULL && !x->unrecorded) {
+            cell_keep(cell, x->id, x->has_context);
             FAULT_POINT("execution.cell.kept");
         }
     }
     x->is_sent = true;
-    x->has_cell = r == 0 && !x->unrecorded;
-    if (r == 0 && x->interrupted) {
-        r = context_signal(box->guest, cell.context, SIGINT, e);
+    x->has_cell = cell != NULL && !x->unrecorded;
+    if (cell == NULL) {
+        return -1;
     }
-    if (r == 0) {
-        r = cell_finish(&cell, &x->result, e);
-        FAULT_POINT("execution.cell.finished");
+    if (x->interrupted) {
+        cell_interrupt(cell);
     }
-    cell_release(&cell);
+    int r = cell_finish(cell, &x->result, e);
+    FAULT_POINT("execution.cell.finished");
+    cell_release(cell);
     return r;
 }
 
 /* A command gets a context of its own: the interpreter's variables are none of its business. */
 static int run_command(struct execution *x, const struct husk_spec *base, struct err *e)
 {
-    struct husk_session *box = x->session->box;
+    struct notebook *box = x->session->box;
     struct husk_spec spec = *base;
-    struct husk_error h;
 
     AUTO_FREE const char **args = command_args(x);
     if (args == NULL) {
         return err_sys(e, ENOMEM, "command");
     }
     /* One that was adopted runs there already. */
-    if (x->kept == NULL && notebook_fresh_context(box, &x->context, &h) < 0) {
-        return from_husk(&h, e);
+    if (x->kept == NULL && notebook_fresh_context(box, &x->context, e) < 0) {
+        return -1;
     }
     FAULT_POINT("execution.command.context_made");
     x->has_context = true;
@@ -308,7 +308,9 @@ static int run(struct execution *x, struct err *e)
         note_running(x);
         x->svc->alone++;
         r = run_alone(x, &spec, e);
-        x->svc->alone--;
+        if (--x->svc->alone == 0) {
+            fiber_queue_wake_all(&x->svc->alone_ended);
+        }
     }
     free(env);
     return r;

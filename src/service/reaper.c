@@ -110,6 +110,29 @@ static void end_overdue(struct service *svc)
     }
 }
 
+static void on_replaced(void *user, const char *template_name, uint64_t boxes, const struct err *e)
+{
+    (void)user;
+    if (e == NULL) {
+        log_info("zygote_replaced", "template=%s boxes=%llu", template_name,
+                 (unsigned long long)boxes);
+    } else {
+        log_warn("zygote_not_replaced", "template=%s: %s", template_name, e->msg);
+    }
+}
+
+static void care_for_zygotes(struct service *svc)
+{
+    const struct config *c = svc->config;
+    const struct zygote_policy policy = {.max_age_ms = c->zygote_max_age_ms,
+                                         .max_boxes = c->zygote_max_boxes,
+                                         .on_replaced = on_replaced};
+
+    engine_adjust_pools(svc->engine, c->pool_idle_ms / ROUND_MS);
+    engine_sweep_templates(svc->engine);
+    engine_rotate_zygotes(svc->engine, &policy);
+}
+
 static void reap(void *user)
 {
     struct service *svc = user;
@@ -119,21 +142,21 @@ static void reap(void *user)
     svc->reaper = fiber_self();
     while (!svc->closing) {
         (void)fiber_poll(NULL, 0, ROUND_MS);
-        if (!svc->closing && svc->engine->lost && svc->on_launcher_lost != NULL) {
+        if (!svc->closing && engine_is_lost(svc->engine) && svc->on_launcher_lost != NULL) {
+            fiber_queue_wake_all(&svc->readied);
             svc->on_launcher_lost(svc->user);
             svc->on_launcher_lost = NULL;
         }
-        while (!svc->closing && !svc->engine->lost && end_one(svc, rounds % SPENT_EVERY == 0)) {
+        while (!svc->closing && !engine_is_lost(svc->engine) &&
+               end_one(svc, rounds % SPENT_EVERY == 0)) {
         }
-        while (!svc->closing && !svc->engine->lost && workspace_save_next(svc, false)) {
+        while (!svc->closing && !engine_is_lost(svc->engine) && workspace_save_next(svc, false)) {
         }
         if (!svc->closing) {
             end_overdue(svc);
             service_settle(svc);
             spool_retry(svc);
-            pools_adjust(svc);
-            templates_sweep(svc);
-            zygotes_rotate(svc);
+            care_for_zygotes(svc);
         }
         if (rounds++ % PURGE_EVERY == 0 || has_more) {
             has_more = purge_pages(svc);

@@ -128,22 +128,6 @@ int session_each_live(struct service *svc,
 
 /* ---- templates ---- */
 
-int service_templates(struct service *svc, struct husk_template_info **ret, size_t *ret_n,
-                      struct err *e)
-{
-    return template_list(&svc->engine->dirs, ret, ret_n, e);
-}
-
-const char *service_template_language(struct service *svc, const char *name)
-{
-    return live_language(svc->engine, name);
-}
-
-const char *service_language_word(enum husk_language language)
-{
-    return template_language_name(language);
-}
-
 struct template_record *template_record_find(struct service *svc, const char *name)
 {
     AUTO_FREE struct store_template *row = NULL;

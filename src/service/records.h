@@ -148,12 +148,6 @@ int execution_withdraw(struct service *svc, const struct request_key *key, int64
 
 /* ---- templates ---- */
 
-/* All that can be used, sorted by name. The caller owns the list. */
-int service_templates(struct service *svc, struct husk_template_info **ret, size_t *ret_n,
-                      struct err *e);
-const char *service_template_language(struct service *svc, const char *name); /* NULL: none */
-const char *service_language_word(enum husk_language language);               /* "python" */
-
 /* What a client made. */
 struct template_record {
     int64_t created_ms;

@@ -6,7 +6,6 @@
 
 #include "base/str.h"
 #include "core/result_parts.h"
-#include "core/run_frames.h"
 
 bool result_is_too_much(const char *json)
 {
@@ -40,7 +39,7 @@ static json_t *form_json(const struct husk_mime *m)
                              data);
         }
     }
-    bool is_text = run_mime_is_text(m->type, strlen(m->type));
+    bool is_text = result_mime_is_text(m->type, strlen(m->type));
     return json_pack("{s:s, s:s, s:o}", "mime_type", m->type, "encoding",
                      is_text ? "text" : "base64", "data",
                      is_text ? result_text(m->data, m->len) : result_base64(m->data, m->len));

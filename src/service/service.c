@@ -17,7 +17,6 @@
 #define STORE_PATIENCE_MS 10000
 #define SAVE_PATIENCE_MS 20000 /* for all of them, at the end */
 #define READY_PATIENCE_MS 10000
-#define READY_LOOK_MS 5
 #define BOXES_PART 4 /* of daemon_memory: what is held for boxes */
 
 const struct config *service_config(const struct service *svc)
@@ -25,17 +24,20 @@ const struct config *service_config(const struct service *svc)
     return svc->config;
 }
 
-bool service_is_ready(const struct service *svc)
+struct engine *service_engine(struct service *svc)
 {
-    return svc->ready && !svc->closing && !svc->engine->lost;
+    return svc->engine;
 }
 
-bool service_await_ready(const struct service *svc)
+bool service_is_ready(const struct service *svc)
 {
-    uint64_t until = clock_ms() + READY_PATIENCE_MS;
+    return svc->ready && !svc->closing && !engine_is_lost(svc->engine);
+}
 
-    while (!svc->ready && !svc->closing && !svc->engine->lost && clock_ms() < until) {
-        fiber_sleep(READY_LOOK_MS);
+bool service_await_ready(struct service *svc)
+{
+    if (!svc->ready && !svc->closing && !engine_is_lost(svc->engine)) {
+        (void)fiber_queue_wait(&svc->readied, READY_PATIENCE_MS);
     }
     return service_is_ready(svc);
 }
@@ -108,11 +110,15 @@ static void pump_store(void *user)
 static int open_engine(struct service *svc, const struct service_options *o, struct err *e)
 {
     char templates[DATA_PATH_SIZE];
-    struct husk_options options = {.template_dir = o->config->templates,
-                                   .min_isolation = (enum husk_isolation)o->config->min_isolation};
+    struct engine_options options = {
+        .template_dir = o->config->templates,
+        .client_dir = templates,
+        .min_isolation = (enum husk_isolation)o->config->min_isolation,
+        .socket = o->launcher,
+    };
 
     data_folder_path(o->config, DATA_TEMPLATES, templates);
-    return engine_attach(o->launcher, &options, templates, &svc->engine, e);
+    return engine_open(&options, &svc->engine, e);
 }
 
 /* A daemon whose supervisor was killed writes its last records: it is waited for. */
@@ -171,8 +177,7 @@ static int start(struct service *svc, const struct service_options *o, struct er
     svc->figures.epoch = store_epoch(svc->store);
     resize_gate(svc);
     FAULT_POINT("start.store_open");
-    if (service_adopt(svc, e) < 0 || engine_serve(svc->engine, e) < 0 ||
-        pool_keep(svc->engine, e) < 0) {
+    if (service_adopt(svc, e) < 0 || engine_serve(svc->engine, e) < 0) {
         return -1;
     }
     int r = fiber_start(pump_store, svc);
@@ -205,7 +210,7 @@ static void discard(struct service *svc)
         fiber_wake(svc->store_pump);
         fiber_run();
     }
-    husk_close(svc->engine);
+    engine_close(svc->engine);
     store_close(store);
     free(svc);
 }
@@ -242,23 +247,21 @@ static void save_all(struct service *svc)
         s->save_at = 0; /* the last chance */
     }
     /* Those that are known to have changed come first: the time may not do for all. */
-    while (!svc->engine->lost && clock_ms() < until && workspace_save_next(svc, true)) {
+    while (!engine_is_lost(svc->engine) && clock_ms() < until && workspace_save_next(svc, true)) {
     }
     for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
         bool may_differ = s->record.executions > 0 && s->saved_ms < began;
         s->dirty = s->dirty || may_differ;
     }
-    while (!svc->engine->lost && clock_ms() < until && workspace_save_next(svc, true)) {
+    while (!engine_is_lost(svc->engine) && clock_ms() < until && workspace_save_next(svc, true)) {
     }
 }
 
 void service_save(struct service *svc)
 {
-    uint64_t ends_by = clock_ms() + svc->config->drain_timeout_ms;
-
-    /* Those in boxes of their own cannot be handed on. */
-    while (svc->alone > 0 && !svc->engine->lost && clock_ms() < ends_by) {
-        fiber_sleep(5);
+    /* Those in boxes of their own cannot be handed on. A lost launcher ends them as well. */
+    if (svc->alone > 0) {
+        (void)fiber_queue_wait(&svc->alone_ended, (int64_t)svc->config->drain_timeout_ms);
     }
     save_all(svc);
 }
@@ -295,9 +298,9 @@ struct husk_limits service_limits(struct service *svc, const char *template_name
     struct husk_limits l = *asked;
     struct err ignored;
 
-    const struct live_template *live =
-        live_get(svc->engine, template_name != NULL ? template_name : "python", true, &ignored);
-    const struct husk_limits *preset = live != NULL ? &live->def.info.limits : &none;
+    const struct template_def *def =
+        engine_template(svc->engine, template_name != NULL ? template_name : "python", &ignored);
+    const struct husk_limits *preset = def != NULL ? &def->info.limits : &none;
     if (l.memory_bytes == 0 && preset->memory_bytes == 0) {
         l.memory_bytes = c->memory_bytes;
         /* The default of the disk follows the memory that is in force. */
@@ -310,7 +313,7 @@ struct husk_limits service_limits(struct service *svc, const char *template_name
     if (l.pids == 0 && preset->pids == 0) {
         l.pids = (uint32_t)c->pids;
     }
-    if (live == NULL || live->def.most.memory_bytes == 0) {
+    if (def == NULL || def->most.memory_bytes == 0) {
         cap_memory(&l, preset);
     }
     return l;
@@ -318,33 +321,24 @@ struct husk_limits service_limits(struct service *svc, const char *template_name
 
 /* ---- one-shot runs ---- */
 
-int from_husk(const struct husk_error *h, struct err *e)
-{
-    return err_set(e, err_find(h->type), "%s", h->message);
-}
-
 int service_run(struct service *svc, const struct husk_spec *spec, struct husk_result **ret,
                 struct err *e)
 {
     struct husk_spec full = *spec;
-    struct husk_error error;
 
     full.limits = service_limits(svc, spec->template_name, &spec->limits);
-    if (gate_enter(&svc->gate, (int64_t)svc->config->queue_timeout_ms, spec->cancel, e) < 0) {
+    if (gate_enter(&svc->gate, (int64_t)svc->config->queue_timeout_ms, NULL, e) < 0) {
         return -1;
     }
     svc->figures.runs++;
-    int r = husk_run(svc->engine, &full, ret, &error);
-    if (r < 0 && err_find(error.type) == ERR_TEMPLATE) {
+    int r = engine_run(svc->engine, &full, NULL, ret, e);
+    if (r < 0 && e->code == ERR_TEMPLATE) {
         /* Never born: a stuck zygote is just being replaced. */
         fiber_sleep(ZYGOTE_END_MS);
-        r = husk_run(svc->engine, &full, ret, &error);
+        r = engine_run(svc->engine, &full, NULL, ret, e);
     }
     gate_leave(&svc->gate);
-    if (r < 0) {
-        return from_husk(&error, e);
-    }
-    return 0;
+    return r;
 }
 
 void service_figures(const struct service *svc, struct service_figures *ret)

@@ -27,6 +27,8 @@ struct service;
 struct session;
 struct execution;
 struct box_files;
+struct box_usage; /* core/core.h, as struct engine */
+struct engine;
 
 /* ---- life ---- */
 
@@ -65,13 +67,13 @@ bool service_is_ready(const struct service *svc);
  * Right after the start that takes a moment, which whoever was told that husk is up need not
  * notice. In a fiber.
  */
-bool service_await_ready(const struct service *svc);
+bool service_await_ready(struct service *svc);
 
 /* ---- one-shot runs: no record, no session ---- */
 
 /*
- * Like husk_run(), with admission: waits in the queue for a place (ERR_LIMIT when that is full or
- * takes too long). *cancel may become true meanwhile (then fiber_wake() the caller).
+ * Like engine_run(), with admission: waits in the queue for a place (ERR_LIMIT when that is full or
+ * takes too long).
  */
 int service_run(struct service *svc, const struct husk_spec *spec, struct husk_result **ret,
                 struct err *e);
@@ -135,17 +137,7 @@ int session_end(struct service *svc, const char *id, int state, const char *reas
 int session_purge(struct service *svc, const char *id, struct err *e);
 int session_extend(struct session *s, uint64_t timeout_ms, struct err *e); /* waits */
 
-struct session_usage {
-    uint32_t box_id;
-    double cpu_time_ms;
-    double memory_mb;
-    double peak_memory_mb;
-    uint64_t io_read_bytes;
-    uint64_t io_write_bytes;
-    uint32_t processes;
-    uint64_t disk_used_bytes; /* UINT64_MAX: not known */
-};
-int session_usage(struct session *s, struct session_usage *ret, struct err *e); /* waits */
+int session_usage(struct session *s, struct box_usage *ret, struct err *e); /* waits */
 /* ERR_CONFLICT while it has no box. */
 int session_receipt(struct session *s, struct husk_receipt *ret, struct err *e);
 
@@ -271,28 +263,9 @@ int execution_wait_news(struct execution *x, const struct execution_position *at
 int service_template_put(struct service *svc, const char *name, const json_t *definition,
                          bool must_be_new, struct err *e);
 int service_template_delete(struct service *svc, const char *name, struct err *e);
+struct engine *service_engine(struct service *svc);
 
-struct service_pool {
-    char template_name[64];
-    bool persistent; /* sessions' pool, or one-shot runs' */
-    uint32_t min, max, target;
-    uint32_t parked, starting;
-    uint64_t hits, misses, dead;
-    uint64_t memory_bytes; /* of its boxes: each size has a pool of its own */
-};
-size_t service_pools(struct service *svc, struct service_pool *ret, size_t max);
-
-struct service_box {
-    uint32_t id;
-    char template_name[64];
-    char session_id[SERVICE_ID_SIZE]; /* "": a parked box or a one-shot run */
-    const char *state;                /* "starting", "parked", "running" */
-    int64_t created_ms;
-    struct husk_limits limits;
-};
 uint32_t session_box_id(const struct session *s); /* 0: it has none now */
-/* All of them, sorted by id. The caller owns the list. */
-int service_boxes(struct service *svc, struct service_box **ret, size_t *ret_n, struct err *e);
 
 struct service_figures {
     uint64_t sessions_created, sessions_live;

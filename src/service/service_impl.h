@@ -5,15 +5,14 @@
 #include <uthash.h>
 
 #include "base/fiber.h"
-#include "core/engine.h"
-#include "core/notebook_impl.h"
+#include "core/core.h"
 #include "service/result.h"
 #include "service/service.h"
 #include "store/store.h"
 
 #define ID_SIZE (STORE_ID_MAX + 1)
-#define ZYGOTE_END_MS 100 /* a zygote that is told dead is gone within this */
-#define END_TRIES 500     /* of 2 ms, from the end of a box to the launcher's word of it */
+#define ZYGOTE_END_MS 100    /* a zygote that is told dead is gone within this */
+#define END_PATIENCE_MS 1000 /* from the end of a box to the launcher's word of it */
 
 /* A bounded number of places, and a bounded line of those who wait for one. */
 struct gate {
@@ -27,7 +26,7 @@ struct gate {
 struct service {
     const struct config *config;
     struct store *store;
-    struct husk_engine *engine;
+    struct engine *engine;
     struct session *sessions; /* live ones, by id */
     struct execution *executions;
     struct gate gate; /* runs at a time */
@@ -42,11 +41,13 @@ struct service {
     void *user;
     struct fiber *store_pump;
     struct fiber *reaper;
-    uint64_t kept_bytes; /* of all sessions below DATA; see quota.c */
-    size_t fibers;       /* of executions */
-    size_t alone;        /* executions that run in boxes of their own */
+    uint64_t kept_bytes;            /* of all sessions below DATA; see quota.c */
+    size_t fibers;                  /* of executions */
+    size_t alone;                   /* executions that run in boxes of their own */
+    struct fiber_queue alone_ended; /* fibers that wait until none does */
     bool closing;
     bool ready;
+    struct fiber_queue readied; /* fibers that wait for that */
 };
 
 /* One context of a session runs one thing at a time. */
@@ -67,9 +68,9 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     uint64_t timeout_ms; /* idle */
     uint64_t born_ms;    /* clock_ms() */
     uint64_t active_ms;
-    struct husk_session *box; /* persistent: its interpreter; NULL: none now */
-    size_t box_users;         /* fibers that wait with it in their hands: it must not go away */
-    bool opening;             /* a fiber is making the box */
+    struct notebook *box; /* persistent: its interpreter; NULL: none now */
+    size_t box_users;     /* fibers that wait with it in their hands: it must not go away */
+    bool opening;         /* a fiber is making the box */
     struct fiber_queue opened;
     bool moving;              /* its next state is on its way to the disk */
     struct fiber_queue moved; /* woken when a state of it is durable, or will not be */
@@ -82,8 +83,8 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     struct fiber_queue ended;
     size_t working; /* executions that run or wait */
     struct turn turns[SESSION_CONTEXTS_MAX];
-    struct box_files *files;        /* one that nobody has taken; NULL: none */
-    struct husk_session *files_box; /* whose files were taken last */
+    struct box_files *files;    /* one that nobody has taken; NULL: none */
+    struct notebook *files_box; /* whose files were taken last */
     bool files_busy;
     struct fiber_queue files_line;
     bool dirty;        /* the workspace is known to have changed since it was last saved */
@@ -138,7 +139,7 @@ struct execution {
     bool cancel;            /* somebody wants it to end */
     struct fiber *runner;   /* while it runs */
     struct kept_cell *kept; /* an earlier daemon started it */
-    struct husk_session *box; /* that it runs in; held by box_users */
+    struct notebook *box;   /* that it runs in; held by box_users */
     bool has_cell;
     bool is_sent;     /* its cell, if it ever gets so far */
     bool interrupted; /* before that */
@@ -191,7 +192,6 @@ void data_file_path(const struct config *c, enum data_folder folder, const char 
 /* Writes a batch and waits for its fsync (in a fiber, without holding up others). */
 int service_commit(struct service *svc, struct store_batch *batch, struct store_result *ret,
                    struct err *e);
-int from_husk(const struct husk_error *h, struct err *e); /* an error of the engine; -1 */
 
 /* gate.c */
 int gate_enter(struct gate *g, int64_t timeout_ms, const bool *cancel, struct err *e);
@@ -229,7 +229,7 @@ void session_touch(struct session *s); /* there was work */
 /* session_box.c */
 /* Its box, made or made again if there is none. Waits. */
 int session_box(struct session *s, struct err *e);
-bool box_is_dead(const struct husk_session *box); /* false for NULL */
+bool session_box_is_dead(const struct session *s); /* false without one */
 
 /* session_files.c */
 /* Access to the workspace; `last`: also of a session that is ending. */
@@ -312,14 +312,10 @@ int reaper_start(struct service *svc, struct err *e);
 /* pools.c */
 int pools_start(struct service *svc, struct err *e);
 void pools_reconfigure(struct service *svc);
-void pools_adjust(struct service *svc); /* by demand; called every second */
 
 /* template_text.c, template_put.c */
 int template_compose(struct service *svc, const json_t *definition, struct buf *b, struct err *e);
 void templates_settle(struct service *svc); /* changes that a killed daemon did not finish */
-/* Ends zygotes whose template changed and that nobody uses. Waits. */
-void templates_sweep(struct service *svc);
-void zygotes_rotate(struct service *svc); /* those that are old; called every second */
 
 /* text.c */
 char *text_copy(const char *s);                 /* "" for NULL; NULL without memory */

@@ -17,7 +17,7 @@ const char *session_id(const struct session *s)
 const char *session_language(const struct session *s)
 {
     /* No other interpreter can be kept. */
-    return s->persistent ? "python" : live_language(s->svc->engine, s->record.template);
+    return s->persistent ? "python" : engine_language(s->svc->engine, s->record.template);
 }
 
 bool session_is_working(const struct session *s)
@@ -57,7 +57,7 @@ static bool copy_record(struct session *s, const struct store_session *from)
 static void session_free(struct session *s)
 {
     box_files_close(s->files);
-    husk_session_close(s->box);
+    notebook_close(s->box);
     free((char *)s->record.mode);
     free((char *)s->record.template);
     free((char *)s->record.agent_id);

@@ -12,15 +12,14 @@
 static int open_new(struct session *s, struct err *e)
 {
     struct husk_spec spec = {.template_name = s->record.template, .limits = s->limits};
-    struct husk_error h;
 
     s->box = NULL;
-    int r = husk_session_open(s->svc->engine, &spec, &s->box, &h);
-    if (r < 0 && err_find(h.type) != ERR_LIMIT && err_find(h.type) != ERR_LAUNCHER) {
+    int r = notebook_open(s->svc->engine, &spec, &s->box, e);
+    if (r < 0 && e->code != ERR_LIMIT && e->code != ERR_LAUNCHER) {
         fiber_sleep(ZYGOTE_END_MS);
-        r = husk_session_open(s->svc->engine, &spec, &s->box, &h);
+        r = notebook_open(s->svc->engine, &spec, &s->box, e);
     }
-    return r < 0 ? from_husk(&h, e) : 0;
+    return r;
 }
 
 static int open_box(struct session *s, struct err *e)
@@ -32,7 +31,7 @@ static int open_box(struct session *s, struct err *e)
     FAULT_POINT("session.box.opened");
     if (s->restarted && workspace_restore(s, e) < 0) {
         /* Without its files it is not this session: nobody may use it, or save it. */
-        husk_session_close(s->box);
+        notebook_close(s->box);
         s->box = NULL;
         return -1;
     }
@@ -41,15 +40,14 @@ static int open_box(struct session *s, struct err *e)
     return 0;
 }
 
-/* One whose first context could not be made again is no better than one that ended. */
-bool box_is_dead(const struct husk_session *box)
+bool session_box_is_dead(const struct session *s)
 {
-    return box != NULL && (box->guest->exited || !box->contexts[0].used);
+    return s->box != NULL && notebook_is_dead(s->box);
 }
 
 static bool can_drop(const struct session *s)
 {
-    return box_is_dead(s->box) && s->box_users == 0 && !s->files_busy && !s->opening;
+    return session_box_is_dead(s) && s->box_users == 0 && !s->files_busy && !s->opening;
 }
 
 /*
@@ -58,10 +56,10 @@ static bool can_drop(const struct session *s)
  */
 static int drop_dead_box(struct session *s, struct err *e)
 {
-    while (box_is_dead(s->box) && !can_drop(s)) {
+    while (session_box_is_dead(s) && !can_drop(s)) {
         fiber_sleep(2); /* they see it as well, and go */
     }
-    if (box_is_dead(s->box) && !s->box->guest->exited && s->dirty) {
+    if (session_box_is_dead(s) && !notebook_has_ended(s->box) && s->dirty) {
         if (workspace_save(s, e) == 0) {
             return 0; /* that was a wait: the caller looks again */
         }
@@ -74,7 +72,7 @@ static int drop_dead_box(struct session *s, struct err *e)
         log_info("session_box_ended", "session=%s", s->id);
         box_files_close(s->files);
         s->files = NULL;
-        husk_session_close(s->box);
+        notebook_close(s->box);
         s->box = NULL;
         s->restarted = true;
     }
@@ -91,14 +89,14 @@ int session_box(struct session *s, struct err *e)
         if (s->ending) {
             return err_set(e, ERR_CONFLICT, "session %s has ended", s->id);
         }
-        if (!box_is_dead(s->box)) {
+        if (!session_box_is_dead(s)) {
             break;
         }
         if (drop_dead_box(s, e) < 0) {
             return -1;
         }
     }
-    if (s->svc->engine->lost) { /* a box that nobody has told dead is dead all the same */
+    if (engine_is_lost(s->svc->engine)) { /* no word of its box's end will come */
         return engine_lost(e);
     }
     if (s->box != NULL) {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The contexts of a session, and whose turn it is in each of them; see service.h. */
 #include <errno.h>
-#include <poll.h>
 
-#include "core/box_files.h"
 #include "service/service_impl.h"
 
 /* ---- turns ---- */
@@ -37,38 +35,17 @@ void turn_give(struct session *s, uint32_t context)
 
 /* ---- a box that ends while it is asked ---- */
 
-static bool has_hung_up(struct husk_session *box)
-{
-    struct pollfd p = {.fd = notebook_control(box)->fd};
-
-    return poll(&p, 1, 0) > 0 && (p.revents & POLLHUP) != 0;
-}
-
 /*
- * What was asked of a box, which the caller holds, did not work. If it ended under us that is all
- * there is to say: what its sockets said on the way down says nothing. Returns -1.
+ * What was asked of a box, which the caller holds, did not work. If it ended meanwhile, that is the
+ * reason, whatever its sockets reported on the way down. Returns -1.
  */
 static int box_failed(struct session *s, struct err *e)
 {
-    const struct guest *g = s->box->guest;
-
-    for (unsigned tries = 0; tries < END_TRIES && has_hung_up(s->box) && !g->exited; tries++) {
-        if (s->svc->engine->lost) {
-            return engine_lost(e);
-        }
-        fiber_sleep(2); /* the launcher's word of it is on its way, or that of its own end */
-    }
-    if (g->exited || has_hung_up(s->box)) {
+    if (notebook_await_end(s->box, END_PATIENCE_MS, e) == 0) {
         return err_set(e, ERR_CONFLICT,
                        "the box of session %s has ended, and its variables with it", s->id);
     }
     return -1;
-}
-
-static int husk_failed(struct session *s, const struct husk_error *h, struct err *e)
-{
-    (void)from_husk(h, e);
-    return box_failed(s, e);
 }
 
 /* ---- contexts ---- */
@@ -86,13 +63,13 @@ size_t session_contexts(struct session *s, struct session_context ret[SESSION_CO
 {
     size_t n = 0;
 
-    if (s->box == NULL || !s->box->contexts[0].used) {
+    if (s->box == NULL || !notebook_has_context(s->box, 0)) {
         return 0; /* the next to use it gets a new box */
     }
     for (uint32_t i = 0; i < CONTEXTS_MAX; i++) {
-        if (s->box->contexts[i].used) {
+        if (notebook_has_context(s->box, i)) {
             ret[n++] = (struct session_context){.id = i,
-                                                .is_checkpoint = s->box->contexts[i].is_checkpoint,
+                                                .is_checkpoint = notebook_is_checkpoint(s->box, i),
                                                 .is_busy = s->turns[i].gate.taken > 0};
         }
     }
@@ -108,11 +85,7 @@ const char *session_running(const struct session *s, uint32_t context)
 
 int session_interrupt(struct session *s, uint32_t context, bool *ret_was_running, struct err *e)
 {
-    if (need_interpreter(s, e) < 0) {
-        return -1;
-    }
-    struct context *c = notebook_context(s->box, context, false, e);
-    if (c == NULL) {
+    if (need_interpreter(s, e) < 0 || notebook_check_context(s->box, context, false, e) < 0) {
         return -1;
     }
     struct execution *x = s->turns[context].execution; /* NULL: others may have the turn as well */
@@ -124,16 +97,14 @@ int session_interrupt(struct session *s, uint32_t context, bool *ret_was_running
         return 0;
     }
     s->box_users++; /* a box that does not listen keeps us waiting */
-    int r = context_interrupt(s->box->guest, c, ret_was_running, e) < 0 ? box_failed(s, e) : 0;
+    int r = notebook_interrupt(s->box, context, ret_was_running, e) < 0 ? box_failed(s, e) : 0;
     s->box_users--;
     return r;
 }
 
 int session_reset(struct session *s, uint32_t context, struct err *e)
 {
-    struct husk_error h;
-
-    if (need_interpreter(s, e) < 0 || notebook_context(s->box, context, false, e) == NULL) {
+    if (need_interpreter(s, e) < 0 || notebook_check_context(s->box, context, false, e) < 0) {
         return -1;
     }
     if (s->turns[context].execution != NULL) {
@@ -146,7 +117,7 @@ int session_reset(struct session *s, uint32_t context, struct err *e)
     int r = session_box(s, e); /* the one of before the wait may be gone */
     if (r == 0) {
         s->box_users++;
-        r = husk_session_reset(s->box, context, &h) < 0 ? husk_failed(s, &h, e) : 0;
+        r = notebook_reset(s->box, context, e) < 0 ? box_failed(s, e) : 0;
         s->box_users--;
     }
     turn_give(s, context);
@@ -156,18 +127,15 @@ int session_reset(struct session *s, uint32_t context, struct err *e)
 
 /* Copies need a context that stands still. */
 static int copy(struct session *s, uint32_t context, uint32_t *ret,
-                int (*how)(struct husk_session *box, uint32_t context, uint32_t *ret,
-                           struct husk_error *e),
+                int (*how)(struct notebook *box, uint32_t context, uint32_t *ret, struct err *e),
                 struct err *e)
 {
-    struct husk_error h;
-
-    if (need_interpreter(s, e) < 0 || notebook_context(s->box, context, false, e) == NULL ||
+    if (need_interpreter(s, e) < 0 || notebook_check_context(s->box, context, false, e) < 0 ||
         turn_take(s, context, 0, false, NULL, e) < 0) {
         return -1;
     }
     s->box_users++;
-    int r = how(s->box, context, ret, &h) < 0 ? husk_failed(s, &h, e) : 0;
+    int r = how(s->box, context, ret, e) < 0 ? box_failed(s, e) : 0;
     s->box_users--;
     turn_give(s, context);
     session_touch(s);
@@ -183,25 +151,23 @@ static int copy(struct session *s, uint32_t context, uint32_t *ret,
 
 int session_checkpoint(struct session *s, uint32_t context, uint32_t *ret, struct err *e)
 {
-    return copy(s, context, ret, husk_session_checkpoint, e);
+    return copy(s, context, ret, notebook_checkpoint, e);
 }
 
 int session_branch(struct session *s, uint32_t context, uint32_t *ret, struct err *e)
 {
-    return copy(s, context, ret, husk_session_branch, e);
+    return copy(s, context, ret, notebook_branch, e);
 }
 
 int session_restore(struct session *s, uint32_t context, uint32_t checkpoint, struct err *e)
 {
-    struct husk_error h;
-
-    if (need_interpreter(s, e) < 0 || notebook_context(s->box, context, false, e) == NULL ||
-        notebook_context(s->box, checkpoint, true, e) == NULL ||
+    if (need_interpreter(s, e) < 0 || notebook_check_context(s->box, context, false, e) < 0 ||
+        notebook_check_context(s->box, checkpoint, true, e) < 0 ||
         turn_take(s, context, 0, false, NULL, e) < 0) {
         return -1;
     }
     s->box_users++;
-    int r = husk_session_restore(s->box, context, checkpoint, &h) < 0 ? husk_failed(s, &h, e) : 0;
+    int r = notebook_restore(s->box, context, checkpoint, e) < 0 ? box_failed(s, e) : 0;
     s->box_users--;
     turn_give(s, context);
     session_touch(s);

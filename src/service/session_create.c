@@ -105,16 +105,15 @@ static int check_ask(struct service *svc, const struct session_ask *ask, struct 
         return err_set(e, ERR_LIMIT, "there are %zu sessions, the most that this server takes",
                        table_sessions(svc));
     }
-    if (ask->isolation == HUSK_ISOLATION_FULL &&
-        native_facts(svc->engine->native)->isolation != LAUNCHER_FULL) {
-        return err_set(e, ERR_ISOLATION, "this server cannot enforce full isolation: %s",
-                       native_facts(svc->engine->native)->missing);
+    const char *missing = engine_missing(svc->engine);
+    if (ask->isolation == HUSK_ISOLATION_FULL && missing != NULL) {
+        return err_set(e, ERR_ISOLATION, "this server cannot enforce full isolation: %s", missing);
     }
-    struct live_template *live = live_get(svc->engine, template, true, e);
-    if (live == NULL) {
+    const struct template_def *def = engine_template(svc->engine, template, e);
+    if (def == NULL) {
         return -1;
     }
-    if (ask->persistent && live->def.info.language != HUSK_PYTHON) {
+    if (ask->persistent && def->info.language != HUSK_PYTHON) {
         return err_set(e, ERR_INVALID,
                        "template %s has no interpreter that can be kept: use mode ephemeral",
                        template);
@@ -123,14 +122,11 @@ static int check_ask(struct service *svc, const struct session_ask *ask, struct 
      * Now, also for a box that is made later: an execution that can never start would spend the
      * session.
      */
-    if (!is_se && check_machine(ask, &live->def, e) < 0) {
+    if (!is_se && check_machine(ask, def, e) < 0) {
         return -1;
     }
     struct husk_limits asked = service_limits(svc, template, &ask->limits);
-    struct limits limits;
-    const struct limits most = engine_limits_import(&live->def.most);
-    if (engine_limits(&asked, &live->def.info.limits, &limits, e) < 0 ||
-        limits_within(&limits, &most, e) < 0) {
+    if (engine_check_limits(svc->engine, template, &asked, e) < 0) {
         return -1;
     }
     return ask->id != NULL ? check_id(svc, ask->id, e) : 0;
@@ -140,9 +136,9 @@ static int check_ask(struct service *svc, const struct session_ask *ask, struct 
  * Variables of a client's template, then those of the session, which win. The session keeps them:
  * the template may be another one by tomorrow. Borrowed texts in an owned list.
  */
-static const char **join_env(const struct live_template *live, const char *const *own)
+static const char **join_env(const struct template_def *def, const char *const *own)
 {
-    size_t n_template = live != NULL ? live->def.n_run_env : 0;
+    size_t n_template = def != NULL ? def->n_run_env : 0;
     size_t n_own = 0;
 
     while (own != NULL && own[n_own] != NULL) {
@@ -150,7 +146,7 @@ static const char **join_env(const struct live_template *live, const char *const
     }
     const char **all = calloc(n_template + n_own + 1, sizeof(*all));
     for (size_t i = 0; all != NULL && i < n_template + n_own; i++) {
-        all[i] = i < n_template ? live->def.run_env[i] : own[i - n_template];
+        all[i] = i < n_template ? def->run_env[i] : own[i - n_template];
     }
     return all;
 }
@@ -199,7 +195,7 @@ static struct session *build(struct service *svc, const struct session_ask *ask,
     struct session_ask full = *ask;
     struct err ignored;
     AUTO_FREE const char **env =
-        join_env(live_get(svc->engine, template_of(ask), true, &ignored), ask->env);
+        join_env(engine_template(svc->engine, template_of(ask), &ignored), ask->env);
 
     if (env == NULL) {
         err_sys(e, ENOMEM, "session");

@@ -49,8 +49,8 @@ static int wait_for_users(struct session *s, struct err *e)
         if (has_waiting_end(s)) {
             return err_set(e, ERR_STORAGE, "session %s: a result waits for the disk", s->id);
         }
-        if (clock_ms() >= until && s->box != NULL && !s->box->guest->exited) {
-            guest_kill(s->svc->engine, s->box->guest);
+        if (clock_ms() >= until && s->box != NULL && !notebook_has_ended(s->box)) {
+            notebook_kill(s->box);
             until = UINT64_MAX;
         }
         fiber_sleep(2);
@@ -64,7 +64,7 @@ static int wait_for_users(struct session *s, struct err *e)
  */
 static int close_box(struct session *s, struct err *e)
 {
-    if (s->box != NULL && s->persistent && !s->box->guest->exited && (s->dirty || s->saving) &&
+    if (s->box != NULL && s->persistent && !notebook_has_ended(s->box) && (s->dirty || s->saving) &&
         workspace_save(s, e) < 0) {
         log_warn("workspace_not_saved", "session=%s: %s", s->id, e->msg);
         if (e->code == ERR_STORAGE) {
@@ -73,7 +73,7 @@ static int close_box(struct session *s, struct err *e)
     }
     box_files_close(s->files);
     s->files = NULL;
-    husk_session_close(s->box);
+    notebook_close(s->box);
     s->box = NULL;
     s->restarted = true; /* should it go on all the same */
     return 0;

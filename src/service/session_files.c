@@ -37,8 +37,24 @@ static int files_box(struct session *s, struct err *e)
         if (files_await(s, FILES_PATIENCE_MS, e) < 0) {
             return -1;
         }
-    } while (s->box == NULL || box_is_dead(s->box));
+    } while (s->box == NULL || session_box_is_dead(s));
     return 0;
+}
+
+/* The box has ended under its user, and the launcher's word of it is on its way. */
+static int await_box_end(struct session *s, struct err *e)
+{
+    if (s->box == NULL) {
+        return 0;
+    }
+    s->box_users++;
+    (void)notebook_await_end(s->box, END_PATIENCE_MS, e);
+    bool has_ended = notebook_has_ended(s->box);
+    s->box_users--;
+    return has_ended
+               ? 0
+               : err_set(e, ERR_TIMEOUT,
+                         "the launcher does not report the end of the box of session %s", s->id);
 }
 
 struct box_files *session_files_take(struct session *s, struct err *e)
@@ -47,16 +63,11 @@ struct box_files *session_files_take(struct session *s, struct err *e)
         err_set(e, ERR_CONFLICT, "session %s is ephemeral: it has no workspace to keep", s->id);
         return NULL;
     }
-    for (unsigned tries = 1; files_box(s, e) == 0; tries++) {
+    while (files_box(s, e) == 0) {
         struct box_files *files = files_take(s, false, e);
-        if (files != NULL || e->code != ERR_NOT_FOUND) {
+        if (files != NULL || e->code != ERR_NOT_FOUND || await_box_end(s, e) < 0) {
             return files;
         }
-        if (tries == END_TRIES) {
-            err_set(e, ERR_TIMEOUT, "nobody says that the box of session %s has ended", s->id);
-            return NULL;
-        }
-        fiber_sleep(2); /* the box has ended, and the launcher's word of it is on its way */
     }
     return NULL;
 }
@@ -77,7 +88,7 @@ struct box_files *files_take(struct session *s, bool last, struct err *e)
     struct box_files *files = TAKE_PTR(s->files);
     if (files == NULL) {
         s->opening = true; /* the box must stay until it is open */
-        files = box_files_open(notebook_control(s->box), e);
+        files = box_files_open(s->box, e);
         s->opening = false;
         fiber_queue_wake_all(&s->opened);
     }

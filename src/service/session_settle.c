@@ -3,8 +3,6 @@
  * Sessions at the start of a daemon, once their boxes and cells are back (adopt.c): what cannot go
  * on ends, what was begun is finished.
  */
-#include <signal.h>
-
 #include "base/log.h"
 #include "base/str.h"
 #include "service/service_impl.h"
@@ -15,12 +13,10 @@
  */
 static void interrupt_forsaken(struct service *svc)
 {
-    struct err e = {0};
-
     for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
         bool is_se = str_eq(s->record.dialect, "workspace_se");
-        if (is_se && s->box != NULL && s->box->contexts[0].used) {
-            (void)context_signal(s->box->guest, &s->box->contexts[0], SIGINT, &e);
+        if (is_se && s->box != NULL) {
+            notebook_interrupt_idly(s->box, 0);
         }
     }
 }

@@ -38,48 +38,6 @@ static int write_temporary(const char *temporary, const char *name, const struct
     return 0;
 }
 
-/* Boxes that were made from an older definition live on; new ones come from another zygote. */
-static void retire(struct service *svc, const char *name)
-{
-    for (struct live_template *t = svc->engine->templates; t != NULL; t = t->next) {
-        t->retired = t->retired || str_eq(t->name, name);
-    }
-}
-
-static bool has_boxes(const struct husk_engine *engine, const struct live_template *live)
-{
-    for (size_t i = 0; i < ENGINE_BOXES_MAX; i++) {
-        const struct guest *g = engine->guests[i];
-        if (g != NULL && g->live == live && !g->in_pool) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool is_busy(const struct live_template *live)
-{
-    bool busy = live->starting_up || live->users > 0;
-
-    for (const struct pool *p = live->pools; p != NULL; p = p->next) {
-        busy = busy || p->busy || p->stats.starting > 0;
-    }
-    return busy;
-}
-
-void templates_sweep(struct service *svc)
-{
-    struct live_template *next;
-
-    for (struct live_template *t = svc->engine->templates; t != NULL; t = next) {
-        next = t->next;
-        if (t->retired && !is_busy(t) && !has_boxes(svc->engine, t)) {
-            live_close(svc->engine, t);
-            return; /* it waited for the launcher: the list may be another one now */
-        }
-    }
-}
-
 /* ---- changes: the record and the file of a template go together ---- */
 
 /*
@@ -210,8 +168,9 @@ static int check_base(struct service *svc, const json_t *definition, struct err 
     if (base == NULL) {
         return err_sys(e, ENOMEM, "template");
     }
-    return template_find(&svc->engine->dirs, name, base, e) < 0 ? -1
-                                                                : check_room(base, definition, e);
+    return template_find(engine_dirs(svc->engine), name, base, e) < 0
+               ? -1
+               : check_room(base, definition, e);
 }
 
 static int put(struct service *svc, const char *name, const json_t *definition, bool must_be_new,
@@ -227,7 +186,7 @@ static int put(struct service *svc, const char *name, const json_t *definition, 
     if (there == NULL || text == NULL) {
         return err_sys(e, ENOMEM, "template");
     }
-    bool exists = template_find(&svc->engine->dirs, name, there, &ignored) == 0;
+    bool exists = template_find(engine_dirs(svc->engine), name, there, &ignored) == 0;
     if (exists && (must_be_new || old == NULL)) {
         return err_set(e, ERR_EXISTS, "there is a template %s already", name);
     }
@@ -238,7 +197,7 @@ static int put(struct service *svc, const char *name, const json_t *definition, 
     /* What the engine could not read would be a template that never starts. */
     if (template_compose(svc, definition, &b, e) < 0 ||
         template_parse_client(name, "the template", b.data, b.len, there, e) < 0 ||
-        template_rebase(&svc->engine->dirs, there, e) < 0 ||
+        template_rebase(engine_dirs(svc->engine), there, e) < 0 ||
         write_temporary(paths.temporary, name, &b, e) < 0) {
         return -1;
     }
@@ -255,7 +214,7 @@ static int put(struct service *svc, const char *name, const json_t *definition, 
         return -1;
     }
     FAULT_POINT("template.file.renamed");
-    retire(svc, name);
+    engine_retire_template(svc->engine, name);
     return 0;
 }
 
@@ -288,7 +247,7 @@ static int check_no_base(struct service *svc, const char *name, struct err *e)
     size_t n = 0;
     int r = 0;
 
-    if (template_list(&svc->engine->dirs, &rows, &n, e) < 0) {
+    if (template_list(engine_dirs(svc->engine), &rows, &n, e) < 0) {
         return -1;
     }
     for (size_t i = 0; i < n && r == 0; i++) {
@@ -328,7 +287,7 @@ static int remove_template(struct service *svc, const char *name, struct err *e)
     FAULT_POINT("template.delete.recorded");
     (void)unlink(paths.temporary);
     FAULT_POINT("template.delete.removed");
-    retire(svc, name);
+    engine_retire_template(svc->engine, name);
     return 0;
 }
 

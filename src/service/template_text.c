@@ -123,7 +123,8 @@ int template_compose(struct service *svc, const json_t *d, struct buf *b, struct
     if (base == NULL) {
         return err_sys(e, ENOMEM, "template");
     }
-    if (template_find(&svc->engine->dirs, base_name != NULL ? base_name : "python", base, e) < 0) {
+    if (template_find(engine_dirs(svc->engine), base_name != NULL ? base_name : "python", base, e) <
+        0) {
         return -1;
     }
     if (about != NULL && !is_one_line(about)) {

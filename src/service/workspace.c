@@ -79,7 +79,7 @@ static int save_to(struct copy *copy, struct err *e)
         return -1;
     }
     bool more = false;
-    int r = box_files_copy(files, &s->box->limits, &sink, &more, e);
+    int r = box_files_copy(files, notebook_limits(s->box), &sink, &more, e);
     if (more) {
         log_warn("workspace_saved_in_part",
                  "session=%s: what is too deep, too long or mostly holes is left out", s->id);
@@ -183,7 +183,7 @@ int workspace_restore(struct session *s, struct err *e)
         return errno == ENOENT ? 0 : err_sys(e, errno, "read the copy of a workspace");
     }
     struct box_files_unpack unpack = {.source = {.next = read_some, .user = &fd}, .copy = true};
-    struct box_files *files = box_files_open(notebook_control(s->box), e);
+    struct box_files *files = box_files_open(s->box, e);
     FAULT_POINT("workspace.restore.before");
     int r = files == NULL ? -1 : box_files_unpack(files, "", &unpack, e);
     FAULT_POINT("workspace.restore.after");

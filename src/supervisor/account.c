@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks the account of huskd up; see account.h. Changes nothing. */
+/* Looks up the account of huskd; see account.h. */
 #include "supervisor/account.h"
 
 #include <pwd.h>
@@ -16,7 +16,9 @@ int account_find(const struct config *c, struct account *ret, struct err *e)
         return 0;
     }
     if (getpwnam_r(c->user, &pw, text, sizeof(text), &found) != 0 || found == NULL) {
-        return err_set(e, ERR_INVALID, "there is no account \"%s\" (--user)", c->user);
+        return err_set(e, ERR_INVALID,
+                       "there is no account \"%s\": create it, or name another with --user",
+                       c->user);
     }
     *ret = (struct account){.uid = pw.pw_uid, .gid = pw.pw_gid, .switch_to = true};
     return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* As whom huskd runs. */
+/* The account that huskd runs as. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 struct account {
     uid_t uid;
     gid_t gid;
-    bool switch_to; /* another one than ours */
+    bool switch_to; /* differs from our own account */
 };
 
 int account_find(const struct config *c, struct account *ret, struct err *e);

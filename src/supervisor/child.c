@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting launcher and daemon; see child.h. */
+/* Starts launcher and daemon; see child.h. */
 #include "supervisor/child.h"
 
 #include <errno.h>
@@ -50,9 +50,9 @@ static bool is_for_daemon(const char *variable)
 }
 
 /*
- * What of our environment launcher and daemon get: places, and what is husk's. Keys of the person
- * who started us are none of their business. Husk's own files are found by descriptor. Borrowed
- * strings in an owned list; NULL when memory is gone.
+ * The part of our environment that launcher and daemon get: paths, locale, and variables of husk.
+ * Secrets of the user who started us stay here. They find husk's own files by descriptor. Borrowed
+ * strings in an owned list; NULL without memory.
  */
 static char **daemon_environment(void)
 {
@@ -89,14 +89,14 @@ static int pair(int *ours, int *theirs, struct err *e)
     return 0;
 }
 
-/* In the child: nobody else can say why. */
+/* In the child: the parent cannot know why. */
 static NORETURN void give_up(const char *program)
 {
     dprintf(STDERR_FILENO, "husk: cannot start %s: %s\n", program, strerror(errno));
     _exit(127);
 }
 
-/* In the child: what it would read is nothing, what it prints goes through us. */
+/* In the child: stdin is empty, and the supervisor reads stdout and stderr. */
 static int redirect(int output)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -107,7 +107,7 @@ static int redirect(int output)
                : 0;
 }
 
-/* Both are ours alone: everything else goes first, so that few descriptors are enough. */
+/* Closes all descriptors from 3 on but a and b, so that a low limit leaves room for new ones. */
 static void close_others(int a, int b)
 {
     unsigned low = (unsigned)MIN(a, b);
@@ -123,9 +123,9 @@ static void close_others(int a, int b)
 }
 
 /*
- * In the child: the socket, for a daemon husk's files and the plan, the program until it runs, and
- * no other descriptor. They are opened while we may still go where they are: root's home is closed
- * to the daemon's account.
+ * In the child: keeps the socket, for a daemon husk's files and the plan, the program until exec,
+ * and no other descriptor. They are opened before the change of account, which may not be allowed
+ * to enter root's home.
  */
 static int keep_descriptors(const struct child_kit *kit, int socket, bool is_daemon,
                             const char *path)
@@ -136,7 +136,7 @@ static int keep_descriptors(const struct child_kit *kit, int socket, bool is_dae
     int kept[] = {socket, lib, kit->plan, program};
     static const int numbers[] = {SUPERVISOR_FD, SUPERVISOR_LIB_FD, SUPERVISOR_PLAN_FD, PROGRAM_FD};
 
-    for (size_t i = 0; i < ARRAY_LEN(kept); i++) { /* out of the way of the numbers they get */
+    for (size_t i = 0; i < ARRAY_LEN(kept); i++) { /* above the numbers that they get below */
         kept[i] = kept[i] < 0 ? -1 : fcntl(kept[i], F_DUPFD_CLOEXEC, PROGRAM_FD + 1);
         if (kept[i] < 0) {
             return -1;
@@ -152,8 +152,9 @@ static int keep_descriptors(const struct child_kit *kit, int socket, bool is_dae
 }
 
 /*
- * In the child: the daemon's account, and no capability that a later exec could bring back. The
- * bounding set goes while we are root; the inheritable set outlives the change of ids.
+ * In the child: takes the daemon's account, and drops every capability that a later exec could
+ * bring back. The bounding set is dropped while we are root; the inheritable set survives the
+ * change of ids.
  */
 static int become_account(const struct account *account)
 {
@@ -169,8 +170,9 @@ static int become_account(const struct account *account)
 }
 
 /*
- * In the child: no signal blocked, dies with us. That we died before that was arranged shows in our
- * number; 1 alone says nothing: it is ours in a container.
+ * In the child: unblocks signals, and ends when the supervisor ends. If the supervisor died before
+ * prctl(), getppid() is not its pid; comparing with 1 is not enough, since the supervisor can be
+ * pid 1 of a container.
  */
 static NORETURN void become(const struct child_kit *kit, pid_t parent, int socket, bool is_daemon,
                             char *const *argv)
@@ -187,11 +189,11 @@ static NORETURN void become(const struct child_kit *kit, pid_t parent, int socke
     if (is_daemon && account->switch_to && become_account(account) < 0) {
         give_up(argv[0]);
     }
-    prctl(PR_SET_PDEATHSIG, is_daemon ? SIGTERM : 0, 0, 0, 0); /* forgotten by setuid() */
+    prctl(PR_SET_PDEATHSIG, is_daemon ? SIGTERM : 0, 0, 0, 0); /* setuid() cleared it */
     if (getppid() != parent) {
         _exit(127);
     }
-    setsid(); /* a terminal's Ctrl-C is for us; we tell them */
+    setsid(); /* Ctrl-C of a terminal reaches only the supervisor, which ends them in order */
     signals_reset();
     char **environment = daemon_environment();
     if (environment != NULL) {
@@ -216,7 +218,7 @@ static int start(const struct child_kit *kit, bool is_daemon, char *const *argv,
         become(kit, self, theirs, is_daemon, argv);
     }
     if (pid < 0) {
-        return err_sys(e, errno, "start %s", is_daemon ? "huskd" : "the launcher");
+        return err_sys(e, errno, "cannot start %s", is_daemon ? "huskd" : "the launcher");
     }
     *ret = (struct child){.pid = pid, .socket = take_fd(&ours)};
     return 0;
@@ -245,7 +247,7 @@ static int connect_launcher(const struct child_kit *kit, const struct child *lau
     if (n != (ssize_t)sizeof(newcomer)) {
         fd_close(ret);
         return err_set(e, ERR_LAUNCHER, "husk-launcher %s",
-                       n == -EAGAIN ? "does not read what it is told" : "is gone");
+                       n == -EAGAIN ? "does not read its socket" : "is gone");
     }
     return 0;
 }
@@ -257,7 +259,7 @@ static int send_start(const struct child_kit *kit, int daemon, int launcher, str
 
     memcpy(fds + 1, l->fds, l->n * sizeof(int));
     int r = settings_give(kit->settings, daemon, fds, l->n + 1);
-    return r < 0 ? err_sys(e, -r, "huskd did not start") : 0;
+    return r < 0 ? err_sys(e, -r, "cannot start huskd") : 0;
 }
 
 int child_start_daemon(const struct child_kit *kit, const struct child *launcher,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to the supervisor: how launcher and daemon are started, and as whom. Their descriptors 0
+ * Private to the supervisor: starts launcher and daemon, each with its account. Their descriptors 0
  * to 2 are /dev/null and a pipe (output.h): neither has the operator's terminal.
  */
 #pragma once
@@ -21,19 +21,20 @@ struct child_kit {
     struct settings *settings;          /* borrowed; for the daemon */
     struct listeners listeners;         /* for the daemon */
     int plan;                           /* sealed; for the daemon, borrowed */
-    struct outputs outputs;             /* where what they print goes */
+    struct outputs outputs;             /* read what both print */
 };
 
 struct child {
-    pid_t pid;  /* 0: it does not run */
-    int socket; /* to speak with it, owned; -1: none */
+    pid_t pid;  /* 0: not running */
+    int socket; /* owned; -1: none */
 };
 
 int child_start_launcher(const struct child_kit *kit, struct child *ret, struct err *e);
 
 /*
- * With the settings, a new connection to the launcher, and the listening sockets. One that cannot
- * get them runs in spite of -1, without a socket: it ends by that.
+ * Sends the daemon its settings, a new connection to the launcher, and the listening sockets. If
+ * that fails after the fork, daemon->pid is set in spite of -1, and the daemon ends because its
+ * socket is closed.
  */
 int child_start_daemon(const struct child_kit *kit, const struct child *launcher,
                        struct child *daemon, struct err *e);

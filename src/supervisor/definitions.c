@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See definitions.h. Must not wait for the launcher: a stuck one would hold up the supervisor. */
+/* See definitions.h. Must not wait for the launcher: a stuck one would block the supervisor. */
 #include "supervisor/definitions.h"
 
 #include <errno.h>
@@ -10,10 +10,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 
-/*
- * gcc 12's analyzer loses sight of what a list owns once it is stored there; drop_first()
- * frees it.
- */
+/* gcc 12's analyzer cannot follow memory that a list owns; drop_first() frees it. */
 #if defined(__GNUC__) && !defined(__clang__)
 #    pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
 #endif
@@ -70,7 +67,7 @@ static int put(void *user, struct launcher_req *req, const int *fd, struct err *
     if (r == -EAGAIN) {
         r = owe(a->owed, req, fd);
     }
-    return r < 0 ? err_sys(e, -r, "answer the launcher") : 0;
+    return r < 0 ? err_sys(e, -r, "cannot answer the launcher") : 0;
 }
 
 static void answer(struct definitions *d, const struct supervisor_options *o, int launcher,
@@ -132,7 +129,8 @@ void definitions_tell(struct definitions *d, int launcher)
             drop_first(d);
         }
     }
-    if (r < 0 && r != -EAGAIN && r != -EINTR) { /* the template's patience runs out instead */
+    /* the launcher's time limit for the template ends it */
+    if (r < 0 && r != -EAGAIN && r != -EINTR) {
         definitions_drop(d);
     }
 }

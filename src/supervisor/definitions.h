@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to the supervisor: the launcher asks for the definition of a template that its client has
- * named, and gets it over the supervisor's own socket (wire/launcher_msg.h). What it consists of is
- * read from the operator's files, with the supervisor's rights; the name is all that comes from the
- * daemon.
+ * Private to the supervisor: answers the launcher, which asks for the definition of a template that
+ * its client has named, over the supervisor's own socket (wire/launcher_msg.h). Definitions are
+ * read from the operator's files with the supervisor's rights; only the name comes from the daemon.
  *
- * The launcher is never waited for. What it does not take at once is owed, and its next question is
- * read when it has taken all of it: so at most one answer is held.
+ * The supervisor never waits for the launcher. Frames that do not fit into the socket are owed, and
+ * the next question is read when all of them are sent: at most one answer is held.
  */
 #pragma once
 
@@ -24,9 +23,9 @@ struct definitions {
     size_t n;
 };
 
-/* One question, if there is one and nothing is owed. False: the launcher has hung up. */
+/* Answers one question, if there is one and nothing is owed. False: the launcher has hung up. */
 bool definitions_serve(struct definitions *d, const struct supervisor_options *o, int launcher);
 
-bool definitions_owe(const struct definitions *d); /* POLLOUT is to be waited for, not POLLIN */
-void definitions_tell(struct definitions *d, int launcher); /* as much as it takes now */
+bool definitions_owe(const struct definitions *d);          /* wait for POLLOUT, not POLLIN */
+void definitions_tell(struct definitions *d, int launcher); /* sends what fits */
 void definitions_drop(struct definitions *d);               /* that launcher is gone */

@@ -29,20 +29,18 @@ static int listen_tcp(const char *text, struct err *e)
     }
     int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
-        return err_sys(e, errno, "listen on %s", text);
+        return err_sys(e, errno, "cannot listen on %s", text);
     }
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (bind(fd, (struct sockaddr *)&address, len) < 0 || listen(fd, BACKLOG) < 0) {
-        err_sys(e, errno, "listen on %s (--listen names another address)", text);
+        err_sys(e, errno, "cannot listen on %s (choose another with --listen)", text);
         fd_close(&fd);
         return -1;
     }
     return fd;
 }
 
-/*
- * A socket file that nobody listens on is left from before; one that answers belongs to somebody.
- */
+/* Removes a socket file without a listener, which an earlier server left. */
 static int clear_stale(const struct sockaddr_un *address, struct err *e)
 {
     AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -52,19 +50,20 @@ static int clear_stale(const struct sockaddr_un *address, struct err *e)
         return 0;
     }
     if (!S_ISSOCK(st.st_mode)) {
-        return err_set(e, ERR_EXISTS, "%s is there and is no socket: choose another --socket",
+        return err_set(e, ERR_EXISTS, "%s exists and is not a socket: choose another --socket",
                        address->sun_path);
     }
-    /* EAGAIN: its queue is full. */
+    /* EAGAIN: there is a listener, and its queue is full. */
     if (fd >= 0 &&
         (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 || errno == EAGAIN)) {
         return err_set(e, ERR_EXISTS, "another server listens on %s: choose another --socket",
                        address->sun_path);
     }
-    return unlink(address->sun_path) < 0 ? err_sys(e, errno, "remove %s", address->sun_path) : 0;
+    return unlink(address->sun_path) < 0 ? err_sys(e, errno, "cannot remove %s", address->sun_path)
+                                         : 0;
 }
 
-/* The folder of the default socket may not be there yet. */
+/* The folder of the default socket may not exist yet. */
 static void make_parent(const char *path)
 {
     char parent[sizeof(((struct sockaddr_un *)0)->sun_path)];
@@ -73,13 +72,14 @@ static void make_parent(const char *path)
     if (str_copy(parent, sizeof(parent), path) == 0 && (slash = strrchr(parent, '/')) != NULL &&
         slash != parent) {
         *slash = '\0';
-        (void)mkdir(parent, 0755); /* if not, the bind says why */
+        (void)mkdir(parent, 0755); /* bind() reports a failure */
     }
 }
 
 /*
- * In a folder of the account's another file can be under the name at any moment: root gives away
- * only what it holds and has looked at. A second name: it is the socket of somebody else.
+ * In a folder of the account, the name can become another file at any moment: root changes the
+ * owner only of a file that it has opened and checked. A second link means that the socket belongs
+ * to another program.
  */
 static int give_away(const char *path, uid_t owner, gid_t group, struct err *e)
 {
@@ -87,14 +87,14 @@ static int give_away(const char *path, uid_t owner, gid_t group, struct err *e)
     struct stat st;
 
     if (fd < 0 || fstat(fd, &st) < 0) {
-        return err_sys(e, errno, "open %s", path);
+        return err_sys(e, errno, "cannot open %s", path);
     }
     if (!S_ISSOCK(st.st_mode) || st.st_uid != 0 || st.st_nlink != 1) {
         return err_set(e, ERR_EXISTS, "%s was replaced by something else: choose another --socket",
                        path);
     }
     return fchownat(fd, "", owner, group, AT_EMPTY_PATH) < 0
-               ? err_sys(e, errno, "give %s away", path)
+               ? err_sys(e, errno, "cannot give %s away", path)
                : 0;
 }
 
@@ -104,25 +104,26 @@ static int listen_unix(const struct config *c, uid_t owner, gid_t group, struct 
     AUTO_CLOSE int fd = -1;
 
     if (str_copy(address.sun_path, sizeof(address.sun_path), c->socket) < 0) {
-        return err_set(e, ERR_INVALID, "the path of the socket is too long");
+        return err_set(e, ERR_INVALID, "the path of the socket is too long: %s", c->socket);
     }
     make_parent(c->socket);
     if (clear_stale(&address, e) < 0) {
         return -1;
     }
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    mode_t mask = umask(0777 & ~(mode_t)c->socket_mode); /* the file is born with its mode */
+    /* the file is created with its final mode */
+    mode_t mask = umask(0777 & ~(mode_t)c->socket_mode);
     int r = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&address, sizeof(address));
     int why = errno;
     umask(mask);
     if (r < 0) {
-        return err_sys(e, why, "listen on %s (--socket names another path)", c->socket);
+        return err_sys(e, why, "cannot listen on %s (choose another with --socket)", c->socket);
     }
     if (geteuid() == 0 && give_away(c->socket, owner, group, e) < 0) {
         return -1;
     }
     if (listen(fd, BACKLOG) < 0) {
-        return err_sys(e, errno, "listen on %s", c->socket);
+        return err_sys(e, errno, "cannot listen on %s", c->socket);
     }
     return take_fd(&fd);
 }
@@ -132,7 +133,8 @@ static int open_all(const struct config *c, uid_t owner, gid_t group, struct lis
 {
     *ret = (struct listeners){.n = 0};
     if (c->listen.n + 1 > SUPERVISOR_LISTENERS_MAX) {
-        return err_set(e, ERR_INVALID, "at most %d addresses", SUPERVISOR_LISTENERS_MAX - 1);
+        return err_set(e, ERR_INVALID, "too many addresses to listen on: at most %d",
+                       SUPERVISOR_LISTENERS_MAX - 1);
     }
     for (size_t i = 0; i < c->listen.n; i++) {
         int fd = listen_tcp(c->listen.items[i], e);

@@ -18,11 +18,11 @@
 #include "base/log.h"
 #include "box/cgroup.h"
 
-/* Nothing but memory is limited. */
+/* Only memory is limited. */
 #define CPU_MOST 1024000
 #define PIDS_MOST 32768
 
-/* Files on a tmpfs are memory, charged to the writer: they have a quota of their own. */
+/* Files on a tmpfs are memory charged to the writer, and have a quota of their own. */
 static uint64_t most_bytes(const struct config *c)
 {
     struct statfs fs;
@@ -31,7 +31,7 @@ static uint64_t most_bytes(const struct config *c)
     return MIN(c->daemon_memory_bytes + (is_memory ? c->data_quota_bytes : 0), LIMITS_MEMORY_MAX);
 }
 
-/* Only the daemon's end ends it: other signals are meant for others. */
+/* Ends when the daemon has ended; ignores signals, which are meant for other processes. */
 static NORETURN void stand_by(int daemon, struct cgroup_host *host)
 {
     struct pollfd end = {.fd = daemon, .events = POLLIN};
@@ -56,16 +56,16 @@ static int start_guard(struct cgroup_host *host, struct err *e)
     AUTO_CLOSE int self = pidfd_open(getpid(), 0);
 
     if (self < 0) {
-        return err_sys(e, errno, "watch the daemon");
+        return err_sys(e, errno, "cannot watch the daemon");
     }
     pid_t pid = fork();
     if (pid == 0) {
         stand_by(self, host);
     }
-    return pid < 0 ? err_sys(e, errno, "start a guard") : 0;
+    return pid < 0 ? err_sys(e, errno, "cannot start a guard") : 0;
 }
 
-/* Of the hierarchies only what limits memory, and what a cgroup is emptied by. */
+/* Joins only the hierarchy that limits memory, and the one by which a cgroup is emptied. */
 static int join(const struct cgroup *cg, struct err *e)
 {
     int fds[CGROUP_PROCS_MAX];
@@ -73,7 +73,7 @@ static int join(const struct cgroup *cg, struct err *e)
 
     for (size_t i = 0; i < n; i++) {
         if (write(fds[i], "0", 1) != 1) {
-            return err_sys(e, errno, "join a cgroup");
+            return err_sys(e, errno, "cannot join a cgroup");
         }
     }
     return 0;
@@ -90,7 +90,7 @@ static int limit(const struct config *c, struct cgroup_host *host, struct err *e
         return err_set(e, ERR_ISOLATION, "%s", facts->why_not);
     }
     limits_fill(&limits);
-    /* From here on the guard removes what was made, and cg goes with this process. */
+    /* From here on the guard removes the cgroup, and cg is freed by exec. */
     return cgroup_new(host, "huskd", &cg, e) < 0 || cgroup_set_limits(cg, &limits, e) < 0 ||
                    start_guard(host, e) < 0
                ? -1
@@ -105,7 +105,7 @@ void memory_limit_self(const struct config *c)
 
     int r = cgroup_self_name(instance, sizeof(instance));
     if (r < 0) {
-        (void)err_sys(&e, -r, "name a cgroup");
+        (void)err_sys(&e, -r, "cannot name a cgroup");
     } else if (cgroup_host_open(instance, false, &host, &e) == 0 && limit(c, host, &e) == 0) {
         log_debug("daemon_memory", "bytes=%" PRIu64, most_bytes(c));
         return;

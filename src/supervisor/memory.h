@@ -2,13 +2,13 @@
 /*
  * Private to the supervisor: the daemon's own memory limit.
  *
- * Called in the child that becomes the daemon, while it may still make cgroups. The cgroup is
- * named after that process, so that a sweep never takes it from a daemon that lives, and a guard
- * of its own removes it when the daemon has ended, even after kill -9 of the supervisor.
+ * Called in the child that becomes the daemon, before it loses the right to create cgroups. The
+ * cgroup is named after that process, so that a sweep never removes it while the daemon runs. A
+ * guard process removes it when the daemon has ended, even after kill -9 of the supervisor.
  */
 #pragma once
 
 #include "config/config.h"
 
-/* Where cgroups cannot limit memory, the log says so and the daemon runs without. */
+/* Logs a warning, and leaves the daemon without a limit, where cgroups cannot limit memory. */
 void memory_limit_self(const struct config *c);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What children print; see output.h. Must not wait, and must not write where a child decides. */
+/*
+ * Output of children; see output.h. Must not block, and must not write to a place that a child
+ * chooses.
+ */
 #include "supervisor/output.h"
 
 #include <errno.h>
@@ -17,8 +20,8 @@
 #include "supervisor/place.h"
 
 #define FINISH_READS 16         /* more than any pipe holds */
-#define SHOWN_MAX 4096          /* what a pipe that takes anything takes at once */
-#define CHECK_BYTES (64U << 10) /* how often the size of the log is looked at */
+#define SHOWN_MAX 4096          /* a pipe that is writable takes this much (PIPE_BUF) */
+#define CHECK_BYTES (64U << 10) /* between two checks of the log's size */
 
 int output_open(struct output *o, const char *name, struct err *e)
 {
@@ -49,10 +52,10 @@ bool output_sink_takes(void)
 {
     struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
 
-    return poll(&p, 1, 0) != 0; /* one that is broken takes everything */
+    return poll(&p, 1, 0) != 0; /* a broken one takes everything */
 }
 
-/* The log file must not fill the disk. What cannot be renamed is emptied. */
+/* The log file must not fill the disk: it is renamed, or emptied if that fails. */
 static void rotate(const struct output_sink *sink)
 {
     struct err e = {0};
@@ -118,7 +121,7 @@ static void tell_dropped(struct output *o)
     }
 }
 
-/* False: stderr takes nothing now, and the line stays. */
+/* False: stderr is full, and the line stays. */
 static bool end_line(struct output *o, struct output_sink *sink)
 {
     size_t cost = o->n + 1;
@@ -137,7 +140,7 @@ static bool end_line(struct output *o, struct output_sink *sink)
     return true;
 }
 
-/* What was read, until there is no more or stderr takes nothing. */
+/* Passes on what was read, until there is no more or stderr is full. */
 static void pass_on(struct output *o, struct output_sink *sink)
 {
     for (; o->at < o->have; o->at++) {

@@ -27,10 +27,10 @@ struct outputs {
 int outputs_open(struct outputs *o, const struct config *c, int folder, struct err *e);
 void outputs_close(struct outputs *o); /* passes on what is left */
 
-/* What to poll for: what children print while stderr takes it, else stderr. */
+/* Fills in what to poll: the pipes of children, or stderr while it is full. */
 void outputs_poll(const struct outputs *o, struct pollfd ret[OUTPUTS_POLLED]);
 void outputs_pump(struct outputs *o, const struct pollfd polled[OUTPUTS_POLLED]);
-void outputs_finish(struct outputs *o, enum output_source source); /* that child has ended */
+void outputs_finish(struct outputs *o, enum output_source source); /* when that child has ended */
 
 /* For a child's descriptors 1 and 2; -1: it keeps ours. Borrowed. */
 int outputs_end_of(const struct outputs *o, enum output_source source);

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the data folder and takes over an old one; see place.h.
+ * Creates the data folder and takes over an old one; see place.h.
  *
- * The order of a takeover is the security argument. In the folder of another account anything can
- * be under any name, and can change at any moment. So the folder itself is taken first, by its
- * descriptor: from then on no other account can add or exchange a name. Then each known name is
- * moved to store/ or removed, never followed. Nothing that was there is opened. The sticky bit
- * marks a takeover that has not ended: the next start goes on with it, and trusts nothing before
- * that.
+ * The order of a takeover is the security argument. In a folder of another account any name can be
+ * any kind of file, and can change at any moment. So the folder itself is taken first, by its
+ * descriptor: from then on no other account can add or replace a name. Then each known name is
+ * moved to store/ or removed, never followed. No file that was there is opened. The sticky bit
+ * marks an unfinished takeover: the next start continues it, and trusts nothing until it is done.
  *
- * Must not: follow a link below the folder, or give away what it did not make itself.
+ * Must not: follow a link below the folder, or give away what it did not create.
  */
 #include "supervisor/place.h"
 
@@ -35,10 +34,10 @@ struct folder {
     const char *path;
     struct account account;
     struct stat st;
-    bool is_root;    /* we are */
-    bool is_old;     /* has the records of a daemon that owned it all */
+    bool is_root;    /* we run as root */
+    bool is_old;     /* has records of a daemon that owned the whole folder */
     bool is_fresh;   /* has no store/ yet */
-    bool is_suspect; /* others could put files there */
+    bool is_suspect; /* other accounts could create files in it */
 };
 
 /* ---- what may be in it ---- */
@@ -53,7 +52,7 @@ static enum fate fate_of(const char *name)
     } entries[] = {
         {".", KEEP},
         {"..", KEEP},
-        {"lost+found", KEEP}, /* of every new file system */
+        {"lost+found", KEEP}, /* in every new file system */
         {CONFIG_STORE, KEEP},
         {"script-*", KEEP}, /* data folders of their own (cli/agents_place.c) */
         {"husk.sock", REMOVE},
@@ -77,7 +76,7 @@ static enum fate fate_of(const char *name)
     return UNKNOWN;
 }
 
-/* Calls `visit` for every name in it until that fails. */
+/* Calls `visit` for every name in the folder until it fails. */
 static int each_entry(const struct folder *f,
                       int (*visit)(const struct folder *f, const char *name, int store,
                                    struct err *e),
@@ -88,7 +87,7 @@ static int each_entry(const struct folder *f,
     int r = 0;
 
     if (d == NULL) {
-        err_sys(e, errno, "read %s", f->path);
+        err_sys(e, errno, "cannot read %s", f->path);
         fd_close(&own);
         return -1;
     }
@@ -99,7 +98,7 @@ static int each_entry(const struct folder *f,
     return r;
 }
 
-/* A folder that others need, such as / or a home, must not be taken. */
+/* A folder that has another purpose, such as / or a home, must not be taken. */
 static int check_name(const struct folder *f, const char *name, int store, struct err *e)
 {
     (void)store;
@@ -113,7 +112,7 @@ static int check_name(const struct folder *f, const char *name, int store, struc
 
 /* ---- the parts of a takeover ---- */
 
-/* A server of before the takeover holds its husk.pid: the file must be one that it made itself. */
+/* An old server holds a lock on husk.pid, which must be a file that it created itself. */
 static int check_idle(const struct folder *f, const struct config *c, struct err *e)
 {
     struct err ignored;
@@ -128,16 +127,16 @@ static int check_idle(const struct folder *f, const struct config *c, struct err
 
 static int take_over(const struct folder *f, struct err *e)
 {
-    /* An entry for the account in a list of access rights would outlive the change of owner. */
+    /* An entry for the account in an ACL would survive the change of owner. */
     static const char *const lists[] = {"system.posix_acl_access", "system.posix_acl_default"};
 
     if ((f->st.st_uid != geteuid() && fchown(f->fd, geteuid(), getegid()) < 0) ||
         fchmod(f->fd, 0700 | UNFINISHED) < 0) {
-        return err_sys(e, errno, "take %s over", f->path);
+        return err_sys(e, errno, "cannot take %s over", f->path);
     }
     for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
         if (fremovexattr(f->fd, lists[i]) < 0 && errno != ENODATA && errno != EOPNOTSUPP) {
-            return err_sys(e, errno, "take %s over", f->path);
+            return err_sys(e, errno, "cannot take %s over", f->path);
         }
     }
     return 0;
@@ -148,19 +147,19 @@ static int make_store(const struct folder *f, struct err *e)
     const struct account *a = &f->account;
 
     if (mkdirat(f->fd, CONFIG_STORE, 0700) < 0) {
-        return err_sys(e, errno, "make %s/" CONFIG_STORE, f->path);
+        return err_sys(e, errno, "cannot create %s/" CONFIG_STORE, f->path);
     }
     AUTO_CLOSE int fd = openat(f->fd, CONFIG_STORE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || (a->switch_to && fchownat(fd, "", a->uid, a->gid, AT_EMPTY_PATH) < 0)) {
-        return err_sys(e, errno, "give %s/" CONFIG_STORE " away", f->path);
+        return err_sys(e, errno, "cannot give %s/" CONFIG_STORE " away", f->path);
     }
     return take_fd(&fd);
 }
 
 /*
- * The folder of the account's, made if it is missing. The descriptor is good for names below it, or
- * -1. What the account left under the name in a folder of its own is removed unless it is a folder
- * of its own, too.
+ * Opens store/, which belongs to the account, and creates it if it is missing. The descriptor can
+ * be used for names below it. In a folder that belonged to the account, anything else of that name
+ * is removed.
  */
 static int open_store(const struct folder *f, struct err *e)
 {
@@ -174,17 +173,17 @@ static int open_store(const struct folder *f, struct err *e)
         }
         if (fd < 0) {
             if (!f->is_suspect || unlinkat(f->fd, CONFIG_STORE, 0) < 0) {
-                return err_sys(e, errno, "open %s/" CONFIG_STORE, f->path);
+                return err_sys(e, errno, "cannot open %s/" CONFIG_STORE, f->path);
             }
             continue;
         }
         if (fstat(fd, &st) < 0) {
-            return err_sys(e, errno, "open %s/" CONFIG_STORE, f->path);
+            return err_sys(e, errno, "cannot open %s/" CONFIG_STORE, f->path);
         }
         if (st.st_uid == f->account.uid) {
             return take_fd(&fd);
         }
-        /* An empty one of ours: we were killed before it was given away. */
+        /* It is empty and ours: an earlier start was killed before it gave the folder away. */
         if (st.st_uid != geteuid() || unlinkat(f->fd, CONFIG_STORE, AT_REMOVEDIR) < 0) {
             break;
         }
@@ -207,21 +206,21 @@ static int sweep_name(const struct folder *f, const char *name, int store, struc
         return 0;
     }
     if (fate == REMOVE && unlinkat(f->fd, name, 0) == 0) {
-        return 0; /* else it is a folder, which is not needed either */
+        return 0; /* a folder of that name is moved instead */
     }
     if (fstatat(store, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
         return err_set(e, ERR_EXISTS, "%s is in %s and in its " CONFIG_STORE ": remove one", name,
                        f->path);
     }
     if (renameat(f->fd, name, store, name) < 0 && errno != ENOENT) {
-        return err_sys(e, errno, "move %s/%s to " CONFIG_STORE, f->path, name);
+        return err_sys(e, errno, "cannot move %s/%s to " CONFIG_STORE, f->path, name);
     }
     return 0;
 }
 
 /* ---- opening ---- */
 
-/* Like mkdir -p; folders on the way are open to the account, whatever root's umask is. */
+/* Like mkdir -p; the account can enter new parent folders whatever root's umask is. */
 static int make_folders(const char *path, struct err *e)
 {
     bool is_root = geteuid() == 0;
@@ -234,17 +233,20 @@ static int make_folders(const char *path, struct err *e)
     if (r == 0 && mkdir(path, 0700) < 0 && errno != EEXIST) {
         r = -errno;
     }
-    return r < 0 ? err_sys(e, -r, "make %s", path) : 0;
+    return r < 0 ? err_sys(e, -r, "cannot create %s", path) : 0;
 }
 
-/* A link to the folder is followed if it is ours: others could point it at any folder of root's. */
+/*
+ * A link to the folder is followed only if it is ours: another account could point its link at any
+ * folder of root.
+ */
 static int open_folder(const char *path, struct err *e)
 {
     char name[4200];
     struct stat st;
     size_t n = strlen(path);
 
-    while (n > 1 && path[n - 1] == '/') { /* it would follow any link */
+    while (n > 1 && path[n - 1] == '/') { /* a slash at the end follows any link */
         n--;
     }
     if (str_format(name, sizeof(name), "%.*s", (int)n, path) < 0) {
@@ -252,7 +254,7 @@ static int open_folder(const char *path, struct err *e)
     }
     if (lstat(name, &st) < 0) {
         return errno == ENOENT ? err_set(e, ERR_NOT_FOUND, "there is no data folder %s", path)
-                               : err_sys(e, errno, "open %s", path);
+                               : err_sys(e, errno, "cannot open %s", path);
     }
     bool is_link = S_ISLNK(st.st_mode);
     if (is_link && st.st_uid != geteuid() && st.st_uid != 0) {
@@ -261,7 +263,7 @@ static int open_folder(const char *path, struct err *e)
                        path, (unsigned)st.st_uid);
     }
     int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (is_link ? 0 : O_NOFOLLOW));
-    return fd < 0 ? err_sys(e, errno, "open %s", path) : fd;
+    return fd < 0 ? err_sys(e, errno, "cannot open %s", path) : fd;
 }
 
 static int look(struct folder *f, struct err *e)
@@ -269,7 +271,7 @@ static int look(struct folder *f, struct err *e)
     struct stat st;
 
     if (fstat(f->fd, &f->st) < 0) {
-        return err_sys(e, errno, "open %s", f->path);
+        return err_sys(e, errno, "cannot open %s", f->path);
     }
     f->is_root = geteuid() == 0;
     f->is_old = fstatat(f->fd, "husk.db", &st, AT_SYMLINK_NOFOLLOW) == 0;
@@ -283,11 +285,14 @@ static int look(struct folder *f, struct err *e)
     return 0;
 }
 
-/* What root takes holds known names only. Others keep what is theirs, unless it is an old one. */
+/*
+ * A folder that root takes has known names only. A user's own folder is swept only if it is an old
+ * one.
+ */
 static int settle(const struct folder *f, const struct config *c, struct err *e)
 {
     bool sweeps = f->is_root || f->is_old;
-    mode_t open = f->is_root ? 0711 : 0700; /* root's is entered by the account */
+    mode_t open = f->is_root ? 0711 : 0700; /* the account must be able to enter root's folder */
 
     if ((f->is_root && each_entry(f, check_name, -1, e) < 0) || check_idle(f, c, e) < 0 ||
         take_over(f, e) < 0) {
@@ -298,7 +303,7 @@ static int settle(const struct folder *f, const struct config *c, struct err *e)
         return -1;
     }
     if (fchmod(f->fd, (f->st.st_mode & 0755) | open) < 0) {
-        return err_sys(e, errno, "take %s over", f->path);
+        return err_sys(e, errno, "cannot take %s over", f->path);
     }
     return 0;
 }
@@ -331,7 +336,7 @@ int place_look(const struct config *c, struct err *e)
         return -1;
     }
     if (fstat(fd, &st) < 0) {
-        return err_sys(e, errno, "open %s", c->data);
+        return err_sys(e, errno, "cannot open %s", c->data);
     }
     if (st.st_uid != geteuid() || (st.st_mode & OTHERS_WRITE) != 0) {
         return err_set(e, ERR_INVALID,

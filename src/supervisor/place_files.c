@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The supervisor's own files in the data folder; see place.h. Each is opened beneath the folder's
- * descriptor, is a plain file with one name, and belongs to the user that runs us.
+ * descriptor and must be a plain file with one name that belongs to the user of the supervisor.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #define SETTINGS_FILE "settings"
 #define SETTINGS_NEW "settings.new"
 
-/* O_NONBLOCK: a pipe must not hold us up. */
+/* O_NONBLOCK: a pipe of that name must not block us. */
 static int open_file(int folder, const struct config *c, const char *name, int flags, mode_t mode,
                      struct err *e)
 {
@@ -30,7 +30,7 @@ static int open_file(int folder, const struct config *c, const char *name, int f
         return err_set(e, ERR_NOT_FOUND, "there is no %s/%s", c->data, name);
     }
     if (fd < 0 || fstat(fd, &st) < 0) {
-        return err_sys(e, errno, "open %s/%s", c->data, name);
+        return err_sys(e, errno, "cannot open %s/%s", c->data, name);
     }
     if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink > 1) {
         return err_set(e, ERR_INVALID,
@@ -44,8 +44,9 @@ static int open_file(int folder, const struct config *c, const char *name, int f
 /* ---- husk.pid ---- */
 
 /*
- * Which process holds the pid file: the kernel knows, whatever is written in it. 0: none that we
- * could see. Only writers count: every process that can read the file can lock it for reading.
+ * The process that holds the lock on the pid file, from the kernel; the file's content is not
+ * trusted. 0: none that is visible. Only write locks count: any process that can read the file can
+ * take a read lock.
  */
 static pid_t lock_holder(int fd)
 {
@@ -54,7 +55,9 @@ static pid_t lock_holder(int fd)
     return fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK ? lock.l_pid : 0;
 }
 
-/* The locked file; or -1. No other user may read it: a reader could hold a lock against us. */
+/*
+ * The locked file, or -1. No other user may read it: a reader could hold a lock that blocks ours.
+ */
 static int lock_file(int folder, const struct config *c, struct err *e)
 {
     AUTO_CLOSE int fd = open_file(folder, c, PID_FILE, O_RDWR | O_CREAT, 0600, e);
@@ -62,10 +65,10 @@ static int lock_file(int folder, const struct config *c, struct err *e)
     if (fd < 0) {
         return -1;
     }
-    /* The kind of lock that names its holder; closing any descriptor of this file ends it. */
+    /* F_SETLK tells the holder's pid; closing any descriptor of the file releases it. */
     if (fcntl(fd, F_SETLK, &(struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET}) < 0) {
         if (errno != EAGAIN && errno != EACCES) {
-            return err_sys(e, errno, "lock %s/" PID_FILE, c->data);
+            return err_sys(e, errno, "cannot lock %s/" PID_FILE, c->data);
         }
         return err_set(e, ERR_EXISTS,
                        "husk is up already with %s (process %d): `husk down --data %s` ends it, or "
@@ -81,20 +84,20 @@ int place_take(int folder, const struct config *c, bool *ret_was_left, struct er
     AUTO_CLOSE int fd = -1;
     struct stat st = {.st_nlink = 0};
 
-    while (st.st_nlink == 0) { /* else a server that was just ending has removed what we opened */
+    while (st.st_nlink == 0) { /* a server that was ending has removed the file that we opened */
         fd_close(&fd);
         fd = lock_file(folder, c, e);
         if (fd < 0) {
             return -1;
         }
         if (fstat(fd, &st) < 0) {
-            return err_sys(e, errno, "stat %s/" PID_FILE, c->data);
+            return err_sys(e, errno, "cannot look at %s/" PID_FILE, c->data);
         }
     }
     *ret_was_left = st.st_size > 0;
     (void)str_format(text, sizeof(text), "%d\n", (int)getpid());
     if (ftruncate(fd, 0) < 0 || pwrite(fd, text, strlen(text), 0) < 0) {
-        return err_sys(e, errno, "write %s/" PID_FILE, c->data);
+        return err_sys(e, errno, "cannot write %s/" PID_FILE, c->data);
     }
     return take_fd(&fd);
 }
@@ -130,7 +133,7 @@ int place_open_log(int folder, const struct config *c, struct err *e)
 int place_rotate_log(int folder, const struct config *c, struct err *e)
 {
     if (renameat(folder, LOG_FILE, folder, LOG_BEFORE) < 0 && errno != ENOENT) {
-        return err_sys(e, errno, "rename %s/" LOG_FILE, c->data);
+        return err_sys(e, errno, "cannot rename %s/" LOG_FILE, c->data);
     }
     return place_open_log(folder, c, e);
 }
@@ -139,7 +142,7 @@ int place_rotate_log(int folder, const struct config *c, struct err *e)
 
 int place_save_settings(int folder, const struct config *c, const struct buf *text, struct err *e)
 {
-    /* What is left of a failed attempt is not written to. */
+    /* A file of a failed attempt is removed, not reused. */
     (void)unlinkat(folder, SETTINGS_NEW, 0);
     AUTO_CLOSE int fd = open_file(folder, c, SETTINGS_NEW, O_WRONLY | O_CREAT | O_EXCL, 0600, e);
     if (fd < 0) {
@@ -151,7 +154,7 @@ int place_save_settings(int folder, const struct config *c, const struct buf *te
     }
     if (r < 0) {
         (void)unlinkat(folder, SETTINGS_NEW, 0);
-        return err_sys(e, -r, "write %s/" SETTINGS_FILE, c->data);
+        return err_sys(e, -r, "cannot write %s/" SETTINGS_FILE, c->data);
     }
     return 0;
 }
@@ -166,5 +169,5 @@ int place_read_settings(int folder, const struct config *c, struct buf *text, st
     }
     ssize_t n = read == NULL ? -ENOMEM : fd_read_all(fd, read, PLACE_SETTINGS_MAX);
     int r = n < 0 ? (int)n : buf_add(text, read, (size_t)n);
-    return r < 0 ? err_sys(e, -r, "read %s/" SETTINGS_FILE, c->data) : 0;
+    return r < 0 ? err_sys(e, -r, "cannot read %s/" SETTINGS_FILE, c->data) : 0;
 }

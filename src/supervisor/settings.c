@@ -66,10 +66,11 @@ int settings_give(struct settings *s, int daemon, const int *fds, size_t n_fds)
 {
     s->owed = false;
     if (s->refused[0] != '\0') {
-        log_warn("settings_kept",
-                 "the daemon starts with the settings accepted before; mend what was refused and "
-                 "send SIGHUP: %s",
-                 s->refused);
+        log_warn(
+            "settings_kept",
+            "the daemon starts with the settings accepted before; correct what was refused and "
+            "send SIGHUP: %s",
+            s->refused);
     }
     return send_message(s, daemon, fds, n_fds, 0);
 }
@@ -79,7 +80,7 @@ void settings_tell(struct settings *s, int daemon)
     int r = s->owed ? send_message(s, daemon, NULL, 0, MSG_DONTWAIT) : 0;
 
     s->owed = r == -EAGAIN;
-    if (r < 0 && !s->owed) { /* if it is on its way out, its successor has them */
+    if (r < 0 && !s->owed) { /* if the daemon is ending, the next one gets them */
         log_error("settings_untold", "%s", strerror(-r));
     }
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to the supervisor: the settings that count. They are read when the server starts and when
- * somebody asks for it (SIGHUP), and at no other time; every daemon gets those that were accepted
- * last, from here, and DATA/settings has them for `husk down`. What a daemon says never changes
- * them.
+ * Private to the supervisor: the settings in effect. They are read when the server starts and on
+ * SIGHUP, and at no other time. Every daemon gets those that were accepted last from here, and
+ * DATA/settings has them for `husk down`. A message of a daemon never changes them.
  */
 #pragma once
 
@@ -12,22 +11,25 @@
 #include "supervisor/supervisor.h"
 
 struct settings {
-    const struct supervisor_options *o; /* borrowed; o->config is what counts */
+    const struct supervisor_options *o; /* borrowed; o->config has the settings in effect */
     int folder;                         /* DATA, borrowed */
-    bool owed;                          /* the daemon that runs has to hear of new ones */
-    char refused[800];                  /* what was wrong when they were read last; "": nothing */
+    bool owed;                          /* the running daemon has not got the new ones yet */
+    char refused[800];                  /* why the last read was refused; "": it was not */
 };
 
-/* For commands that run later, when the file may be broken. Logs. */
+/* Saves them for later commands, when the file may be broken. Logs a failure. */
 void settings_save(const struct settings *s);
 
-/* Takes what may change while the server runs. Wrong settings change nothing. Logs. */
+/*
+ * Reads the settings again and takes those that can change while the server runs. Wrong settings
+ * change nothing and are logged.
+ */
 void settings_read(struct settings *s);
 
 /*
- * To a daemon that starts, with its descriptors; waits. 0 or -errno. The log says so if those are
- * not the ones that were read last.
+ * Sends them to a new daemon, with its descriptors; blocks. 0 or -errno. Logs a warning if newer
+ * ones were refused.
  */
 int settings_give(struct settings *s, int daemon, const int *fds, size_t n_fds);
-/* To the daemon that runs, if it has to hear of them and takes them now. */
+/* Sends owed settings to the running daemon if its socket has room. */
 void settings_tell(struct settings *s, int daemon);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps a launcher and a daemon running, and the workers of agents that the daemon asks for
- * (workers.h): `husk up`.
+ * `husk up`: keeps a launcher and a daemon running, and the workers of agents that the daemon asks
+ * for (workers.h).
  *
- * The supervisor binds the sockets, so that no connection is refused while the daemon is started
- * again, and hands each new daemon a fresh connection to the same launcher, which has kept the
- * boxes. It reads nothing that clients or boxes send. Settings are read by it alone; daemons are
- * told those that were accepted last (settings.h).
+ * The supervisor binds the sockets, so that no connection is refused while the daemon restarts, and
+ * gives each new daemon a new connection to the same launcher, which has kept the boxes. It reads
+ * nothing that clients or boxes send. Only the supervisor reads settings; daemons get those that
+ * were accepted last (settings.h).
  */
 #pragma once
 
@@ -19,11 +19,11 @@
 #include "wire/supervisor_msg.h"
 
 struct supervisor_options {
-    struct config *config; /* kept up to date: what is read again goes there */
-    /* The same settings once more, as they are now. *ret is zeroed. */
+    struct config *config; /* updated when the settings are read again */
+    /* Reads the settings again. *ret is zeroed. */
     int (*load)(void *user, struct config *ret, struct config_report *report, struct err *e);
     /*
-     * Hands the operator's definition that the launcher wants to put(), frame by frame, up to its
+     * Passes the operator's definition that the launcher wants to put(), frame by frame, up to its
      * start; see core/template_fill.h.
      */
     int (*define)(void *user, const struct launcher_want *want,
@@ -32,18 +32,15 @@ struct supervisor_options {
     const char *launcher; /* paths of the programs */
     const char *daemon;
     const char *lib;  /* the folder of husk's own files */
-    int plan;         /* of agents, sealed; -1: the one that the settings name, if any */
+    int plan;         /* of agents, sealed; -1: use the file that the settings name, if any */
     bool is_detached; /* stderr is DATA/husk.log: keep it small */
     void (*on_ready)(void *user); /* the first daemon serves */
     void *user;
 };
 
-/* Runs until SIGTERM or SIGINT, then ends all of them. 0, or -1 and why it could not start. */
+/* Runs until SIGTERM or SIGINT, then ends all of them. -1 and *e if it could not start. */
 int supervisor_run(const struct supervisor_options *options, struct err *e);
-/*
- * How long its end may take, with a daemon that is killed on its way and another one that saves
- * files.
- */
+/* The longest time that the end can take, if one daemon is killed and another one saves files. */
 uint64_t supervisor_end_ms(const struct config *c);
 
 /* listeners.c */
@@ -53,8 +50,8 @@ struct listeners {
 };
 
 /*
- * Binds everything that the configuration names; tries again for so long. The unix socket belongs
- * to `owner`.
+ * Binds all addresses of the configuration; retries for patience_ms. The unix socket gets owner and
+ * group.
  */
 int listeners_open(const struct config *c, uid_t owner, gid_t group, unsigned patience_ms,
                    struct listeners *ret, struct err *e);

@@ -2,8 +2,8 @@
 /*
  * Reads the plan of agents and starts a worker for one of them; see workers.h.
  *
- * The worker runs as our own user, with that user's environment, rights and code. So it keeps
- * our stdout and stderr, unless they are the log file, whose size we answer for. Its other
+ * The worker runs as our own user, with that user's environment, rights and code. So it keeps our
+ * stdout and stderr, unless they are the log file, whose size the supervisor limits. Its other
  * descriptors are WORKER_SOCKET and WORKER_REPORT.
  */
 #include "supervisor/worker_start.h"
@@ -25,18 +25,18 @@
 
 #define WORKER_SOCKET 3
 #define WORKER_REPORT 4
-#define CPU_LEAST 10 /* thousandths; the kernel divides no finer */
+#define CPU_LEAST 10 /* thousandths; the kernel's minimum */
 #define ARGS_MAX 24
 
 /* ---- the plan ---- */
 
-/* A user that can write the file or its folder decides what runs as us: only we may. */
+/* A user who can write the file or its folder decides what runs as us: only we and root may. */
 static int check_writers(int fd, mode_t type, const char *path, struct err *e)
 {
     struct stat st;
 
     if (fstat(fd, &st) < 0) {
-        return err_sys(e, errno, "read the plan of agents %s", path);
+        return err_sys(e, errno, "cannot read the plan of agents %s", path);
     }
     if ((st.st_mode & S_IFMT) != type || (st.st_uid != geteuid() && st.st_uid != 0) ||
         (st.st_mode & (S_IWGRP | S_IWOTH)) != 0 || (type == S_IFREG && st.st_nlink != 1)) {
@@ -52,7 +52,7 @@ static int check_writers(int fd, mode_t type, const char *path, struct err *e)
 static int open_plan(const char *path, struct err *e)
 {
     char parent[PATH_MAX];
-    const char *slash = strrchr(path, '/'); /* the settings made it absolute */
+    const char *slash = strrchr(path, '/'); /* config made the path absolute */
 
     if (slash == NULL ||
         str_format(parent, sizeof(parent), "%.*s/", (int)(slash - path), path) < 0) {
@@ -60,14 +60,14 @@ static int open_plan(const char *path, struct err *e)
     }
     AUTO_CLOSE int folder = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0) {
-        return err_sys(e, errno, "read the plan of agents %s", path);
+        return err_sys(e, errno, "cannot read the plan of agents %s", path);
     }
     if (check_writers(folder, S_IFDIR, path, e) < 0) {
         return -1;
     }
     AUTO_CLOSE int fd = openat(folder, slash + 1, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) {
-        return err_sys(e, errno, "read the plan of agents %s", path);
+        return err_sys(e, errno, "cannot read the plan of agents %s", path);
     }
     return check_writers(fd, S_IFREG, path, e) < 0 ? -1 : take_fd(&fd);
 }
@@ -81,11 +81,11 @@ static int read_plan(const char *path, struct agents_plan *ret, struct err *e)
         return -1;
     }
     if (text == NULL) {
-        return err_sys(e, ENOMEM, "read the plan of agents %s", path);
+        return err_sys(e, ENOMEM, "cannot read the plan of agents %s", path);
     }
     ssize_t n = fd_read_all(fd, text, AGENTS_PLAN_FILE_MAX + 1);
     if (n < 0) {
-        return err_sys(e, (int)-n, "read the plan of agents %s", path);
+        return err_sys(e, (int)-n, "cannot read the plan of agents %s", path);
     }
     if ((size_t)n > AGENTS_PLAN_FILE_MAX) {
         return err_set(e, ERR_INVALID, "the plan of agents %s is too large", path);
@@ -157,7 +157,7 @@ static int set_descriptors(const struct worker_kit *kit, int socket, int report)
         return -1;
     }
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    /* First out of the way: either may have a number that the other is to get. */
+    /* Moved to high numbers first: either may have the number that the other one gets. */
     int high_socket = fcntl(socket, F_DUPFD_CLOEXEC, WORKER_REPORT + 1);
     int high_report = fcntl(report, F_DUPFD_CLOEXEC, WORKER_REPORT + 1);
 
@@ -214,7 +214,8 @@ static NORETURN void become(const struct worker_kit *kit, const struct agent_pla
         signals_reset();
         execv(kit->husk, argv);
     }
-    static const char message[] = "husk: cannot start a worker: is the project's folder there?\n";
+    static const char message[] =
+        "husk: cannot start a worker: does the project's folder still exist?\n";
     (void)!write(STDERR_FILENO, message, sizeof(message) - 1);
     _exit(127);
 }

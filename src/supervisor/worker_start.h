@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to workers.c and worker_start.c: what is run for an agent of the plan. */
+/* Private to workers.c and worker_start.c: starting a worker for an agent of the plan. */
 #pragma once
 
 #include <limits.h>
@@ -12,21 +12,21 @@
 struct worker_kit {
     struct agents_plan plan;
     int sealed; /* the same for the daemon; owned */
-    int output; /* what they print goes there, borrowed; -1: where our own does */
+    int output; /* for stdout and stderr, borrowed; -1: they keep ours */
     char husk[PATH_MAX];
     const char *socket; /* of the server, for agents that use sandboxes; borrowed */
 };
 
-/* A worker that was just started. Both descriptors are owned by whoever holds this. */
+/* A worker that was just started. Owns both descriptors. */
 struct worker_process {
     pid_t pid;
-    int socket; /* to speak with it */
+    int socket; /* to the worker */
     int report; /* of `husk limited`; does not block */
 };
 
 /*
- * given: the sealed plan of the command, borrowed; -1: the file that the settings name, or none. On
- * -1 the kit is still to be released.
+ * given: the sealed plan of the command, borrowed; -1: use the file that the settings name, if any.
+ * The kit must be released after a failure, too.
  */
 int worker_kit_open(const struct config *c, const char *daemon, int given, struct worker_kit *ret,
                     struct err *e);

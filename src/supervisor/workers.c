@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which workers there are, and what the daemon is told of them; see workers.h.
+ * The table of workers, and messages to the daemon about them; see workers.h.
  *
  * There are twice as many slots as the plan has replicas: old workers may still be finishing when
- * their successors start. The daemon is never waited for: an end that it does not take now stays
- * in its slot.
+ * their successors start. The supervisor never waits for the daemon: if the socket is full, the end
+ * of a worker stays in its slot.
  */
 #include "supervisor/workers.h"
 
@@ -28,8 +28,8 @@
 enum slot_state {
     SLOT_FREE = 0,
     SLOT_RUNS,
-    SLOT_ORPHAN, /* runs, but its daemon is gone */
-    SLOT_OWED,   /* has ended, and the daemon does not know yet */
+    SLOT_ORPHAN, /* runs, but its daemon has ended */
+    SLOT_OWED,   /* has ended, and the daemon was not told yet */
 };
 
 struct slot {
@@ -37,7 +37,7 @@ struct slot {
     uint32_t agent;
     pid_t pid;                     /* of husk limited */
     int report;                    /* owned */
-    struct supervisor_worker last; /* what to say when it has ended */
+    struct supervisor_worker last; /* the message about its end */
 };
 
 struct workers {
@@ -51,7 +51,7 @@ int workers_open(const struct workers_options *o, struct workers **ret, struct e
     struct workers *w = calloc(1, sizeof(*w));
 
     if (w == NULL) {
-        return err_sys(e, ENOMEM, "workers");
+        return err_sys(e, ENOMEM, "cannot allocate the table of workers");
     }
     if (worker_kit_open(o->config, o->daemon, o->plan, &w->kit, e) < 0) {
         workers_close(w);
@@ -64,7 +64,7 @@ int workers_open(const struct workers_options *o, struct workers **ret, struct e
     w->slots = calloc(w->n_slots + 1, sizeof(*w->slots));
     if (w->slots == NULL) {
         workers_close(w);
-        return err_sys(e, ENOMEM, "workers");
+        return err_sys(e, ENOMEM, "cannot allocate the table of workers");
     }
     *ret = w;
     return 0;
@@ -154,14 +154,13 @@ static void start(struct workers *w, int daemon_socket, const struct supervisor_
     struct worker_process process;
 
     if (msg->agent >= w->kit.plan.n_agents) {
-        refuse(daemon_socket, msg, EINVAL, "there is no such agent in the plan");
+        refuse(daemon_socket, msg, EINVAL, "the plan has no such agent");
         return;
     }
     struct slot *s = find_free(w, msg->agent);
     if (find(w, msg->worker) != NULL || s == NULL) {
         refuse(daemon_socket, msg, s == NULL ? EAGAIN : EEXIST,
-               s == NULL ? "the agent has all the workers that it may have"
-                         : "there is such a worker already");
+               s == NULL ? "the agent has its maximum of workers" : "the worker exists already");
         return;
     }
     const struct agent_plan *agent = &w->kit.plan.agents[msg->agent];
@@ -179,7 +178,7 @@ static void start(struct workers *w, int daemon_socket, const struct supervisor_
     ssize_t n = fd_send(daemon_socket, &started, sizeof(started), &process.socket, 1,
                         MSG_DONTWAIT | MSG_NOSIGNAL);
     fd_close(&process.socket);
-    if (n < 0) { /* without its socket it is of no use; its end is told when there is room */
+    if (n < 0) { /* useless without its socket; its end is reported when the socket has room */
         log_error("worker_untold", "agent=%s: %s", agent->name, strerror((int)-n));
         kill(s->pid, SIGKILL);
         return;
@@ -193,7 +192,7 @@ void workers_hear(struct workers *w, int daemon_socket, const void *data, size_t
     struct supervisor_worker msg;
 
     if (n != sizeof(msg)) {
-        log_error("daemon_message_refused", "%zu bytes are no message to us", n);
+        log_error("daemon_message_refused", "%zu bytes are not a message", n);
         return;
     }
     memcpy(&msg, data, sizeof(msg));
@@ -201,7 +200,7 @@ void workers_hear(struct workers *w, int daemon_socket, const void *data, size_t
         start(w, daemon_socket, &msg);
     } else if (msg.kind == WORKER_KILL && (msg.status == SIGTERM || msg.status == SIGKILL)) {
         const struct slot *s = find(w, msg.worker);
-        if (s != NULL && s->state == SLOT_RUNS) { /* else it has just ended by itself */
+        if (s != NULL && s->state == SLOT_RUNS) { /* otherwise it has just ended by itself */
             kill(s->pid, msg.status);
         }
     } else {
@@ -212,7 +211,7 @@ void workers_hear(struct workers *w, int daemon_socket, const void *data, size_t
 
 /* ---- ending ---- */
 
-/* What became of the worker itself: husk limited knows more than its own exit status says. */
+/* How the worker itself ended: the report of husk limited has more than its exit status. */
 static void read_report(struct slot *s, int status)
 {
     char text[2 * LIMITED_REPORT_MAX];
@@ -268,7 +267,7 @@ void workers_tell(struct workers *w, int daemon_socket)
         if (n == -EAGAIN) {
             return;
         }
-        s->state = SLOT_FREE; /* told, or there is nobody to be told */
+        s->state = SLOT_FREE; /* reported, or the daemon has ended */
     }
 }
 

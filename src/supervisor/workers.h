@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workers of served agents: processes that the supervisor starts and ends on the daemon's word.
+ * Workers of served agents: processes that the supervisor starts and ends when the daemon asks for
+ * it.
  *
- * The daemon says which agent of the plan, never what to run: the plan was read before there was a
- * daemon, from what the command that runs us sealed, or from a file of the operator's. Each worker
- * is a `husk limited`, which ends all that the worker started.
+ * The daemon names an agent of the plan, never a command: the plan is read before the first daemon
+ * starts, from the sealed plan of the command or from a file of the operator. Each worker is run by
+ * `husk limited`, which ends all its descendants.
  */
 #pragma once
 
@@ -18,29 +19,29 @@
 
 struct workers;
 
-/* What workers_open() needs. Everything is borrowed. */
+/* All borrowed. */
 struct workers_options {
     const struct config *config; /* may name the file of a plan */
     const char *daemon;          /* path of huskd; husk is beside it */
-    int plan;                    /* sealed, made by the command; -1: none, the settings count */
-    int output;                  /* what workers print goes there; -1: where our own does */
+    int plan;   /* sealed, from the command; -1: use the file that the settings name */
+    int output; /* for stdout and stderr of workers; -1: they keep ours */
 };
 
 int workers_open(const struct workers_options *o, struct workers **ret, struct err *e);
 int workers_plan(const struct workers *w); /* sealed, for the daemon; borrowed */
 void workers_close(struct workers *w);     /* kills and waits; NULL is fine */
 
-/* What the daemon said: checked, and refused with a line in the log if it is no worker message. */
+/* Handles a message of the daemon; one that is no valid worker message is logged and dropped. */
 void workers_hear(struct workers *w, int daemon_socket, const void *data, size_t n);
 
-/* False: it is none of ours. */
+/* False: the process is no worker. */
 bool workers_reap(struct workers *w, pid_t pid, int status);
 
-/* Ends that the daemon has to hear of yet, and telling it as many as it takes now. */
+/* Whether ends were not reported to the daemon yet; reports as many as the socket takes. */
 bool workers_owe(const struct workers *w);
 void workers_tell(struct workers *w, int daemon_socket);
 
-bool workers_any(const struct workers *w);       /* some run */
-void workers_end(struct workers *w, int signal); /* sends it to all */
-/* The daemon has ended: whoever it had is nobody's now and gets the signal. */
+bool workers_any(const struct workers *w);       /* at least one runs */
+void workers_end(struct workers *w, int signal); /* sends the signal to all */
+/* The daemon has ended: signals the workers it left behind. */
 void workers_orphan(struct workers *w, int signal);

@@ -269,8 +269,8 @@ enum files_status files_msg_status_of(int sys_errno)
     case EACCES:
     case EPERM:
     case EROFS:
-    case EXDEV: /* what openat2() says of a way that leads out, */
-    case ELOOP: /* and of a link where none may be */
+    case EXDEV: /* openat2(): the path leads out, */
+    case ELOOP: /* or has a link where none may be */
     case ENXIO:
     case EAGAIN:
     case EBUSY:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is said between core/box_files.c and the file worker inside a box (runner/fileagent.c).
+ * Messages between core/box_files.c and the file worker inside a box (runner/fileagent.c).
  *
  * A message is a head and a body of known shape. One request is served at a time:
  *
@@ -9,10 +9,10 @@
  *     box -> outside   INFO, ENTRIES and DATA as the request asks for, TICK while it takes long,
  *     then DONE
  *
- * ABORT instead of END gives a write up. DONE may come before END was sent: the rest is then
- * thrown away up to END or ABORT. Descriptors are never sent. User code in the box cannot reach
- * the socket, but it may have found a way to the worker, so what comes out is parsed as hostile;
- * the worker parses what comes in with the same care.
+ * ABORT instead of END cancels a write. DONE may come before END was sent: the rest is then
+ * discarded up to END or ABORT. Descriptors are never sent. User code in the box cannot reach the
+ * socket, but it may have compromised the worker, so messages from the box are parsed as hostile;
+ * the worker parses requests with the same care.
  *
  * Names are bytes: anything but NUL and '/'. Little-endian hosts only; both ends are always on one
  * machine.
@@ -24,12 +24,9 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/file_facts.h"
 
-#define FILES_PATH_MAX 4096                   /* bytes of a path, all of it */
-#define FILES_NAME_MAX 255                    /* bytes of one component */
-#define FILES_BODY_MAX 65536                  /* bytes of a message behind its head */
-#define FILES_ENTRIES_MAX ((uint64_t)1000000) /* of one listing or archive */
-#define FILES_DEPTH_MAX 64 /* directories below one another in a listing or archive */
+#define FILES_BODY_MAX 65536 /* bytes of a message behind its head */
 
 enum files_type {
     /* requests */
@@ -50,48 +47,9 @@ enum files_type {
     FILES_READY,   /* once, at the start */
     FILES_INFO,    /* one entry without a name */
     FILES_ENTRIES, /* entries with names, one after the other */
-    FILES_TICK,    /* still at it */
+    FILES_TICK,    /* still working */
     FILES_DONE,
 };
-
-enum files_flag {
-    FILES_RECURSIVE = 1, /* LIST, DELETE */
-    FILES_PARENTS =
-        2, /* WRITE, MOVE, MKDIR: make missing parents; a directory that exists is fine for MKDIR */
-    FILES_REPLACE = 4, /* MOVE: an existing target goes */
-    FILES_FOLLOW = 8,  /* STAT, READ, LIST, PACK: links may be followed if they stay beneath */
-    /*
-     * PACK, UNPACK: husk's own copy of a workspace. Modes keep nothing out of it and come back,
-     * links lead where they led, and what cannot be had at all is left out.
-     */
-    FILES_COPY = 16,
-    FILES_FLAGS = 31, /* all of them */
-};
-
-/* Why a request failed. */
-enum files_status {
-    FILES_OK,
-    FILES_NOT_FOUND,
-    FILES_EXISTS,
-    FILES_NOT_A_DIRECTORY,
-    FILES_IS_A_DIRECTORY,
-    FILES_NOT_EMPTY,
-    FILES_NO_SPACE,  /* bytes or files: the box's disk limit */
-    FILES_TOO_LARGE, /* one of our bounds: entries, depth, size of a file */
-    FILES_DENIED,    /* modes, links that lead out, what is neither file nor directory */
-    FILES_INVALID_PATH,
-    FILES_INVALID_ARCHIVE,
-    FILES_CHANGED, /* the file shrank while it was read */
-    FILES_ABORTED, /* as asked */
-    FILES_FAILED,  /* anything else: see the errno */
-    FILES_STATUSES,
-    /* only ever said outside */
-    FILES_LOST = FILES_STATUSES, /* the worker is gone: killed, or its box ended */
-    FILES_TIMEOUT,               /* no progress */
-    FILES_PROTOCOL,              /* it broke the rules */
-};
-
-enum files_kind { FILES_FILE = 1, FILES_DIRECTORY, FILES_LINK, FILES_OTHER };
 
 struct files_head {
     uint32_t type; /* enum files_type */
@@ -108,35 +66,21 @@ struct files_req {
     uint32_t to_len;
 };
 
-struct files_info {
-    uint32_t kind; /* enum files_kind */
-    uint32_t mode; /* permission bits */
-    uint64_t size;
-    int64_t mtime_ns; /* since 1970 */
-    int64_t ctime_ns; /* of the last change; nobody in the box can set it */
-    uint64_t inode;
-};
-
 /*
- * In ENTRIES: each followed by its name, a path below the directory that was listed, and by where
- * a link leads: any bytes but NUL, which nobody follows. INFO is a files_info followed by where a
- * link leads.
+ * In ENTRIES: each files_entry is followed by its name, a path below the listed directory, and by a
+ * link's target: any bytes but NUL, never followed outside. INFO is a files_info followed by a
+ * link's target.
  */
-struct files_entry {
-    struct files_info info;
-    uint32_t name_len;
-    uint32_t target_len; /* 0: no link, or not known */
-};
 
 /*
- * The body of DONE, followed by text: the name that the status is about, if it is not the path
- * asked for.
+ * The body of DONE, followed by text: the name that the status is about, if it is not the requested
+ * path.
  */
 struct files_done {
     uint32_t status; /* enum files_status */
     int32_t sys_errno;
     uint64_t count; /* bytes of DATA (READ, PACK, WRITE), entries (LIST, UNPACK) */
-    uint32_t more;  /* LIST, PACK: there are entries that were left out; WRITE, MKDIR: it is new */
+    uint32_t more;  /* LIST, PACK: some entries were left out; WRITE, MKDIR: it is new */
     uint32_t text_len;
 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames between whoever uses a box and the runner inside it, over a stream socket.
+ * Frames between the user of a box and the runner inside it, over a stream socket.
  *
- * A frame is a head and a list of fields (key, length, bytes). Descriptors travel only into a box,
- * attached to a head; nobody outside accepts one from a box. Every frame that comes out of a box
- * repeats the token of the run it speaks for: a frame with another token ends the box. All that a
- * box sends is a claim made by hostile code and goes through frame_parse_head() and frame_next().
+ * A frame is a head and a list of fields (key, length, bytes). Descriptors are only sent into a
+ * box, attached to a head, and never accepted from one. Every frame from a box repeats the token of
+ * the run that it belongs to: a frame with another token ends the box. All that a box sends is a
+ * claim by hostile code and goes through frame_parse_head() and frame_next().
  *
  * Little-endian hosts only; both ends are always on one machine.
  */
@@ -21,7 +21,7 @@
 #define FRAME_TO_BOX_MAX ((size_t)256 << 20)  /* code, stdin is a pipe, files */
 #define FRAME_FROM_BOX_MAX ((size_t)24 << 20) /* value, error, one file, one display */
 
-/* Kept by the runner, so more of it means that somebody else speaks. */
+/* The runner obeys these limits, so a frame beyond them is not the runner's. */
 #define FRAME_DISPLAYS_MAX 64                      /* per run */
 #define FRAME_DISPLAY_BYTES_MAX ((size_t)16 << 20) /* all data of a run's displays */
 #define FRAME_FORMS_MAX 32                         /* of one display */
@@ -41,12 +41,12 @@ enum frame_type {
      */
     FRAME_SIGNAL,
     FRAME_FILES, /* session: fork a file worker that serves the descriptor (wire/files_msg.h) */
-    FRAME_SWEEP, /* session: kill what was started since, but no context */
+    FRAME_SWEEP, /* session: kill processes that were started since, but no context */
     /* out of the box */
     FRAME_READY = 16, /* isolated, warmed, waiting */
     FRAME_FAILED,     /* a set-up step failed; the process is gone */
     FRAME_DISPLAY,    /* rich output */
-    FRAME_FILE,       /* one of the files that were asked for */
+    FRAME_FILE,       /* one of the requested files */
     FRAME_DONE,       /* the run is over */
     FRAME_EXITED,     /* session: a context is gone, or could not be forked */
     FRAME_SWEPT,      /* session: nothing is left of what FRAME_SWEEP was about */
@@ -123,6 +123,5 @@ int frame_parse_head(const void *data, size_t n, size_t max, struct frame_head *
  */
 int frame_next(const char *body, size_t len, size_t *at, struct frame_field *ret);
 
-int frame_field_u32(const struct frame_field *f,
-                    uint32_t *ret); /* -EBADMSG if it is not four bytes */
+int frame_field_u32(const struct frame_field *f, uint32_t *ret); /* -EBADMSG: not four bytes */
 int frame_field_u64(const struct frame_field *f, uint64_t *ret);

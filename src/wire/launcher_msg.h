@@ -6,18 +6,18 @@
  * number of descriptors, terminated strings, limits in range), the handlers prove the meaning. A
  * frame that fails the first check closes the connection.
  *
- * A launcher that is supervised outlives its client. Boxes for which descriptors are kept (KEEP)
- * live on, and so does the news of their end, until a client says RELEASE; all others end with the
- * client. The next client asks with ADOPT.
+ * A supervised launcher outlives its client. Boxes for which descriptors are kept (KEEP) live on,
+ * and their EXIT events are kept until a client sends RELEASE; all others end with the client. The
+ * next client takes them over with ADOPT.
  *
  * A template is built by a sequence: TEMPLATE, any number of MOUNT, LINK, ARG, ENV, then START. Its
  * descriptors are what its boxes will see; the launcher opens no path for a client.
  *
- * Who runs what is the operator's to say. A launcher that its client started takes all requests
- * from it: they are one user. A supervised launcher takes from its client TEMPLATE, which names one
- * of the operator's definitions, and ASK; it then asks its supervisor (struct launcher_want), which
- * sends the rest of the sequence over its own socket, or FAIL. No program, source, variable or
- * module ever comes from the client of a supervised launcher.
+ * The operator decides what runs. A launcher that its client started takes all requests from it:
+ * they are one user. A supervised launcher takes from its client TEMPLATE, which names one of the
+ * operator's definitions, and ASK; it then asks its supervisor (struct launcher_want), which sends
+ * the rest of the sequence over its own socket, or FAIL. No program, source, variable or module
+ * ever comes from the client of a supervised launcher.
  */
 #pragma once
 
@@ -55,13 +55,13 @@ enum launcher_op {
     LAUNCHER_STOP,     /* stop the zygote and all its boxes */
     LAUNCHER_BOX,      /* four descriptors: a new box */
     LAUNCHER_RUN,      /* a parked box begins its run: arm the deadline; no answer */
-    LAUNCHER_USAGE,    /* what has the box used so far */
-    LAUNCHER_FINISH,   /* take the box's usage, then tear it down */
-    LAUNCHER_RELEASE,  /* the box is done with: tear it down, tell nobody; no answer */
+    LAUNCHER_USAGE,    /* report what the box has used so far */
+    LAUNCHER_FINISH,   /* report the box's usage, then tear it down */
+    LAUNCHER_RELEASE,  /* tear the box down without an EXIT event; no answer */
     LAUNCHER_KILL,     /* end the box now; its EXIT event follows */
     LAUNCHER_KEEP,     /* hold these descriptors of a box for a later client; no answer */
-    LAUNCHER_DROP,     /* and let go of them; no answer */
-    /* tell what an earlier client left: TEMPLATE, BOX, KEPT, EXIT events, then OK */
+    LAUNCHER_DROP,     /* close them; no answer */
+    /* report what an earlier client left: TEMPLATE, BOX, KEPT, EXIT events, then OK */
     LAUNCHER_ADOPT,
     LAUNCHER_OPS
 };
@@ -74,7 +74,7 @@ enum launcher_place { LAUNCHER_READ_ONLY = 0, LAUNCHER_WRITABLE = 1, LAUNCHER_CO
 
 enum launcher_isolation { LAUNCHER_FULL = 0, LAUNCHER_USERNS = 1 };
 enum launcher_mode { LAUNCHER_ONCE = 0, LAUNCHER_SESSION = 1 };
-/* What a new box does before it says READY. */
+/* What a new box does before it sends READY. */
 enum launcher_warmth {
     LAUNCHER_FRESH = 0, /* gets the memory that a first run needs: its code is on the way */
     LAUNCHER_WARM = 1,  /* and runs the warm-up: it will be parked, and has to answer fast */
@@ -118,7 +118,7 @@ struct launcher_req {
         char text[LAUNCHER_TEXT_MAX]; /* ARG, ENV */
         struct {
             struct limits limits;
-            uint64_t deadline_ms; /* from now; 0: parked, LAUNCHER_RUN will say */
+            uint64_t deadline_ms; /* from now; 0: parked, LAUNCHER_RUN sets it */
             uint32_t mode;        /* enum launcher_mode */
             uint32_t warmth;      /* enum launcher_warmth */
         } box;
@@ -130,7 +130,7 @@ struct launcher_req {
         } usage;
         struct {
             uint32_t slot; /* below LAUNCHER_KEEP_SLOTS; what is there is replaced */
-            /* KEEP: given back as it is; the launcher never looks */
+            /* KEEP: returned as it is; the launcher never reads it */
             uint8_t note[LAUNCHER_NOTE_MAX];
         } keep;
     };
@@ -150,7 +150,7 @@ enum launcher_event {
 
 /* Why the launcher ended a box, or that it did not. */
 enum launcher_end {
-    LAUNCHER_END_SELF = 0, /* it ended itself: wait_status tells how */
+    LAUNCHER_END_SELF = 0, /* it ended by itself: see wait_status */
     LAUNCHER_END_FINISHED,
     LAUNCHER_END_TIMEOUT,
     LAUNCHER_END_OOM,
@@ -183,7 +183,7 @@ struct launcher_facts {
     uint64_t zygote_age_ms;       /* BOX: since it was ready */
     char base[LAUNCHER_NAME_MAX]; /* BOX: the operator's definition that it is made from */
     uint32_t imports;             /* BOX: modules were imported before it was made */
-    uint32_t boxes_checked; /* BOX: of its zygote, before it: looked at from outside, and fit */
+    uint32_t boxes_checked;       /* BOX: earlier boxes of its zygote that passed an inspection */
 };
 
 struct launcher_rep {
@@ -216,14 +216,14 @@ struct launcher_rep {
     };
 };
 
-/* What a supervisor tells its launcher, with one descriptor: the socket of a new client. */
+/* From a supervisor to its launcher, with one descriptor: the socket of a new client. */
 struct launcher_newcomer {
-    uint32_t uid; /* whom it runs as */
+    uint32_t uid; /* the user that it runs as */
 };
 
 /*
- * What a supervised launcher asks its supervisor: the rest of this template, every frame with this
- * ticket as its seq.
+ * A supervised launcher asks its supervisor for the rest of this template. Every frame of the
+ * answer has this ticket as its seq.
  */
 struct launcher_want {
     uint32_t template_id;
@@ -238,7 +238,7 @@ bool launcher_req_check(const struct launcher_req *req, size_t n, size_t nfds);
 
 bool launcher_want_check(const struct launcher_want *want, size_t n);
 
-/* The same for answers, which the client must not trust blindly either. */
+/* The same for answers, which the client does not trust either. */
 bool launcher_rep_check(const struct launcher_rep *rep, size_t n);
 
 /* An absolute path of plain components: no "", "." or "..", no trailing slash, not "/". */

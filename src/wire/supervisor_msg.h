@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a supervisor (`husk up`) and the daemon it starts tell each other, over a SEQPACKET socket
+ * Messages between a supervisor (`husk up`) and the daemon that it starts, over a SEQPACKET socket
  * that the daemon has as descriptor 3.
  */
 #pragma once
@@ -9,15 +9,15 @@
 #include <stdint.h>
 
 #define SUPERVISOR_FD 3
-#define SUPERVISOR_LIB_FD 4 /* the folder of husk's files, which the daemon may have no way to */
+#define SUPERVISOR_LIB_FD 4 /* the folder of husk's files, whose path may be closed to the daemon */
 #define SUPERVISOR_LIB "/proc/self/fd/4"
 #define SUPERVISOR_PLAN_FD 5        /* the plan of agents, sealed (config/agents_plan.h) */
 #define SUPERVISOR_LISTENERS_MAX 15 /* one message carries them and the launcher's socket */
 #define SUPERVISOR_SETTINGS_MAX ((size_t)64 << 10)
 
 /*
- * To the daemon: the settings that count, as of config_pack(). It reads no file itself, so that one
- * which was broken after it was read keeps no daemon from starting. First with descriptors, the
+ * To the daemon: the settings in force, as of config_pack(). The daemon reads no file itself, so it
+ * can start even if a file was broken since the supervisor read it. First with descriptors, the
  * launcher's socket and the listening ones; then, without any, whenever they were read again.
  */
 struct supervisor_settings {
@@ -26,20 +26,20 @@ struct supervisor_settings {
     /* the text */
 };
 
-/* Back, once: it serves. */
+/* From the daemon, once: it serves. */
 struct supervisor_ready {
     uint32_t pid;
 };
 
-/* Back, whenever somebody sent it SIGHUP: settings are to be read again. */
+/* From the daemon, after each SIGHUP: the supervisor reads settings again. */
 struct supervisor_reread {
     uint64_t unused;
 };
 
 /*
  * After that, both ways: workers of served agents. The daemon names an agent by its index in the
- * plan (config/agents_plan.h) and a worker by a number that it has not used before; what is run
- * for that index is the supervisor's business alone.
+ * plan (config/agents_plan.h) and a worker by a number that it has not used before; the supervisor
+ * alone decides what runs for that index.
  */
 enum supervisor_kind {
     /* from the daemon */

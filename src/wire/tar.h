@@ -2,9 +2,9 @@
 /*
  * Tar streams: headers are written, and streams are read, byte by byte and without touching a file.
  *
- * Written is POSIX pax: plain ustar headers, with extended ones before them where a name, link or
- * size does not fit. Read are ustar, pax and GNU's long names. The reader is strict: what it does
- * not know, it refuses, and no name that it hands on is absolute or has "." or ".." in it.
+ * Writes POSIX pax: plain ustar headers, with extended ones before them where a name, link or size
+ * does not fit. Reads ustar, pax and GNU's long names. The reader is strict: it refuses what it
+ * does not know, and no name that it passes on is absolute or contains "." or "..".
  */
 #pragma once
 
@@ -42,11 +42,11 @@ int tar_put_end(struct buf *b);
 
 /* ---- reading ---- */
 
-/* What the reader does with what it finds: each returns 0, or -errno, which ends the reading. */
+/* Called for what the reader finds: each returns 0, or -errno, which ends the reading. */
 struct tar_events {
     int (*entry)(void *user, const struct tar_entry *entry); /* borrowed for the call */
     int (*data)(void *user, const char *data, size_t n);     /* of the last TAR_FILE */
-    int (*end)(void *user);                                  /* all data of a TAR_FILE were there */
+    int (*end)(void *user);                                  /* a TAR_FILE is complete */
 };
 
 struct tar_reader {
@@ -76,5 +76,5 @@ void tar_reader_release(struct tar_reader *r);
 
 /* Any number of bytes. 0; -EBADMSG; what an event returned. Not to be called after a failure. */
 int tar_reader_feed(struct tar_reader *r, const char *data, size_t n);
-/* No more bytes come: -EBADMSG if the archive has no end yet. */
+/* At the end of the stream: -EBADMSG if the archive is incomplete. */
 int tar_reader_finish(struct tar_reader *r);

@@ -102,7 +102,7 @@ static void append_field(const struct tar_reader *r, struct field f, char *dst)
     dst[len + n] = '\0';
 }
 
-/* Takes the plain names of a header, where no extended one gave better. */
+/* Takes the plain names of a header, unless an extended one gave longer ones. */
 static void take_names(struct tar_reader *r, bool posix)
 {
     if (!r->has_name) {
@@ -164,7 +164,7 @@ static bool link_stays(const char *name, const char *link)
     return true;
 }
 
-/* Hands the entry on after all its names were checked. */
+/* Passes the entry on after checking all its names. */
 static int emit(struct tar_reader *r, char type, uint32_t mode)
 {
     struct tar_entry entry = {.kind = type == '\0' ? TAR_FILE : (enum tar_kind)type,
@@ -232,7 +232,7 @@ static int take_header(struct tar_reader *r)
     bool posix = memcmp(r->block + MAGIC_AT, "ustar\0", 6) == 0;
     char type = r->block[TYPE_AT];
     if ((!posix && memcmp(r->block + MAGIC_AT, "ustar ", 6) != 0) || !sum_is_right(r)) {
-        return tar_refuse(r, "this is no tar archive, or a damaged one");
+        return tar_refuse(r, "not a tar archive, or a damaged one");
     }
     if (get_number(r, f_size, &size) < 0 || get_number(r, f_mode, &mode) < 0) {
         return tar_refuse(r, "a number in its header is malformed");

@@ -9,7 +9,7 @@
 #include "wire/tar.h"
 
 #define OCTAL_SIZE_MAX 077777777777 /* what eleven octal digits hold */
-#define OWNER_ID 1000               /* of the box's user; whoever unpacks decides for himself */
+#define OWNER_ID 1000               /* of the box's user; programs that unpack may ignore it */
 
 /* A header block; all of it text. */
 struct header {

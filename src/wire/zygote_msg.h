@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the launcher and a zygote say to each other: fixed-size frames over a SEQPACKET socket.
+ * Messages between the launcher and a zygote: fixed-size frames over a SEQPACKET socket.
  *
  * A zygote runs a template's preloads, so the launcher checks its answers as it checks a client's
- * requests: a wrong one costs the zygote its life.
+ * requests, and kills a zygote that sends a malformed one.
  */
 #pragma once
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs the cgroup tests on a host that has cgroup v2 and nothing else: an emulated machine whose
 # initramfs holds the static test program. Prints its TAP. What husk itself does on such a host is
-# tested in tests/integration/husk_v2_vm.sh.
+# tested in tests/integration/cli/husk_v2_vm.sh.
 #
 #   cgroup_v2_vm.sh [BUILD_DIR]     keeps what it makes in BUILD_DIR/cgroup_v2_vm; else $HUSK_BUILD
 #   cgroup_v2_vm.sh BUILD_DIR v1    on a host with v1 only, cpu and cpuacct in one hierarchy

@@ -14,7 +14,7 @@ void fixture_files_close(struct box_files **f)
 struct box_files *fixture_files(struct husk_session *s)
 {
     struct err e = {0};
-    struct box_files *f = box_files_open(notebook_control(s), &e);
+    struct box_files *f = box_files_open(s->inner, &e);
 
     if (f == NULL) {
         tap_fail(__FILE__, __LINE__, "box_files_open: %s", e.msg);

@@ -7,7 +7,8 @@
 
 #include "base/buf.h"
 #include "base/str.h"
-#include "core/box_files.h"
+#include "core/box_files_impl.h"
+#include "core/husk_impl.h"
 #include "engine_fixture.h"
 #include "tap.h"
 

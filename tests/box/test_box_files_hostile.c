@@ -134,7 +134,7 @@ TEST(the_number_of_workers_is_bounded_and_they_end_with_their_connection)
     size_t n = 0;
     struct err e = {0};
 
-    while (n < ARRAY_LEN(many) && (many[n] = box_files_open(notebook_control(s), &e)) != NULL) {
+    while (n < ARRAY_LEN(many) && (many[n] = box_files_open(s->inner, &e)) != NULL) {
         n++;
     }
     CHECK_INT(n, 8);

@@ -216,7 +216,7 @@ TEST(a_hostile_worker_is_given_up_whatever_it_says)
         play_worker(pair[1], rows[i].act);
         close(pair[1]);
         channel_init(&control, pair[0]);
-        struct box_files *f = box_files_open(&control, &e);
+        struct box_files *f = box_files_connect(&control, &e);
         CHECK(f != NULL);
         box_files_set_patience(f, 50);
         CHECK_FAILS(f, fixture_read(f, "f", false, &got, &e), rows[i].want);
@@ -250,7 +250,7 @@ TEST(no_listing_is_longer_than_a_million_entries)
     play_worker(pair[1], entries_for_ever);
     close(pair[1]);
     channel_init(&control, pair[0]);
-    struct box_files *f = box_files_open(&control, &e);
+    struct box_files *f = box_files_connect(&control, &e);
     CHECK(f != NULL);
     CHECK_FAILS(f, box_files_list(f, "", &list, &e), "protocol_violation");
     CHECK_INT(n, FILES_ENTRIES_MAX);

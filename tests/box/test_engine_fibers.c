@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/fiber.h"
 #include "base/str.h"
+#include "core/husk_impl.h"
 #include "core/notebook_impl.h"
 #include "engine_fixture.h"
 #include "proc_fixture.h"
@@ -21,7 +22,7 @@ static void set_up(void)
     struct err e = {0};
 
     engine = fixture_open();
-    CHECK_INT(engine_serve(engine, &e), 0);
+    CHECK_INT(engine_serve(engine->inner, &e), 0);
 }
 
 static void tear_down(void)
@@ -128,19 +129,21 @@ static void copy_during_a_sweep(void *user)
 {
     AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
     struct copying copies[] = {{.session = s, .from = 0}, {.session = s, .from = 1}};
+    struct guest *box = s->inner->guest;
     struct husk_error e;
+    struct err why = {0};
     uint32_t id;
 
     (void)user;
     CHECK_OK(husk_session_branch(s, 0, &id, &e), &e);
     CHECK_CELL(s, 0, "x = 0", NULL);
     CHECK_CELL(s, 1, "x = 1", NULL);
-    s->guest->sweeping++;
+    box->sweeping++;
     CHECK_INT(fiber_start(branch_one, &copies[0]), 0);
     CHECK_INT(fiber_start(branch_one, &copies[1]), 0);
     fiber_sleep(20);
-    CHECK_OK(notebook_fresh_context(s, &id, &e), &e);
-    s->guest->sweeping--;
+    CHECK_INT(notebook_fresh_context(s->inner, &id, &why), 0);
+    box->sweeping--;
     while (finished < 2) {
         fiber_sleep(2);
     }

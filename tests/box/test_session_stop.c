@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "core/core.h"
+#include "core/husk_impl.h"
 #include "engine_fixture.h"
 #include "proc_fixture.h"
 #include "tap.h"
@@ -178,12 +180,10 @@ TEST(what_is_written_until_a_cell_is_killed_is_in_its_output)
                      "os.write(1, b'some')\n"
                      "while True: time.sleep(1)");
     AUTO_RESULT struct husk_result *r = NULL;
-    struct husk_error e;
+    const struct run_hooks hooks = {.cancel = &w.cancelled, .read_output = read_slowly, .user = &w};
+    struct err e = {0};
 
-    spec.cancel = &w.cancelled;
-    spec.read_output = read_slowly;
-    spec.user = &w;
-    CHECK_OK(husk_session_run(s, 0, &spec, &r, &e), &e);
+    CHECK_INT(notebook_run(s->inner, 0, &spec, &hooks, &r, &e), 0);
     CHECK_END(r, "cancelled signal 130");
     CHECK_STR(r->out, "some more");
 }

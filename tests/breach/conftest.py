@@ -8,4 +8,4 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests" / "integration"), str(ROOT / "tests" / "breach")]
+sys.path[:0] = [str(ROOT / "tests" / "integration" / "lib"), str(ROOT / "tests" / "breach")]

@@ -110,7 +110,7 @@ struct worker_link worker_connect(void (*act)(int sock))
     play(pair[1], act);
     close(pair[1]);
     channel_init(&l.control, pair[0]);
-    l.files = box_files_open(&l.control, &e);
+    l.files = box_files_connect(&l.control, &e);
     CHECK(l.files != NULL);
     box_files_set_patience(l.files, PATIENCE_MS);
     return l;

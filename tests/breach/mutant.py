@@ -20,7 +20,7 @@ from mutations import Edit, Mutation
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ["api", "include", "profiles", "runtimes", "scaffold", "sdk", "src", "templates"]
 SOURCES += ["tests", "tools", "bench", "meson.build", "meson_options.txt", "VERSION"]
-BUILT = ["bin", "lib", "meson-info", "meson-private", "profiles", "runtimes", "src", "tests"]
+BUILT = ["bin", "inc", "lib", "meson-info", "meson-private", "profiles", "runtimes", "src", "tests"]
 BUILT += ["bench", "build.ninja", ".ninja_log", ".ninja_deps"]
 # What tools/stage puts in its place.
 PROGRAMS = ["src/cli/husk", "src/cli/rayai", "src/cli/sandbox-run", "src/daemon/huskd"]

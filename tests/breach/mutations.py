@@ -260,7 +260,7 @@ MUTATIONS = [
                 "if (c->peer.is_unix && !config->any_host &&",
             ),
         ),
-        "tests/integration/test_api_common.py::test_other_hosts_are_refused",
+        "tests/integration/server/test_api_common.py::test_other_hosts_are_refused",
         "assert 200 == 421",
     ),
     # ---- root's files ----

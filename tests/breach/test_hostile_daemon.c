@@ -128,7 +128,7 @@ TEST(a_daemon_asks_for_ids_without_end)
     CASE("and does not ask for the definitions");
     while (launcher_next(&c, &rep) && --n > 0) {
         CHECK_INT(rep.event, LAUNCHER_EV_ERROR);
-        CHECK_HAS(rep.err.msg, "was not asked for");
+        CHECK_HAS(rep.err.msg, "did not ask for");
     }
     check_successor(&c);
 }

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from husk_server import BIN, Server
+from husk_server import Server
+from places import BIN
 from procfs import below
 from v1_client import Api, v1_server  # noqa: F401
 

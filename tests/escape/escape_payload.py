@@ -22,7 +22,8 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 LANGUAGES = {"python": "py", "shell": "sh", "javascript": "js", "native": "c"}
 HEADER_LINES = 25
-DEFAULT_LIMITS = {"--timeout": "10", "--memory": "256M", "--disk": "16M", "--pids": "64"}
+# Time is the subject of no payload that does not name its own limit: 60 s are for a busy machine.
+DEFAULT_LIMITS = {"--timeout": "60", "--memory": "256M", "--disk": "16M", "--pids": "64"}
 KEYS = ("technique", "held", "expect", "cause", "limits", "control", "build")
 HEADER = re.compile(r"^(?:#|//|\s*\*)\s*(%s): (.+?)\s*$" % "|".join(KEYS))
 DEMAND = re.compile(r"^([a-z_]+)(!~|~|<=|>=|=)(.+)$")

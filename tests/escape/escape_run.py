@@ -135,8 +135,9 @@ class LiveBox:
     def __init__(
         self, code: str, flags: dict[str, str], env: dict[str, str], wait_s: float = 15.0
     ) -> None:
+        # nohup and shells that run a job in the background leave signals ignored.
         self.husk = subprocess.Popen(
-            command({"--timeout": "60", **flags}, code),
+            ["env", "--default-signal", *command({"--timeout": "60", **flags}, code)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

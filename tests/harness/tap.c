@@ -150,6 +150,14 @@ static void child_streams(void)
     }
 }
 
+/* nohup, shells that run a job in the background and other callers leave signals ignored. */
+static void child_signals(void)
+{
+    for (int number = 1; number < NSIG; number++) {
+        sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+    }
+}
+
 static __attribute__((noreturn)) void child_run(const struct tap_test *t, pid_t parent)
 {
     static bool before[FD_SCAN];
@@ -164,6 +172,7 @@ static __attribute__((noreturn)) void child_run(const struct tap_test *t, pid_t 
     no_core.rlim_cur = 0; /* not the hard limit: boxes inherit that, and may need theirs */
     setrlimit(RLIMIT_CORE, &no_core);
     child_streams();
+    child_signals();
 
     pid_t self = getpid();
     scan_fds(before);
@@ -332,6 +341,8 @@ int main(int argc, char **argv)
     }
 
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL},
+              NULL); /* else nothing to wait for */
     if (shared == MAP_FAILED || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0) {
         fprintf(stderr, "%s: cannot start: %s\n", argv[0], strerror(errno));
         return 2;

@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests" / "integration"), str(ROOT / "sdk" / "python")]
+sys.path[:0] = [str(ROOT / "tests" / "integration" / "lib"), str(ROOT / "sdk" / "python")]
 
-from husk_server import BIN, Server  # noqa: E402
+from husk_server import Server  # noqa: E402
+from places import BIN  # noqa: E402
 
 os.environ["HUSK_BIN"] = str(BIN)
 os.environ["PYTHONPATH"] = str(ROOT / "sdk" / "python")  # for the processes that tests start

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from husk.engine import ToolSpec
-from husk.engine_local import LocalEngine
+from husk.engines.engine import ToolSpec
+from husk.engines.local.engine import LocalEngine
 
 PATIENCE = 60.0  # seconds; a guard against hanging, never a measurement
 

@@ -23,7 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from husk_server import BIN, free_port
+from husk_server import free_port
+from places import BIN
 from process import Heard
 from waiting import PATIENCE, wait_until
 

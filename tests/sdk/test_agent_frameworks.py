@@ -14,7 +14,7 @@ from agent_models import agno_model, langchain_model
 from agent_ways import add, events, others, run, talk, text_of, texts
 
 from husk.agents import kinds
-from husk.agents.kind_pydantic import History, trim
+from husk.agents.kinds.pydantic import History, trim
 
 # ---- Pydantic AI ----
 

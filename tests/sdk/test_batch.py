@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from husk import BatchTool, batch_tool, engine, execute_tools, tool
+from husk import BatchTool, batch_tool, execute_tools, tool
+from husk.engines import engine
 
 
 @pytest.fixture(scope="module", autouse=True)

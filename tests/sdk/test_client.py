@@ -13,10 +13,10 @@ import pytest
 from conftest import ROOT, SdkServer
 
 from husk import AsyncClient, Client, Sandbox, errors
-from husk.calls_session import work
-from husk.events import EventReader
-from husk.transport import Request
-from husk.wire import Broken, decode_head, encode
+from husk.calls.sessions import work
+from husk.http.transport import Request
+from husk.http.wire import Broken, decode_head, encode
+from husk.results.events import EventReader
 
 sys.path.insert(0, str(ROOT / "tools"))
 import openapi_model  # noqa: E402

@@ -51,7 +51,7 @@ def matches(printed: str, said: str) -> bool:
 
 
 def test_every_variable_of_tools_is_told() -> None:
-    source = "".join(path.read_text() for path in (ROOT / "sdk/python/husk").glob("*.py"))
+    source = "".join(path.read_text() for path in (ROOT / "sdk/python/husk").rglob("*.py"))
     names = set(re.findall(r'environ.get\("(HUSK_TOOL_\w+)"', source))
     assert len(names) == 4
     for name in names:

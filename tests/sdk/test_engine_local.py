@@ -19,10 +19,12 @@ import pytest
 
 import tool_samples
 from engine_steps import PATIENCE, hang, is_gone, pid, run
-from husk import tool, tool_process
-from husk.engine import ToolSpec
-from husk.engine_local import LocalEngine
-from husk.tool_call import died
+from husk import tool
+from husk.engines.engine import ToolSpec
+from husk.engines.local import process as tool_process
+from husk.engines.local.engine import LocalEngine
+from husk.engines.local.exchange import died
+from husk.engines.local.process import Ending
 from husk.tool_errors import (
     ToolCrashed,
     ToolOutOfMemory,
@@ -32,7 +34,6 @@ from husk.tool_errors import (
     ToolTimeout,
     ToolTraceback,
 )
-from husk.tool_process import Ending
 
 
 @pytest.fixture

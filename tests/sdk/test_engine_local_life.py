@@ -22,8 +22,8 @@ import pytest
 from engine_steps import PATIENCE, hang, is_gone, pid, run
 from waiting import wait_until
 
-from husk.engine import ToolSpec
-from husk.engine_local import LocalEngine
+from husk.engines.engine import ToolSpec
+from husk.engines.local.engine import LocalEngine
 from husk.tool_errors import ToolCrashed, ToolError, ToolResourceError
 
 
@@ -114,7 +114,7 @@ def test_a_worker_that_died_while_idle_is_not_noticed(engine: LocalEngine) -> No
 
 
 def test_idle_workers_leave(engine: LocalEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("husk.engine_local.IDLE_SECONDS", 0.1)
+    monkeypatch.setattr("husk.engines.local.engine.IDLE_SECONDS", 0.1)
     first = run(engine, pid)
     assert is_gone(first)
     assert run(engine, pid) != first

@@ -14,7 +14,7 @@ from conftest import ROOT, SdkServer
 
 import husk
 from husk import Client, HuskError, Sandbox, errors
-from husk.answer_errors import BY_CODE, BY_STATUS, from_answer
+from husk.calls.errors import BY_CODE, BY_STATUS, from_answer
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def test_every_code_of_the_server_has_its_exception() -> None:
     rows = table[table.index("rows[] = {") : table.index("};")]
     codes = set(re.findall(r'\{"(Sandbox\.\w+)"', rows))
     assert len(codes) > 20
-    assert codes == set(BY_CODE), "src/api/contract/error.c and husk/answer_errors.py differ"
+    assert codes == set(BY_CODE), "src/api/contract/error.c and husk/errors.py differ"
     assert codes_in("docs/errors.md") <= set(BY_CODE)
     assert len(set(BY_CODE.values())) == len(BY_CODE), "each code has a class of its own"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, SdkServer
-from husk_server import BIN
+from places import BIN
 
 EXAMPLES = ROOT / "sdk" / "python" / "examples"
 PATIENCE = 300  # seconds; a guard against hanging

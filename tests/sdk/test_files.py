@@ -19,7 +19,7 @@ from conftest import SdkServer
 from waiting import PATIENCE
 
 from husk import AsyncSandbox, Sandbox, errors
-from husk.progress import Bar, progress_for
+from husk.sandbox.progress import Bar, progress_for
 
 
 @pytest.fixture(scope="module")

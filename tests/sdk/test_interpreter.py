@@ -30,8 +30,8 @@ from husk.interpreter import (
     text_of,
     upload_file,
 )
-from husk.interpreter_local import LOCAL
-from husk.interpreter_session import CodeInterpreter
+from husk.interpreter.local import LOCAL
+from husk.interpreter.session import CodeInterpreter
 
 pytestmark = pytest.mark.usefixtures("server")
 

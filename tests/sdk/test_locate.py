@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from conftest import SdkServer
-from husk_server import BIN
+from places import BIN
 from procfs import below, pids_with, processes
 from waiting import PATIENCE, wait_until
 

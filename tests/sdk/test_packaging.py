@@ -16,7 +16,7 @@ from email.parser import Parser
 from pathlib import Path
 
 import pytest
-from husk_server import BIN
+from places import BIN
 
 ROOT = Path(__file__).resolve().parents[2]
 SDK = ROOT / "sdk" / "python"

@@ -112,7 +112,7 @@ def test_a_tool_that_must_not_be_retried_is_reported(nodes: Nodes, tmp_path: Pat
         time.sleep(600)
 
     async def run() -> None:
-        from husk.engine_ray import RayEngine
+        from husk.engines.ray.engine import RayEngine
 
         # Ray's own option; the tool's errors are made of what Ray says.
         once.spec.cache["ray"] = RayEngine().remote_function(once.spec).options(max_retries=0)

@@ -17,8 +17,8 @@ import pytest
 from ray_support import CPUS, ray_cluster  # noqa: F401
 from waiting import wait_until
 
-from husk import engine
-from husk.engine_ray import RayEngine
+from husk.engines import engine
+from husk.engines.ray.engine import RayEngine
 from husk.tool_errors import (
     ToolArgumentError,
     ToolCrashed,

@@ -17,8 +17,8 @@ from conftest import SdkServer
 from ray_support import ray_cluster  # noqa: F401
 from waiting import wait_until
 
-from husk import interpreter_ray
 from husk.errors import UnknownSessionError
+from husk.interpreter import ray as interpreter_ray
 from rayai import Sandbox
 from rayai.sandbox import (
     CodeInterpreterExecutor,
@@ -165,7 +165,7 @@ def test_an_idle_session_ends_itself(ray: Any, server: SdkServer) -> None:
     handle = ray.get_actor("code-executor-i", namespace="sandbox")
 
     def hurry(self: Any) -> None:
-        from husk import interpreter_policy
+        from husk.interpreter import policy as interpreter_policy
 
         interpreter_policy.SESSION_TIMEOUT = 0
         import threading

@@ -25,9 +25,9 @@ from mcp.server.mcpserver import MCPServer
 from ray_support import ray_cluster  # noqa: F401
 
 import rayai
-from husk import ray_serve
 from husk.errors import ServeError
-from husk.serving import Deployment
+from husk.serving import ray as ray_serve
+from husk.serving.register import Deployment
 
 PATIENCE = 90.0
 

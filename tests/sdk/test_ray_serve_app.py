@@ -17,7 +17,7 @@ import pytest
 from test_ray_serve import deployment, events
 
 import husk
-from husk.ray_serve_app import AgentApp
+from husk.serving.ray_app import AgentApp
 
 
 async def serving(agent: Any, **fields: Any) -> httpx.AsyncClient:

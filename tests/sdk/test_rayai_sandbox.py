@@ -19,7 +19,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from husk.errors import BackendUnavailableError, HuskError
-from husk.interpreter_local import LOCAL
+from husk.interpreter.local import LOCAL
 from rayai import Sandbox, execute_tools
 from rayai.sandbox import ExecResult
 

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from husk_server import BIN, free_port
+from husk_server import free_port
+from places import BIN
 from served_project import Project, Served, environment
 from waiting import PATIENCE
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from husk.gpus import GpuLedger
-from husk.resources import parse_docstring, parse_memory, resolve
+from husk.engines.local.gpus import GpuLedger
+from husk.engines.resources import parse_docstring, parse_memory, resolve
 
 
 @pytest.mark.parametrize(

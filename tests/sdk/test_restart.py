@@ -15,7 +15,8 @@ from audit import Tree, wait_tree
 from conftest import SdkServer
 from waiting import PATIENCE, wait_until
 
-from husk import AsyncSandbox, Client, Result, Sandbox, drive, errors
+from husk import AsyncSandbox, Client, Result, Sandbox, errors
+from husk.client import drive
 
 
 @pytest.fixture

@@ -21,8 +21,7 @@ from conftest import ROOT, SdkServer
 from waiting import PATIENCE, wait_until
 
 import husk
-from husk import AsyncSandbox, Client, Output, Sandbox
-from husk import errors
+from husk import AsyncSandbox, Client, Output, Sandbox, errors
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from conftest import SdkServer
 from waiting import PATIENCE
 
 from husk import AsyncClient, AsyncSandbox, errors, tool
-from husk.transport import AsyncTransport, Request
-from husk.wire import Answer
+from husk.http.transport import AsyncTransport, Request
+from husk.http.wire import Answer
 
 T = TypeVar("T")
 

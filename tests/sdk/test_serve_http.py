@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from husk_server import BIN, ROOT, free_port
+from husk_server import free_port
+from places import BIN, ROOT
 from served_project import Served
 from waiting import PATIENCE
 

@@ -13,7 +13,7 @@ from typing import Any, Iterator
 import pytest
 
 import husk
-from husk import serving
+from husk.serving import register as serving
 
 PATIENCE = 60.0
 

@@ -17,7 +17,7 @@ from conftest import SdkServer
 from waiting import PATIENCE
 
 from husk import SharedEnvSandbox, errors
-from husk.shared_env import SandboxError, unescape
+from husk.sandbox.shared_env import SandboxError, unescape
 
 T = TypeVar("T")
 

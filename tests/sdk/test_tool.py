@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 import tool_samples
-from husk import engine, execute_tools, tool
+from husk import execute_tools, tool
+from husk.engines import engine
 from husk.errors import HuskError
 from husk.tool_errors import ToolArgumentError, ToolFunctionError, ToolResultError
 
@@ -298,7 +299,9 @@ def test_the_mark_of_a_function_is_the_same_in_every_process(tmp_path: Path) -> 
         "def f(a, b={'x', 'y', 'z'}, c=object(), *, d=[1, {2: 3}]):\n"
         "    return a in {'p', 'q', 'r'}, lambda: {'s', 't', 'u'}\n"
     )
-    code = "import marked; from husk.tool_worker import code_mark; print(code_mark(marked.f))"
+    code = (
+        "import marked; from husk.engines.local.worker import code_mark; print(code_mark(marked.f))"
+    )
     marks = set()
     for seed in ("1", "2", "3"):
         env = dict(os.environ, PYTHONHASHSEED=seed)

@@ -28,7 +28,8 @@ from pydantic import BaseModel
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from husk import engine, tool
+from husk import tool
+from husk.engines import engine
 from husk.tool_errors import ToolFunctionError
 
 

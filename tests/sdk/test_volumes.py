@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from husk.interpreter import execute_code, execute_shell
-from husk.interpreter_local import LOCAL
+from husk.interpreter.local import LOCAL
 
 pytestmark = pytest.mark.usefixtures("server")
 

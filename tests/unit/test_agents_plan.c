@@ -198,7 +198,7 @@ TEST(what_is_wrong_is_refused_and_named)
          "kind"},
         {PLAN("{\"name\":\"a\",\"kind\":\"mcp\",\"file\":\"/f\",\"route_prefix\":\"/x\",\"extra\":"
               "1," FIELDS "}"),
-         "\"extra\" is not known"},
+         "\"extra\" is unknown"},
         {PLAN("{\"name\":\"a\",\"kind\":\"mcp\",\"file\":7,\"route_prefix\":\"/x\"," FIELDS "}"),
          "\"file\" must be a string"},
         {"{\"version\":1,\"python\":\"python3\",\"folder\":\"/p\",\"sdk\":\"\",\"agents\":[],"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests of api/files/gzip.h: round trips through pieces of every awkward size, and what damaged
- * data say.
+ * Tests of api/files/gzip.h: round trips through pieces of every awkward size, and damaged data.
  */
 #include "api/files/gzip.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tests of api/contract/schema.h with the real contract: bodies that pass, bodies that do not, and
- * what is said about them.
+ * what the error says about them.
  */
 #include "api/contract/schema.h"
 

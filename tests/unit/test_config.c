@@ -337,7 +337,7 @@ TEST(nowhere_to_keep_data_is_an_error)
     struct loaded l = {0};
 
     CHECK_INT(config_load(&in, &l.c, &l.report, &l.e), -1);
-    check_has(errors_of(&l), "data: neither XDG_STATE_HOME nor HOME says where");
+    check_has(errors_of(&l), "data: neither XDG_STATE_HOME nor HOME is set");
     CHECK_INT(l.report.n_errors, 1);
     unload(&l);
 }
@@ -410,8 +410,8 @@ TEST(reload_takes_what_may_change_and_names_the_rest)
     CHECK_INT(fresh.c.allowed_hosts.n, 0);
     check_origin(&live.c, CONFIG_allowed_hosts, CONF_NAME ":2");
     CHECK_STR(live.c.data, "/d");
-    CHECK_STR(warnings_of(&live), "socket has changed; the new value counts after a restart\n"
-                                  "data has changed; the new value counts after a restart\n");
+    CHECK_STR(warnings_of(&live), "socket has changed; the new value takes effect after a restart\n"
+                                  "data has changed; the new value takes effect after a restart\n");
     unload(&live);
     unload(&fresh);
 }

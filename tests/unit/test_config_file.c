@@ -89,7 +89,7 @@ TEST(long_lines_are_named_and_lists_can_be_spread)
     }
     CHECK_INT(buf_add_str(&text, "\npids = 9\n"), 0);
     load(&l, text.data, NULL, NULL);
-    CHECK_STR(errors_of(&l), "husk.conf:1: the line is too long; a list may be spread over lines "
+    CHECK_STR(errors_of(&l), "husk.conf:1: the line is too long; a list can be split into lines "
                              "that repeat its key\n");
     unload(&l);
 
@@ -154,7 +154,7 @@ TEST(a_named_file_must_be_readable)
     unload(&l);
     CHECK_INT(chmod(CONF_NAME, 0666), 0);
     CHECK_INT(config_load(&in, &l.c, &l.report, &l.e), -1);
-    check_has(errors_of(&l), "everybody may write it; chmod o-w first");
+    check_has(errors_of(&l), "everyone can write it: chmod o-w it");
     unload(&l);
     leave_temporary_directory(dir);
 }

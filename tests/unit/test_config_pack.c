@@ -38,15 +38,15 @@ TEST(what_nobody_packed_is_refused)
         size_t n;
         const char *want;
     } rows[] = {
-        {"", 0, "settings without an end"},
-        {"pids=1", 6, "settings without an end"},
-        {"pids=1\0", 8, "settings that nobody knows"},
-        {"pids", 5, "settings that nobody knows"},
-        {"pidz=1", 7, "settings that nobody knows"},
+        {"", 0, "the packed settings do not end with a NUL"},
+        {"pids=1", 6, "the packed settings do not end with a NUL"},
+        {"pids=1\0", 8, "the packed settings have an unknown key"},
+        {"pids", 5, "the packed settings have an unknown key"},
+        {"pidz=1", 7, "the packed settings have an unknown key"},
         {"data=/d\0listen=0.0.0.0:1", 25,
          "settings: --listen: listen: other machines can reach 0.0.0.0:1, and there is no "
          "authentication: listen on 127.0.0.1 behind a proxy that asks for a password, or give "
-         "--insecure-listen to let in anyone who reaches the port\n"},
+         "--insecure-listen to let in anyone who can reach the port\n"},
         {"data=/d\0pids=0", 15, "settings: --pids: '0' is out of range: expected 1 to 32768\n"},
     };
 

@@ -184,9 +184,9 @@ TEST(wrong_values_say_what_was_expected)
         {"--user", "no such", "--user: there is no account 'no such': expected an existing one\n"},
         {"--data", "", "--data: '' is not an absolute path such as /srv/husk\n"},
         {"--data", "/a\nb",
-         "--data: '/a b' is not plain text: expected UTF-8, nothing invisible\n"},
+         "--data: '/a b' is not plain text: expected UTF-8 without invisible characters\n"},
         {"--data", "/\xff",
-         "--data: '/\\xff' is not plain text: expected UTF-8, nothing invisible\n"},
+         "--data: '/\\xff' is not plain text: expected UTF-8 without invisible characters\n"},
         {"--templates-preload", "python ../x",
          "--templates-preload: '../x' is not a name: lower-case letters, digits, . _ -\n"},
     };

@@ -20,25 +20,25 @@ __version__ = "0.1.0"
 _MODULES = {
     # client
     "Sandbox": "husk.sandbox",
-    "AsyncSandbox": "husk.aio",
+    "AsyncSandbox": "husk.sandbox.aio",
     "Client": "husk.client",
     "AsyncClient": "husk.client",
-    "Result": "husk.result",
-    "Output": "husk.result",
-    "Event": "husk.events",
+    "Result": "husk.results.result",
+    "Output": "husk.results.result",
+    "Event": "husk.results.events",
     "HuskError": "husk.errors",
     "RunError": "husk.errors",
-    "SharedEnvSandbox": "husk.shared_env",
+    "SharedEnvSandbox": "husk.sandbox.shared_env",
     # tools
     "tool": "husk.tools",
     "Tool": "husk.tools",
-    "execute_tools": "husk.batch",
-    "batch_tool": "husk.batch",
-    "BatchTool": "husk.batch",
+    "execute_tools": "husk.tools.batch",
+    "batch_tool": "husk.tools.batch",
+    "BatchTool": "husk.tools.batch",
     "ToolError": "husk.tool_errors",
     # agents
-    "Agent": "husk.agent",
-    "AgentProtocol": "husk.agent",
+    "Agent": "husk.agents.base",
+    "AgentProtocol": "husk.agents.base",
     "serve": "husk.serving",
     "serve_mcp": "husk.serving",
     # sandbox functions
@@ -52,31 +52,31 @@ _MODULES = {
 }
 
 if TYPE_CHECKING:
-    from husk.agent import Agent as Agent
-    from husk.agent import AgentProtocol as AgentProtocol
-    from husk.aio import AsyncSandbox as AsyncSandbox
-    from husk.batch import BatchTool as BatchTool
-    from husk.batch import batch_tool as batch_tool
-    from husk.batch import execute_tools as execute_tools
+    from husk.agents.base import Agent as Agent
+    from husk.agents.base import AgentProtocol as AgentProtocol
     from husk.client import AsyncClient as AsyncClient
     from husk.client import Client as Client
     from husk.errors import HuskError as HuskError
     from husk.errors import RunError as RunError
-    from husk.events import Event as Event
-    from husk.interpreter import CodeInterpreterExecutor as CodeInterpreterExecutor
     from husk.interpreter import cleanup_session as cleanup_session
+    from husk.interpreter import CodeInterpreterExecutor as CodeInterpreterExecutor
     from husk.interpreter import create_execute_python_tool as create_execute_python_tool
     from husk.interpreter import execute_code as execute_code
     from husk.interpreter import execute_shell as execute_shell
     from husk.interpreter import get_session_stats as get_session_stats
     from husk.interpreter import upload_file as upload_file
-    from husk.result import Output as Output
-    from husk.result import Result as Result
+    from husk.results.events import Event as Event
+    from husk.results.result import Output as Output
+    from husk.results.result import Result as Result
+    from husk.sandbox.aio import AsyncSandbox as AsyncSandbox
     from husk.sandbox import Sandbox as Sandbox
-    from husk.serving import serve as serve
+    from husk.sandbox.shared_env import SharedEnvSandbox as SharedEnvSandbox
     from husk.serving import serve_mcp as serve_mcp
-    from husk.shared_env import SharedEnvSandbox as SharedEnvSandbox
+    from husk.serving import serve as serve
     from husk.tool_errors import ToolError as ToolError
+    from husk.tools.batch import batch_tool as batch_tool
+    from husk.tools.batch import BatchTool as BatchTool
+    from husk.tools.batch import execute_tools as execute_tools
     from husk.tools import Tool as Tool
     from husk.tools import tool as tool
 

@@ -26,6 +26,11 @@ class HuskError(Exception):
 
     code: str = ""
 
+    def __init_subclass__(cls, code: str = "") -> None:
+        super().__init_subclass__()
+        if code:
+            cls.code = code
+
     def __init__(
         self,
         message: str = "",
@@ -75,152 +80,106 @@ def text_of(error: BaseException) -> str:
 # ---- one per error code of the server ----
 
 
-class InvalidParameterError(HuskError, ValueError):
+class InvalidParameterError(HuskError, ValueError, code="Sandbox.InvalidParameter"):
     """The request is not valid; `detail` names the field and what is allowed."""
 
-    code = "Sandbox.InvalidParameter"
 
-
-class ForbiddenError(HuskError, PermissionError):
+class ForbiddenError(HuskError, PermissionError, code="Sandbox.Forbidden"):
     """The server does not answer under this name, or not to this origin."""
 
-    code = "Sandbox.Forbidden"
 
-
-class NotFoundError(HuskError):
+class NotFoundError(HuskError, code="Sandbox.NotFound"):
     """What was asked for does not exist."""
 
-    code = "Sandbox.NotFound"
 
-
-class SessionNotFoundError(NotFoundError):
+class SessionNotFoundError(NotFoundError, code="Sandbox.SessionNotFound"):
     """The session does not exist, or its record is no longer kept."""
 
-    code = "Sandbox.SessionNotFound"
 
-
-class ExecutionNotFoundError(NotFoundError):
+class ExecutionNotFoundError(NotFoundError, code="Sandbox.ExecutionNotFound"):
     """The execution does not exist."""
 
-    code = "Sandbox.ExecutionNotFound"
 
-
-class TemplateNotFoundError(NotFoundError):
+class TemplateNotFoundError(NotFoundError, code="Sandbox.TemplateNotFound"):
     """The template does not exist."""
 
-    code = "Sandbox.TemplateNotFound"
 
-
-class ContainerNotFoundError(NotFoundError):
+class ContainerNotFoundError(NotFoundError, code="Sandbox.ContainerNotFound"):
     """The sandbox with this container id does not exist."""
 
-    code = "Sandbox.ContainerNotFound"
 
-
-class WorkspaceFileNotFoundError(NotFoundError, FileNotFoundError):
+class WorkspaceFileNotFoundError(NotFoundError, FileNotFoundError, code="Sandbox.FileNotFound"):
     """The file or directory does not exist in the workspace."""
 
-    code = "Sandbox.FileNotFound"
 
-
-class MethodNotAllowedError(HuskError):
+class MethodNotAllowedError(HuskError, code="Sandbox.MethodNotAllowed"):
     """The address does not have this method: client and server are of different versions."""
 
-    code = "Sandbox.MethodNotAllowed"
 
-
-class RequestTimeoutError(HuskError, TimeoutError):
+class RequestTimeoutError(HuskError, TimeoutError, code="Sandbox.RequestTimeout"):
     """The request took too long; an execution that it started goes on and is named in `detail`."""
 
-    code = "Sandbox.RequestTimeout"
 
-
-class ConflictError(HuskError):
+class ConflictError(HuskError, code="Sandbox.Conflict"):
     """The current state does not allow this; `detail` names the state."""
 
-    code = "Sandbox.Conflict"
 
-
-class TooLargeError(HuskError, ValueError):
+class TooLargeError(HuskError, ValueError, code="Sandbox.TooLarge"):
     """The request is larger than the server takes."""
 
-    code = "Sandbox.TooLarge"
 
-
-class RangeNotSatisfiableError(HuskError, ValueError):
+class RangeNotSatisfiableError(HuskError, ValueError, code="Sandbox.RangeNotSatisfiable"):
     """The range lies outside the file."""
 
-    code = "Sandbox.RangeNotSatisfiable"
 
-
-class TooManyRequestsError(HuskError):
+class TooManyRequestsError(HuskError, code="Sandbox.TooManyRequests"):
     """A limit of the server is reached; `retry_after` is the time in seconds that it asks to
     wait.
     """
 
-    code = "Sandbox.TooManyRequests"
     retry_after: float = 1.0
 
 
-class ExecTimeoutError(HuskError, TimeoutError):
+class ExecTimeoutError(HuskError, TimeoutError, code="Sandbox.ExecTimeout"):
     """An execution of `/workspace/se` took too long."""
 
-    code = "Sandbox.ExecTimeout"
 
-
-class IsolationMissingError(HuskError):
+class IsolationMissingError(HuskError, code="Sandbox.IsolationMissing"):
     """The isolation that is asked for cannot be had on this host; nothing was run with less."""
 
-    code = "Sandbox.IsolationMissing"
 
-
-class NotOfferedError(HuskError, NotImplementedError):
+class NotOfferedError(HuskError, NotImplementedError, code="Sandbox.NotImplemented"):
     """The server does not do this."""
 
-    code = "Sandbox.NotImplemented"
 
-
-class UnavailableError(HuskError):
+class UnavailableError(HuskError, code="Sandbox.Unavailable"):
     """The server cannot do this now: it starts, stops, or lacks a part of itself."""
 
-    code = "Sandbox.Unavailable"
     retry_after: float = 1.0
 
 
-class DiskFullError(HuskError):
+class DiskFullError(HuskError, code="Sandbox.DiskFull"):
     """The disk of the server or of the sandbox cannot take this."""
 
-    code = "Sandbox.DiskFull"
 
-
-class QuotaExceededError(DiskFullError):
+class QuotaExceededError(DiskFullError, code="Sandbox.QuotaExceeded"):
     """No more can be kept of the session, or of all sessions of the server."""
 
-    code = "Sandbox.QuotaExceeded"
 
-
-class InternalError(HuskError):
+class InternalError(HuskError, code="Sandbox.InternalError"):
     """The server failed; its log has more under `request_id`."""
 
-    code = "Sandbox.InternalError"
 
-
-class NotInitializedError(UnavailableError):
+class NotInitializedError(UnavailableError, code="Sandbox.NotInitialized"):
     """The sandboxes of `/workspace/se` are not ready."""
 
-    code = "Sandbox.NotInitialized"
 
-
-class ExecFailedError(HuskError):
+class ExecFailedError(HuskError, code="Sandbox.ExecException"):
     """An execution of `/workspace/se` failed."""
 
-    code = "Sandbox.ExecException"
 
-
-class TooManyExecutionsError(TooManyRequestsError):
+class TooManyExecutionsError(TooManyRequestsError, code="Sandbox.TooManyRequestsExection"):
     """Too many executions of `/workspace/se` at once."""
-
-    code = "Sandbox.TooManyRequestsExection"
 
 
 class UnauthorizedError(HuskError, PermissionError):

@@ -19,28 +19,28 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 _MODULES = {
-    "Agent": "husk.agent",
-    "AgentProtocol": "husk.agent",
-    "BatchTool": "husk.batch",
-    "batch_tool": "husk.batch",
-    "execute_tools": "husk.batch",
+    "Agent": "husk.agents.base",
+    "AgentProtocol": "husk.agents.base",
+    "BatchTool": "husk.tools.batch",
+    "batch_tool": "husk.tools.batch",
+    "execute_tools": "husk.tools.batch",
     "serve": "husk.serving",
     "serve_mcp": "husk.serving",
     "tool": "husk.tools",
-    "Sandbox": "husk.agent_sandbox",
+    "Sandbox": "husk.interpreter.agent_sandbox",
     "__version__": "husk",
 }
 
 if TYPE_CHECKING:
     from husk import __version__ as __version__
-    from husk.agent import Agent as Agent
-    from husk.agent import AgentProtocol as AgentProtocol
-    from husk.agent_sandbox import Sandbox as Sandbox
-    from husk.batch import BatchTool as BatchTool
-    from husk.batch import batch_tool as batch_tool
-    from husk.batch import execute_tools as execute_tools
-    from husk.serving import serve as serve
+    from husk.agents.base import Agent as Agent
+    from husk.agents.base import AgentProtocol as AgentProtocol
+    from husk.interpreter.agent_sandbox import Sandbox as Sandbox
     from husk.serving import serve_mcp as serve_mcp
+    from husk.serving import serve as serve
+    from husk.tools.batch import batch_tool as batch_tool
+    from husk.tools.batch import BatchTool as BatchTool
+    from husk.tools.batch import execute_tools as execute_tools
     from husk.tools import tool as tool
 
 __all__ = [*_MODULES, "sandbox"]

@@ -7,7 +7,7 @@
 
 #include "api/agents/gateway.h"
 
-/* without a word for so long the head is sent, so that nobody in between gives up */
+/* Without a frame for so long the head is sent, so that no proxy in between gives up. */
 #define FIRST_MS 2000
 #define HEARTBEAT_MS 15000 /* as on other streams of events */
 #define EVENT_MAX (4 * AGENT_PAYLOAD_MAX)
@@ -47,10 +47,10 @@ static void say_done(struct stream *s)
     }
 }
 
-static void say_error(struct stream *s, const struct agent_error *e)
+static void say_error(struct stream *s, const char *why)
 {
-    json_t *event = json_pack("{s:s, s:o}", "type", "error", "content",
-                              api_text_json(e->text, strlen(e->text)));
+    json_t *event =
+        json_pack("{s:s, s:o}", "type", "error", "content", api_text_json(why, strlen(why)));
     AUTO_FREE char *text = event != NULL ? json_dumps(event, 0) : NULL;
 
     json_decref(event);
@@ -59,16 +59,25 @@ static void say_error(struct stream *s, const struct agent_error *e)
     }
 }
 
-/*
- * The agent's own exceptions are events, as in the original; what never got to the agent is a
- * status.
- */
-static void fail(struct stream *s, const struct agent_error *e)
+static void fail(struct stream *s, const struct err *e)
 {
-    if (s->has_begun || e->status == 500) {
-        say_error(s, e);
+    if (s->has_begun) {
+        say_error(s, e->msg);
     } else {
-        agents_reply_error(s->call, e);
+        agents_reply_err(s->call, e);
+    }
+}
+
+/* The agent's own exceptions are events, as in the original; requests that it refuses are not. */
+static void take_error(struct stream *s, const struct agent_answer *answer)
+{
+    char text[AGENTS_ERROR_MAX];
+
+    if (s->has_begun || agents_error_status(answer) == 500) {
+        agents_error_text(answer, text);
+        say_error(s, text);
+    } else {
+        agents_reply_error(s->call, answer);
     }
 }
 
@@ -87,14 +96,18 @@ static bool take(struct stream *s, const struct agent_answer *answer)
     if (answer->type == AGENT_EVENT && s->mode == AGENT_STREAM_EVENTS) {
         return say(s, answer->data, answer->len) == 0;
     }
-    fail(s, &agents_bad_answer);
+    if (answer->type == AGENT_ERROR) {
+        take_error(s, answer);
+    } else {
+        fail(s, &agents_bad_answer);
+    }
     return false;
 }
 
 void agents_stream(struct api_call *call, struct agent_call *asked, uint32_t mode)
 {
     struct stream s = {.call = call, .mode = mode};
-    struct agent_error e;
+    struct err e;
     bool goes_on = true;
 
     while (goes_on) {
@@ -112,7 +125,7 @@ void agents_stream(struct api_call *call, struct agent_call *asked, uint32_t mod
             goes_on = false;
             break;
         case AGENT_STEP_GONE:
-            begin(&s); /* nobody reads it; the connection is dropped when the handler returns */
+            begin(&s); /* the connection is dropped when the handler returns */
             goes_on = false;
             break;
         }

@@ -14,8 +14,8 @@
 static const char *const health_words[] = {
     [AGENT_STARTING] = "starting", [AGENT_HEALTHY] = "healthy", [AGENT_UNHEALTHY] = "unhealthy"};
 
-const struct agent_error agents_bad_answer = {
-    .status = 502, .text = "BadAnswer: the agent's worker sent what was not asked for"};
+const struct err agents_bad_answer = {
+    .code = ERR_WORKER, .msg = "BadAnswer: the agent's worker sent what was not asked for"};
 
 /* ---- which agent ---- */
 
@@ -158,15 +158,37 @@ static bool has_left(void *user)
     return call_has_left(user);
 }
 
-void agents_reply_error(struct api_call *call, const struct agent_error *e)
+void agents_reply_err(struct api_call *call, const struct err *e)
 {
-    call_reply_error(call, e->status, NULL, NULL, e->text, NULL);
+    call_reply_error(call, err_http(e->code), NULL, NULL, e->msg, NULL);
+}
+
+int agents_error_status(const struct agent_answer *answer)
+{
+    return (int)json_integer_value(json_object_get(answer->value, "status"));
+}
+
+void agents_error_text(const struct agent_answer *answer, char dst[static AGENTS_ERROR_MAX])
+{
+    const json_t *message = json_object_get(answer->value, "message");
+    bool is_silent = json_string_length(message) == 0; /* some exceptions have only their name */
+    const json_t *text = is_silent ? json_object_get(answer->value, "type") : message;
+
+    str_printable(dst, AGENTS_ERROR_MAX, json_string_value(text), json_string_length(text));
+}
+
+void agents_reply_error(struct api_call *call, const struct agent_answer *answer)
+{
+    char text[AGENTS_ERROR_MAX];
+
+    agents_error_text(answer, text);
+    call_reply_error(call, agents_error_status(answer), NULL, NULL, text, NULL);
 }
 
 struct agent_call *agents_begin(struct api_call *call, struct agent *agent,
                                 enum agent_frame_type type, const json_t *payload)
 {
-    struct agent_error e = {.status = 503, .text = "the server has no memory for the request"};
+    struct err e = {.code = ERR_UNAVAILABLE, .msg = "the server has no memory for the request"};
     struct agent_call *asked = NULL;
     AUTO_FREE char *text = payload != NULL ? json_dumps(payload, JSON_COMPACT) : NULL;
 
@@ -177,10 +199,10 @@ struct agent_call *agents_begin(struct api_call *call, struct agent *agent,
         asked = agent_call_open(agent, &request, &e);
     }
     if (asked == NULL) {
-        if (e.status == 0) { /* a client that only closed its sending side may still read this */
-            e = (struct agent_error){.status = 503, .text = "the client has hung up"};
+        if (e.code == ERR_NONE) { /* a client that only closed its sending side may still read */
+            err_set(&e, ERR_UNAVAILABLE, "the client has hung up");
         }
-        agents_reply_error(call, &e);
+        agents_reply_err(call, &e);
     }
     return asked;
 }
@@ -244,18 +266,20 @@ static void reply_done(struct api_call *call, const struct agent_answer *done)
 static void reply_whole(struct api_call *call, struct agent_call *asked, const char *member)
 {
     struct agent_answer *answer = NULL;
-    struct agent_error e;
+    struct err e;
 
     switch (agent_call_next(asked, -1, &answer, &e)) {
     case AGENT_STEP_ANSWER:
         if (answer->type == AGENT_DONE && json_object_get(answer->value, member) != NULL) {
             reply_done(call, answer);
+        } else if (answer->type == AGENT_ERROR) {
+            agents_reply_error(call, answer);
         } else {
-            agents_reply_error(call, &agents_bad_answer);
+            agents_reply_err(call, &agents_bad_answer);
         }
         break;
     case AGENT_STEP_FAILED:
-        agents_reply_error(call, &e);
+        agents_reply_err(call, &e);
         break;
     case AGENT_STEP_QUIET:
     case AGENT_STEP_GONE:

@@ -141,7 +141,11 @@ static bool take(struct api_call *call, const struct agent_answer *answer, bool 
         if (answer->type == AGENT_HTTP_HEAD && begin(call, answer->value) == 0) {
             return true;
         }
-        agents_reply_error(call, &agents_bad_answer);
+        if (answer->type == AGENT_ERROR) {
+            agents_reply_error(call, answer);
+        } else {
+            agents_reply_err(call, &agents_bad_answer);
+        }
         return false;
     }
     if (answer->type == AGENT_HTTP_BODY) {
@@ -155,7 +159,7 @@ static bool take(struct api_call *call, const struct agent_answer *answer, bool 
 
 static void pass_answer(struct api_call *call, struct agent_call *asked)
 {
-    struct agent_error e;
+    struct err e;
     bool has_begun = false;
     bool goes_on = true;
 
@@ -167,7 +171,7 @@ static void pass_answer(struct api_call *call, struct agent_call *asked)
             break;
         case AGENT_STEP_FAILED:
             if (!has_begun) {
-                agents_reply_error(call, &e);
+                agents_reply_err(call, &e);
             }
             goes_on = false;
             break;

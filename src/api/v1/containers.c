@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "base/units.h"
+#include "core/core.h"
 #include "core/result_parts.h"
 
 #define POOLS_MAX 256
@@ -21,12 +22,38 @@
 
 /* ---- boxes ---- */
 
-static const char *status_of(const struct service_box *box)
+static int by_id(const void *a, const void *b)
+{
+    uint32_t x = ((const struct engine_box *)a)->id;
+    uint32_t y = ((const struct engine_box *)b)->id;
+
+    return (x > y) - (x < y);
+}
+
+/*
+ * All boxes, sorted, so that pages do not overlap. Owned by the caller; NULL and *e when memory is
+ * gone.
+ */
+static struct engine_box *boxes_get(struct service *svc, size_t *ret_n, struct err *e)
+{
+    struct engine_box *boxes = calloc(ENGINE_BOXES_MAX, sizeof(*boxes));
+
+    if (boxes == NULL) {
+        (void)err_sys(e, ENOMEM, "list the boxes");
+        return NULL;
+    }
+    size_t n = engine_boxes(service_engine(svc), boxes, ENGINE_BOXES_MAX);
+    qsort(boxes, n, sizeof(*boxes), by_id);
+    *ret_n = n;
+    return boxes;
+}
+
+static const char *status_of(const struct engine_box *box)
 {
     return str_eq(box->state, "running") ? "running" : "created";
 }
 
-static json_t *container_json(const struct service_box *box)
+static json_t *container_json(const struct engine_box *box)
 {
     char name[V1_BOX_NAME_MAX];
 
@@ -35,7 +62,7 @@ static json_t *container_json(const struct service_box *box)
         json_pack("{s:s, s:s, s:s, s:s, s:s}", "id", name, "container_name", name, "template_id",
                   box->template_name, "runtime_type", "native", "status", status_of(box));
     json_object_set_new(to, "session_id",
-                        box->session_id[0] != '\0' ? json_string(box->session_id) : json_null());
+                        box->kept_as[0] != '\0' ? json_string(box->kept_as) : json_null());
     json_object_set_new(to, "cpu_cores", json_real(box->limits.cpu_milli / 1000.0));
     json_object_set_new(to, "memory_mb",
                         json_integer((json_int_t)(box->limits.memory_bytes / MIB)));
@@ -61,8 +88,8 @@ void api_v1_container_list(struct api_call *call)
     size_t n = 0;
     struct err e = {0};
 
-    AUTO_FREE struct service_box *boxes = NULL;
-    if (service_boxes(call_service(call), &boxes, &n, &e) < 0) {
+    AUTO_FREE struct engine_box *boxes = boxes_get(call_service(call), &n, &e);
+    if (boxes == NULL) {
         call_reply_err(call, &e);
         return;
     }
@@ -81,15 +108,15 @@ void api_v1_container_list(struct api_call *call)
 }
 
 /* The box that the path names; answered and -1 when there is none. */
-static int find_box(struct api_call *call, struct service_box *ret)
+static int find_box(struct api_call *call, struct engine_box *ret)
 {
     const char *name = call_text(call, "container_id");
     uint32_t id = 0;
     size_t n = 0;
     struct err e = {0};
 
-    AUTO_FREE struct service_box *boxes = NULL;
-    if (service_boxes(call_service(call), &boxes, &n, &e) < 0) {
+    AUTO_FREE struct engine_box *boxes = boxes_get(call_service(call), &n, &e);
+    if (boxes == NULL) {
         call_reply_err(call, &e);
         return -1;
     }
@@ -107,7 +134,7 @@ static int find_box(struct api_call *call, struct service_box *ret)
 
 void api_v1_container_get(struct api_call *call)
 {
-    struct service_box box;
+    struct engine_box box;
     struct husk_receipt receipt;
     struct err e = {0};
 
@@ -116,7 +143,7 @@ void api_v1_container_get(struct api_call *call)
     }
     json_t *body = container_json(&box);
     AUTO_SESSION struct session *s =
-        box.session_id[0] != '\0' ? session_hold(call_service(call), box.session_id, &e) : NULL;
+        box.kept_as[0] != '\0' ? session_hold(call_service(call), box.kept_as, &e) : NULL;
     if (s != NULL && session_receipt(s, &receipt, &e) == 0) {
         json_object_set_new(body, "receipt", result_receipt(&receipt));
     }
@@ -225,7 +252,7 @@ void api_v1_container_logs(struct api_call *call)
 {
     const char *since = call_text(call, "since");
     int64_t tail = call_int(call, "tail", 100);
-    struct service_box box;
+    struct engine_box box;
     struct err e = {0};
 
     if (find_box(call, &box) < 0) {
@@ -236,8 +263,8 @@ void api_v1_container_logs(struct api_call *call)
         .lines_left = tail,
         .texts = json_array(),
     };
-    const struct execution_filter filter = {.session_id = box.session_id};
-    if (box.session_id[0] != '\0' &&
+    const struct execution_filter filter = {.session_id = box.kept_as};
+    if (box.kept_as[0] != '\0' &&
         execution_each(call_service(call), &filter, log_one, &l, &e) < 0) {
         json_decref(l.texts);
         call_reply_err(call, &e);
@@ -254,7 +281,7 @@ void api_v1_container_logs(struct api_call *call)
 
 void api_v1_pool(struct api_call *call)
 {
-    AUTO_FREE struct service_pool *pools = calloc(POOLS_MAX, sizeof(*pools));
+    AUTO_FREE struct engine_pool *pools = calloc(POOLS_MAX, sizeof(*pools));
     struct service_figures figures;
     struct err e = {0};
 
@@ -263,10 +290,10 @@ void api_v1_pool(struct api_call *call)
         call_reply_err(call, &e);
         return;
     }
-    size_t n = service_pools(call_service(call), pools, POOLS_MAX);
+    size_t n = engine_pools(service_engine(call_service(call)), pools, POOLS_MAX);
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++) {
-        const struct service_pool *p = &pools[i];
+        const struct engine_pool *p = &pools[i];
         json_array_append_new(
             list,
             json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "template_id",

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "config/config.h"
+#include "core/core.h"
 
 /* Last: its MIN and MAX clash with those of base/attr.h unless they come after. */
 #include <uv.h>
@@ -118,8 +119,8 @@ static json_t *disk_part(struct service *service)
 
 static json_t *pool_part(struct service *service)
 {
-    struct service_pool pools[POOLS_MAX];
-    size_t n = MIN(service_pools(service, pools, POOLS_MAX), (size_t)POOLS_MAX);
+    struct engine_pool pools[POOLS_MAX];
+    size_t n = MIN(engine_pools(service_engine(service), pools, POOLS_MAX), (size_t)POOLS_MAX);
     uint32_t parked = 0;
     uint32_t wanted = 0;
     char detail[96];

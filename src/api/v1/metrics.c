@@ -17,6 +17,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "base/units.h"
+#include "core/core.h"
 #include "service/state.h"
 
 #define TEXT_MAX ((size_t)4 << 20)
@@ -111,12 +112,12 @@ static void put_work(struct page *p, const struct service_figures *f)
 }
 
 /* Pools that no label tells apart count as one: a sample may stand only once. */
-static size_t merge_pools(struct service_pool *pools, size_t n)
+static size_t merge_pools(struct engine_pool *pools, size_t n)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < n; i++) {
-        struct service_pool *same = NULL;
+        struct engine_pool *same = NULL;
         for (size_t k = 0; k < kept && same == NULL; k++) {
             bool is_same = pools[k].persistent == pools[i].persistent &&
                            pools[k].memory_bytes == pools[i].memory_bytes &&
@@ -138,7 +139,7 @@ static size_t merge_pools(struct service_pool *pools, size_t n)
 }
 
 /* One sample of a pool; `more` is another label behind a comma, or "". */
-static void put_pool(struct page *p, const char *name, const struct service_pool *pool,
+static void put_pool(struct page *p, const char *name, const struct engine_pool *pool,
                      const char *more, uint64_t value)
 {
     PUT(p, "%s{template=\"%s\",use=\"%s\",memory_mb=\"%" PRIu64 "\"%s} %" PRIu64 "\n", name,
@@ -148,8 +149,9 @@ static void put_pool(struct page *p, const char *name, const struct service_pool
 
 static void put_pools(struct page *p, struct service *service)
 {
-    struct service_pool pools[POOLS_MAX];
-    size_t n = merge_pools(pools, MIN(service_pools(service, pools, POOLS_MAX), (size_t)POOLS_MAX));
+    struct engine_pool pools[POOLS_MAX];
+    size_t n = merge_pools(
+        pools, MIN(engine_pools(service_engine(service), pools, POOLS_MAX), (size_t)POOLS_MAX));
 
     head(p, "husk_pool_boxes", "gauge", "Sandboxes kept ready, by template, use, size and state.");
     for (size_t i = 0; i < n; i++) {

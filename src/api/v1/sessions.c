@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "core/core.h"
 #include "core/result_parts.h"
 
 #define CREATE_SCOPE "v1.session_create" /* of idempotency keys */
@@ -248,7 +249,7 @@ void api_v1_session_extend(struct api_call *call)
     v1_reply_session(call, 200, session_id(s));
 }
 
-static json_t *stats_json(const struct session_view *r, const struct session_usage *u)
+static json_t *stats_json(const struct session_view *r, const struct box_usage *u)
 {
     int64_t until = r->ended_ms > 0 ? r->ended_ms : clock_wall_ms();
     json_t *to = json_pack(
@@ -266,7 +267,7 @@ static json_t *stats_json(const struct session_view *r, const struct session_usa
 
 void api_v1_session_stats(struct api_call *call)
 {
-    struct session_usage usage = {.disk_used_bytes = UINT64_MAX}; /* one that has ended uses none */
+    struct box_usage usage = {.disk_used_bytes = UINT64_MAX}; /* one that has ended uses none */
     AUTO(session_close) struct session_entry it = {0};
     struct err e = {0};
 

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/str.h"
+#include "core/core.h"
 
 #define WORKSPACE "/workspace"
 
@@ -81,7 +82,7 @@ static json_t *language(struct v1_sessions *sessions, const struct session_view 
         return json_string("python"); /* as session_language() */
     }
     if (!str_eq(sessions->template_name, r->template)) {
-        sessions->language = service_template_language(sessions->svc, r->template);
+        sessions->language = engine_language(service_engine(sessions->svc), r->template);
         (void)str_copy(sessions->template_name, sizeof(sessions->template_name), r->template);
     }
     return sessions->language != NULL ? json_string(sessions->language) : NULL;

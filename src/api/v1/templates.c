@@ -15,6 +15,7 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "base/units.h"
+#include "core/core.h"
 
 /* ---- what there is ---- */
 
@@ -26,6 +27,11 @@ struct templates {
 static void templates_release(struct templates *t)
 {
     free(t->rows);
+}
+
+static int templates_get(struct service *svc, struct templates *ret, struct err *e)
+{
+    return template_list(engine_dirs(service_engine(svc)), &ret->rows, &ret->n, e);
 }
 
 static const struct husk_template_info *templates_find(const struct templates *t, const char *name)
@@ -125,7 +131,7 @@ static json_t *template_json(struct service *svc, const struct husk_template_inf
 {
     json_t *to =
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b}", "id", info->name, "name", info->name,
-                  "description", info->about, "language", service_language_word(info->language),
+                  "description", info->about, "language", template_language_name(info->language),
                   "runtime_type", info->runtime, "origin", origin_of(info, row), "is_active",
                   (int)(info->missing[0] == '\0'));
     if (to == NULL) {
@@ -153,7 +159,7 @@ static void reply_template(struct api_call *call, int status, const char *name)
     AUTO(templates_release) struct templates all = {0};
     struct err e = {0};
 
-    if (service_templates(svc, &all.rows, &all.n, &e) < 0) {
+    if (templates_get(svc, &all, &e) < 0) {
         call_reply_err(call, &e);
         return;
     }
@@ -182,7 +188,7 @@ void api_v1_template_list(struct api_call *call)
     AUTO(templates_release) struct templates all = {0};
     struct err e = {0};
 
-    if (service_templates(svc, &all.rows, &all.n, &e) < 0) {
+    if (templates_get(svc, &all, &e) < 0) {
         call_reply_err(call, &e);
         return;
     }
@@ -215,7 +221,7 @@ void api_v1_template_create(struct api_call *call)
     AUTO(templates_release) struct templates all = {0};
     struct err e = {0};
 
-    if (service_templates(svc, &all.rows, &all.n, &e) < 0) {
+    if (templates_get(svc, &all, &e) < 0) {
         call_reply_err(call, &e);
         return;
     }
@@ -247,7 +253,7 @@ static struct template_record *own_template(struct api_call *call)
     if (row != NULL) {
         return row;
     }
-    if (service_templates(svc, &all.rows, &all.n, &e) == 0) {
+    if (templates_get(svc, &all, &e) == 0) {
         if (templates_find(&all, name) != NULL) {
             (void)err_set(&e, ERR_CONFLICT, "\"%s\" was not made by this API and cannot be changed",
                           name);

@@ -65,7 +65,7 @@ static int read_answer(const struct agents_query *q, int fd, struct buf *ret, st
         }
         ssize_t n = read(fd, ret->data + ret->len, 4096);
         if (n < 0 && errno != EINTR) {
-            return err_sys(e, errno, "hear from discovery");
+            return err_sys(e, errno, "cannot read from discovery");
         }
         if (n == 0) {
             return 0;
@@ -152,7 +152,7 @@ static int keep_copies(const struct agents_query *q, struct agents_plan *plan, s
     plan->folder = strdup(q->folder);
     plan->sdk = strdup(q->python->sdk);
     return plan->python == NULL || plan->folder == NULL || plan->sdk == NULL
-               ? err_sys(e, ENOMEM, "remember the agents")
+               ? err_sys(e, ENOMEM, "cannot keep the agents")
                : 0;
 }
 

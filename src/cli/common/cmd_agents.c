@@ -43,18 +43,20 @@ struct agents_options {
 
 static const struct option_row rows[] = {
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
-    {OPTION_TEXT, 'p', "port", "PORT", FIELD(port), 0, "listen on this port (" DEFAULT_PORT ")"},
+    {OPTION_TEXT, 'p', "port", "PORT", FIELD(port), 0,
+     "listen on this port (default " DEFAULT_PORT ")"},
     {OPTION_TEXT, 0, "host", "ADDRESS", FIELD(host), 0,
-     "listen on this address (" DEFAULT_HOST "); others than loopback need --insecure-listen"},
-    {OPTION_TEXT, 0, "agents", "NAMES", FIELD(agents), 0, "only these agents: a,b"},
-    {OPTION_TEXT, 0, "servers", "NAMES", FIELD(servers), 0, "only these MCP servers: a,b"},
+     "listen on this address (default " DEFAULT_HOST
+     "); there is no authentication, so one that is "
+     "not loopback also needs --insecure-listen"},
+    {OPTION_TEXT, 0, "agents", "NAMES", FIELD(agents), 0, "serve only these agents: a,b"},
+    {OPTION_TEXT, 0, "servers", "NAMES", FIELD(servers), 0, "serve only these MCP servers: a,b"},
     {OPTION_TEXT, 0, "file", "SCRIPT", FIELD(file), 0,
-     "serve what this script gives to serve(), run as if by hand, instead of a project"},
+     "instead of a project, serve what this script passes to serve()"},
     {OPTION_TEXT, 0, "python", "PATH", FIELD(python), 0,
-     "the interpreter; default: $VIRTUAL_ENV, then .venv of the project, then python3"},
-    {OPTION_FLAG, 'd', "detach", NULL, FIELD(detach), 1,
-     "return when it serves; it goes on in the background and logs to DATA/husk.log"},
-    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
+     "the interpreter (default: that of $VIRTUAL_ENV, else of .venv in the project, else python3)"},
+    {OPTION_FLAG, 'd', "detach", NULL, FIELD(detach), 1, SERVING_TEXT_DETACH},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show the help text"},
 #include "cli/common/config_options.def"
 };
 
@@ -62,9 +64,9 @@ const struct option_table agents_table = {
     .usage = UP_USAGE,
     .about =
         "Serves the agents (agents/*/agent.py) and MCP servers (mcp_servers/*/server.py) of the "
-        "project in the current or the named folder: POST /agents/NAME/. Reads its .env "
-        "first. A file that cannot be imported is shown; the others are served. The data "
-        "folder is PROJECT/.husk unless --data says otherwise. Ctrl-C stops it.",
+        "project in the current or the named directory: POST /agents/NAME/. Reads its .env "
+        "first. A file that cannot be imported is reported; the others are served. The data "
+        "directory is PROJECT/.husk unless --data is given. Ctrl-C stops it.",
     .rows = rows,
     .n_rows = ARRAY_LEN(rows),
     .examples = PROGRAM " " UP_COMMAND "\n" PROGRAM " " UP_COMMAND " demo --port 9000\n" PROGRAM
@@ -102,10 +104,12 @@ static bool is_folder(const char *parent, const char *name)
 static int find_project(struct agents_run *a, const char *given, struct err *e)
 {
     if (realpath(given != NULL ? given : ".", a->folder) == NULL) {
-        return err_sys(e, errno, "open %s", given != NULL ? given : "the current folder");
+        return err_sys(e, errno, "cannot open %s", given != NULL ? given : "the current folder");
     }
     if (a->o.file != NULL) {
-        return realpath(a->o.file, a->file) != NULL ? 0 : err_sys(e, errno, "open %s", a->o.file);
+        return realpath(a->o.file, a->file) != NULL
+                   ? 0
+                   : err_sys(e, errno, "cannot open %s", a->o.file);
     }
     bool has_servers = is_folder(a->folder, "mcp_servers");
     if (a->only_servers && !has_servers) {
@@ -142,7 +146,7 @@ static int name_programs(struct err *e)
         return -1;
     }
     *strrchr(path, '/') = '\0';
-    return setenv("HUSK_BIN", path, 0) < 0 ? err_sys(e, errno, "set HUSK_BIN") : 0;
+    return setenv("HUSK_BIN", path, 0) < 0 ? err_sys(e, errno, "cannot set HUSK_BIN") : 0;
 }
 
 static int choose_data(struct agents_run *a, struct err *e)
@@ -232,14 +236,14 @@ static int check_port(const char *text, struct err *e)
     }
     AUTO_CLOSE int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
-        return err_sys(e, errno, "listen on %s", text);
+        return err_sys(e, errno, "cannot listen on %s", text);
     }
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (bind(fd, (struct sockaddr *)&address, len) < 0) {
         return errno == EADDRINUSE
                    ? err_set(e, ERR_EXISTS, "%s is taken by another program: choose another --port",
                              text)
-                   : err_sys(e, errno, "listen on %s", text);
+                   : err_sys(e, errno, "cannot listen on %s", text);
     }
     return 0;
 }

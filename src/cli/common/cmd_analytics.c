@@ -28,8 +28,8 @@ struct analytics_options {
 
 static const struct option_row rows[] = {
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
-    {OPTION_FLAG, 0, "json", NULL, FIELD(json), 1, "status: as a JSON object"},
-    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
+    {OPTION_FLAG, 0, "json", NULL, FIELD(json), 1, "status: print a JSON object"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show the help text"},
 };
 
 const struct option_table analytics_table = {
@@ -84,7 +84,7 @@ static int open_file(const char *path, int flags, int *ret_fd, json_t **ret, str
 
     if (fd < 0 || flock(fd, LOCK_EX) < 0) {
         int why = errno;
-        err_sys(e, why, "open %s", path);
+        err_sys(e, why, "cannot open %s", path);
         if (why == ENOENT || why == ENOTDIR) {
             e->code = ERR_NOT_FOUND;
         }
@@ -112,14 +112,14 @@ static int write_file(int fd, const char *path, const json_t *value, struct err 
     AUTO_FREE char *text = json_dumps(value, JSON_INDENT(2) | JSON_SORT_KEYS);
 
     if (text == NULL) {
-        return err_sys(e, ENOMEM, "write %s", path);
+        return err_sys(e, ENOMEM, "cannot write %s", path);
     }
     if (lseek(fd, 0, SEEK_SET) < 0 || ftruncate(fd, 0) < 0) {
-        return err_sys(e, errno, "write %s", path);
+        return err_sys(e, errno, "cannot write %s", path);
     }
     int r = fd_write_all(fd, text, strlen(text));
     r = r < 0 ? r : fd_write_all(fd, "\n", 1);
-    return r < 0 ? err_sys(e, -r, "write %s", path) : 0;
+    return r < 0 ? err_sys(e, -r, "cannot write %s", path) : 0;
 }
 
 /* ---- counting ---- */
@@ -170,7 +170,7 @@ static int turn(const char *path, bool on, struct err *e)
     }
     int r = on ? dirs_make_parents(path, 0700) : 0;
     if (r < 0) {
-        return err_sys(e, -r, "make the folder of %s", path);
+        return err_sys(e, -r, "cannot create the folder of %s", path);
     }
     r = open_file(path, on ? O_CREAT : 0, &fd, &value, e);
     if (r == 0) {

@@ -23,14 +23,14 @@ struct create_options {
 static const struct option_row agent_rows[] = {
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
     {OPTION_TEXT, 'f', "framework", "NAME", FIELD(framework), 0,
-     "python (the default: needs nothing else), langchain, pydantic or agno"},
-    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
+     "python (default, needs no other package), langchain, pydantic or agno"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show the help text"},
 };
 
 const struct option_table create_agent_table = {
     .usage = PROGRAM " create-agent NAME [--framework python|langchain|pydantic|agno]",
-    .about = "Adds agents/NAME/agent.py and a test of it to the project in the current folder. The "
-             "agent answers as it is, with an example model that needs no network.",
+    .about = "Adds agents/NAME/agent.py and a test of it to the project in the current directory. "
+             "The new agent answers with an example model that needs no network.",
     .rows = agent_rows,
     .n_rows = ARRAY_LEN(agent_rows),
     .examples = PROGRAM " create-agent hello\n" PROGRAM " create-agent helper --framework pydantic",
@@ -39,14 +39,14 @@ const struct option_table create_agent_table = {
 
 static const struct option_row mcp_rows[] = {
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
-    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show the help text"},
 };
 
 const struct option_table create_mcp_table = {
     .usage = PROGRAM " create-mcp NAME",
     .about =
         "Adds mcp_servers/NAME/server.py, a server of the Model Context Protocol, and a test of "
-        "it to the project in the current folder.",
+        "it to the project in the current directory.",
     .rows = mcp_rows,
     .n_rows = ARRAY_LEN(mcp_rows),
     .examples = PROGRAM " create-mcp weather",

@@ -21,14 +21,14 @@ struct init_options {
 
 static const struct option_row rows[] = {
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
-    {OPTION_TEXT, 0, "type", "TYPE", FIELD(type), 0, "what kind of project: agent (the default)"},
-    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
+    {OPTION_TEXT, 0, "type", "TYPE", FIELD(type), 0, "kind of project: agent (default)"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show the help text"},
 };
 
 const struct option_table init_table = {
     .usage = PROGRAM " init PROJECT [--type agent]",
-    .about = "Makes a new folder with all that a project of agents needs. Its last part is the "
-             "project's name.",
+    .about = "Creates a directory with the files of a new project of agents. The last part of its "
+             "path is the project's name.",
     .rows = rows,
     .n_rows = ARRAY_LEN(rows),
     .examples = PROGRAM " init demo && cd demo && " PROGRAM " create-agent hello && " PROGRAM
@@ -59,7 +59,7 @@ static int make(const char *folder, struct err *e)
     }
     if (mkdir(folder, 0777) < 0) {
         return errno == EEXIST ? err_set(e, ERR_EXISTS, "%s exists already", folder)
-                               : err_sys(e, errno, "make %s", folder);
+                               : err_sys(e, errno, "cannot create %s", folder);
     }
     struct scaffold s = {.kind = "project", .name = name, .class_name = ""};
     return scaffold_copy(&s, folder, e);

@@ -199,7 +199,7 @@ static int check_variable(const char *name, const char *value, void *user, struc
 static int set_variable(const char *name, const char *value, void *user, struct err *e)
 {
     (void)user;
-    return setenv(name, value, 0) < 0 ? err_sys(e, errno, "set %s", name) : 0;
+    return setenv(name, value, 0) < 0 ? err_sys(e, errno, "cannot set %s", name) : 0;
 }
 
 int dotenv_load(const char *path, struct err *e)

@@ -32,7 +32,7 @@ int hostfile_read_fd(int fd, const char *what, struct buf *ret, struct err *e)
 
         /* At the maximum one more byte tells "exactly full" from "too large". */
         if (room > 0 && buf_reserve(ret, room) < 0) {
-            return err_sys(e, ENOMEM, "read %s", what);
+            return err_sys(e, ENOMEM, "cannot read %s", what);
         }
         ssize_t n = room > 0 ? read(fd, ret->data + ret->len, room) : read(fd, &extra, 1);
         if (n < 0 &&
@@ -45,7 +45,7 @@ int hostfile_read_fd(int fd, const char *what, struct buf *ret, struct err *e)
             continue;
         }
         if (n < 0) {
-            return err_sys(e, errno, "read %s", what);
+            return err_sys(e, errno, "cannot read %s", what);
         }
         if (n == 0) {
             return 0;
@@ -66,7 +66,7 @@ int hostfile_read(const char *path, struct buf *ret, struct err *e)
     if (fd < 0) {
         int why = errno;
 
-        err_sys(e, why, "open %s", path);
+        err_sys(e, why, "cannot open %s", path);
         if (why == ENOENT || why == ENOTDIR) { /* service accounts live in /dev/null */
             e->code = ERR_NOT_FOUND;
         }
@@ -116,8 +116,8 @@ int hostfile_write(const char *path, const char *data, size_t n, struct err *e)
 
     fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
     if (fd < 0) {
-        return err_sys(e, errno, "open %s", path);
+        return err_sys(e, errno, "cannot open %s", path);
     }
     int r = fd_write_all(fd, data, n);
-    return r < 0 ? err_sys(e, -r, "write %s", path) : 0;
+    return r < 0 ? err_sys(e, -r, "cannot write %s", path) : 0;
 }

@@ -74,4 +74,8 @@ void option_list_release(struct option_list *list);
 /* The value of --min-isolation; NULL: not given. */
 int option_isolation(const char *word, enum husk_isolation *ret, struct err *e);
 
+/* Help text of --min-isolation. */
+#define OPTION_TEXT_ISOLATION                                                                      \
+    "full (default): use every layer or fail; userns: accept what the kernel offers without root"
+
 void options_print_help(const struct option_table *table, FILE *to);

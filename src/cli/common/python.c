@@ -128,7 +128,7 @@ int python_start(const struct python *p, char **argv, const char *folder, int ou
     argv[0] = drop_const(p->path);
     pid_t pid = fork();
     if (pid < 0) {
-        return err_sys(e, errno, "start %s", p->path);
+        return err_sys(e, errno, "cannot start %s", p->path);
     }
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
@@ -219,7 +219,7 @@ static int own_folder(const char *name, char ret[PATH_MAX], struct err *e)
     if (paths_lib(name, path, sizeof(path), e) < 0) {
         return -1;
     }
-    return realpath(path, ret) != NULL ? 0 : err_sys(e, errno, "open %s", path);
+    return realpath(path, ret) != NULL ? 0 : err_sys(e, errno, "cannot open %s", path);
 }
 
 int python_find_sdk(struct python *p, struct err *e)

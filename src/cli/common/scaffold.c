@@ -119,7 +119,7 @@ static int fill_in(const struct scaffold *s, const char *text, struct buf *ret, 
                            s->kind);
         }
         if (buf_add(ret, text, plain) < 0 || buf_add_str(ret, value) < 0) {
-            return err_sys(e, ENOMEM, "fill in a template");
+            return err_sys(e, ENOMEM, "cannot fill in a template");
         }
         text = close != NULL ? close + 2 : text + plain;
     }
@@ -133,10 +133,10 @@ static int write_new(const char *path, const struct buf *text, struct err *e)
     AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666);
 
     if (fd < 0) {
-        return err_sys(e, errno, "make %s", path);
+        return err_sys(e, errno, "cannot create %s", path);
     }
     int r = fd_write_all(fd, text->len > 0 ? text->data : "", text->len);
-    return r < 0 ? err_sys(e, -r, "write %s", path) : 0;
+    return r < 0 ? err_sys(e, -r, "cannot write %s", path) : 0;
 }
 
 static int copy_file(const struct scaffold *s, const char *from, const char *to, struct err *e)
@@ -171,11 +171,11 @@ static int copy_entry(const struct scaffold *s, const char *from, const char *in
         return err_set(e, ERR_INVALID, "a path below %s is too long", into);
     }
     if (stat(from, &st) < 0) {
-        return err_sys(e, errno, "open %s", from);
+        return err_sys(e, errno, "cannot open %s", from);
     }
     if (S_ISDIR(st.st_mode)) {
         if (mkdir(to, 0777) < 0 && errno != EEXIST) {
-            return err_sys(e, errno, "make %s", to);
+            return err_sys(e, errno, "cannot create %s", to);
         }
         return copy_folder(s, from, to, depth + 1, e);
     }
@@ -199,7 +199,7 @@ static int copy_folder(const struct scaffold *s, const char *from, const char *t
     }
     int n = scandir(from, &entries, NULL, alphasort);
     if (n < 0) {
-        return err_sys(e, errno, "open %s", from);
+        return err_sys(e, errno, "cannot open %s", from);
     }
     for (int i = 0; i < n; i++) {
         const char *name = entries[i]->d_name;

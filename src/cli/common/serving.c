@@ -17,7 +17,7 @@
 #include "base/str.h"
 #include "cli/common/commands.h"
 #include "cli/common/term.h"
-#include "core/engine.h"
+#include "core/core.h"
 #include "core/paths.h"
 #include "core/template_fill.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running the server from a command: what `husk up` and `husk agents up` share. Settings are
- * loaded, the supervisor runs in this process or detached from the terminal, and the user is told
- * when it serves.
+ * Runs the server for `husk up` and `husk agents up`: loads the settings, runs the supervisor in this
+ * process or detached from the terminal, and prints a greeting when the server is ready.
  */
 #pragma once
 
@@ -10,16 +9,21 @@
 #include "supervisor/place.h"
 #include "supervisor/supervisor.h"
 
+/* Help text of --detach. */
+#define SERVING_TEXT_DETACH                                                                        \
+    "return when the server is ready; it keeps running in the background and logs to husk.log in " \
+    "the data directory"
+
 struct serving {
     struct config *config;
-    const struct config_options *settings;  /* where it comes from */
+    const struct config_options *settings;  /* the source of config, read again on SIGHUP */
     int plan;                               /* of agents, sealed; -1: none */
-    void (*greet)(const struct serving *s); /* it serves: what to try first */
+    void (*greet)(const struct serving *s); /* prints what to try first */
     const void *user;
 };
 
-/* Fills *c, which must be zeroed. What is wrong is said on stderr. */
+/* Fills *c, which must be zeroed. Prints what is wrong on stderr. */
 int serving_load(const struct config_options *settings, struct config *c);
 
-/* Until it is ended, or detached until it serves. The exit code. */
+/* Returns the exit code when the server has ended; with detach, when it is ready. */
 int serving_run(const struct serving *s, bool detach);

@@ -25,10 +25,10 @@ struct command_options {
 
 static const struct option_row rows[] = {
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
-    {OPTION_FLAG, 0, "json", NULL, FIELD(json), 1, "show: as a JSON object"},
+    {OPTION_FLAG, 0, "json", NULL, FIELD(json), 1, "show: print a JSON object"},
     {OPTION_TEXT, 0, "check", "FILE", FIELD(check), 0,
-     "doc: print nothing, exit with 1 unless the file holds this text"},
-    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
+     "doc: print nothing; exit with 1 unless the file is the current reference"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show the help text"},
 #include "cli/common/config_options.def"
 };
 

@@ -26,8 +26,8 @@ struct host {
 
 static const struct option_row rows[] = {
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
-    {OPTION_FLAG, 0, "json", NULL, offsetof(struct doctor_options, json), 1, "as a JSON object"},
-    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
+    {OPTION_FLAG, 0, "json", NULL, offsetof(struct doctor_options, json), 1, "print a JSON object"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show the help text"},
 };
 
 const struct option_table doctor_table = {

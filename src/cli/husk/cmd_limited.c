@@ -31,27 +31,32 @@ struct limited_command {
 static const struct option_row rows[] = {
     {OPTION_GROUP, 0, "Limits", NULL, 0, 0, NULL},
     {OPTION_SIZE, 'm', "memory", "SIZE", FIELD(memory), 0,
-     "of the program and all that it starts together: 256M, 2G; more ends them"},
-    {OPTION_MILLI, 0, "cpus", "NUMBER", FIELD(cpu_milli), 0, "processor cores: 2, 0.5"},
-    {OPTION_COUNT, 0, "pids", "NUMBER", FIELD(pids), 0, "processes and threads at once"},
+     "memory of the program and all its descendants: 256M, 2G; 16M to 1T; using more kills all of "
+     "them (exit code 137)"},
+    {OPTION_MILLI, 0, "cpus", "NUMBER", FIELD(cpu_milli), 0,
+     "processor cores: 2, 0.5; 0.01 to 1024"},
+    {OPTION_COUNT, 0, "pids", "NUMBER", FIELD(pids), 0,
+     "processes and threads at once; 1 to 32768"},
     {OPTION_FLAG, 0, "best-effort", NULL, FIELD(best_effort), 1,
-     "without the right to make cgroups: limit the address space of each process and pin them to "
-     "so many processors, instead of refusing; --pids is not enforced then"},
+     "if cgroups cannot be created, limit the address space of each process and pin them to a "
+     "number of processors instead of failing; --pids is not enforced then, and a line on stderr "
+     "reports it"},
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
     {OPTION_TEXT, 0, "name", "NAME", FIELD(name), 0,
-     "what messages and its cgroup are called: lower-case letters, digits, '.', '_' and '-'"},
+     "name for messages and for the cgroup: lower-case letters, digits, '.', '_' and '-'"},
     {OPTION_COUNT, 0, "report-fd", "NUMBER", FIELD(report_fd), 0,
-     "descriptor that gets a line of JSON when the program runs and one when it has ended"},
-    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
+     "descriptor that gets a line of JSON when the program starts and one when it has ended; the "
+     "program does not inherit it"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show the help text"},
 };
 
 const struct option_table limited_table = {
     .usage = "husk limited [options] -- PROGRAM [ARGUMENT...]",
     .about =
-        "Runs a program of this machine that is trusted but must not take all of it. It has the "
-        "rights, environment, directory and open files of its caller: this is no sandbox. When it "
-        "ends, or husk or whoever started husk does, all that it started is killed. Without a "
-        "limit there is none.",
+        "Runs a trusted program of this machine with limits on memory, processors and processes. "
+        "The program keeps the rights, environment, directory and open files of its caller: this "
+        "is no sandbox. When the program, husk or the parent of husk ends, all descendants of the "
+        "program are killed. A limit that is not given is not set.",
     .rows = rows,
     .n_rows = ARRAY_LEN(rows),
     .examples = "husk limited --memory 2G --cpus 1.5 -- python3 train.py\n"

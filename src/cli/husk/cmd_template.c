@@ -12,7 +12,7 @@
 #include "base/units.h"
 #include "cli/common/commands.h"
 #include "cli/common/term.h"
-#include "core/engine.h"
+#include "core/core.h"
 
 #define PRELOAD_MAX 64
 
@@ -26,12 +26,13 @@ struct template_options {
 
 static const struct option_row rows[] = {
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
-    {OPTION_FLAG, 0, "json", NULL, FIELD(json), 1, "list, show: as JSON"},
+    {OPTION_FLAG, 0, "json", NULL, FIELD(json), 1, "list, show: print JSON"},
     {OPTION_TEXT, 0, "python", "PATH", FIELD(python), 0,
      "add: a Python interpreter, a virtual environment or an installation prefix"},
     {OPTION_TEXT, 0, "preload", "MODULES", FIELD(preload), 0,
-     "add: modules imported ahead of time, separated by spaces"},
-    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
+     "add: modules, separated by spaces, that programs with a pool of parked sandboxes import "
+     "ahead of time; `husk run` does not"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show the help text"},
 };
 
 const struct option_table template_table = {

@@ -28,18 +28,16 @@ struct up_options {
 
 static const struct option_row rows[] = {
     {OPTION_GROUP, 0, "Start", NULL, 0, 0, NULL},
-    {OPTION_FLAG, 'd', "detach", NULL, FIELD(detach), 1,
-     "return when it serves; it goes on in the background and logs to DATA/husk.log"},
+    {OPTION_FLAG, 'd', "detach", NULL, FIELD(detach), 1, SERVING_TEXT_DETACH},
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
-    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show the help text"},
 #include "cli/common/config_options.def"
 };
 
 const struct option_table up_table = {
     .usage = "husk up [--detach] [settings]",
     .about = "Starts the server: HTTP on loopback and on a unix socket. Ctrl-C stops it. A daemon "
-             "that dies is "
-             "started again, and what runs in sandboxes goes on.",
+             "that dies is restarted, and programs in sandboxes keep running.",
     .rows = rows,
     .n_rows = ARRAY_LEN(rows),
     .examples = "husk up\n"
@@ -50,7 +48,7 @@ const struct option_table up_table = {
 
 const struct option_table down_table = {
     .usage = "husk down [settings]",
-    .about = "Ends the server that uses the data folder (--data), and waits until it is gone.",
+    .about = "Stops the server that uses the data directory (--data) and waits until it has ended.",
     .rows = rows + UP_ROWS,
     .n_rows = ARRAY_LEN(rows) - UP_ROWS,
     .examples = "husk down\nhusk down --data /srv/husk",

@@ -13,7 +13,7 @@
 #include "base/suggest.h"
 #include "cli/common/commands.h"
 #include "cli/common/hostfile.h"
-#include "core/engine.h"
+#include "core/core.h"
 
 static const struct {
     const char *word; /* what people type */

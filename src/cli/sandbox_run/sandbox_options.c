@@ -10,40 +10,41 @@
 
 static const struct option_row rows[] = {
     {OPTION_GROUP, 0, "Input", NULL, 0, 0, NULL},
-    {OPTION_TEXT, 'e', "event", "JSON", FIELD(event), 0, "the event (default {})"},
+    {OPTION_TEXT, 'e', "event", "JSON", FIELD(event), 0,
+     "the event: any JSON value of at most 16 MiB (default {})"},
     {OPTION_TEXT, 'f', "event-file", "FILE", FIELD(event_file), 0, "read the event from a file"},
     {OPTION_TEXT, 'c', "context", "JSON", FIELD(context), 0,
      "fields of the context object (default {})"},
-    {OPTION_TEXT, 0, "context-file", "FILE", FIELD(context_file), 0, "read them from a file"},
+    {OPTION_TEXT, 0, "context-file", "FILE", FIELD(context_file), 0,
+     "read the fields of the context object from a file"},
     {OPTION_COUNT, 't', "timeout", "SECONDS", FIELD(timeout), SANDBOX_SECONDS_MAX,
-     "time limit (default 300, or default_timeout of the configuration)"},
+     "time limit, 1 to 604800 (default 300, or cli.default_timeout of .sandboxrc.json)"},
 
-    {OPTION_TEXT, 0, "min-isolation", "LEVEL", FIELD(min_isolation), 0,
-     "full (default): every layer or refuse; userns: accept what the kernel offers without root"},
+    {OPTION_TEXT, 0, "min-isolation", "LEVEL", FIELD(min_isolation), 0, OPTION_TEXT_ISOLATION},
 
     {OPTION_GROUP, 0, "Output", NULL, 0, 0, NULL},
     {OPTION_TEXT, 0, "format", "FORMAT", FIELD(format), 0, "pretty (default), json or yaml"},
-    {OPTION_TEXT, 'o', "output", "FILE", FIELD(output), 0, "write to a file instead of stdout"},
+    {OPTION_TEXT, 'o', "output", "FILE", FIELD(output), 0,
+     "write to a file instead of stdout; what the handler writes to stderr still goes there"},
     {OPTION_FLAG, 'p', "profile", NULL, FIELD(profile), 1,
-     "show time, CPU time and peak memory on stderr (always part of json and yaml)"},
+     "print time, CPU time and peak memory on stderr (json and yaml always have them)"},
     {OPTION_FLAG, 'v', "verbose", NULL, FIELD(verbose), 1,
      "add a timestamp and the type of the result"},
     {OPTION_FLAG, 'q', "quiet", NULL, FIELD(quiet), 1,
-     "show only the result: not what the handler printed, no traceback (json and yaml stay "
-     "whole)"},
+     "print only the result: no output of the handler, no traceback (json and yaml stay whole)"},
     {OPTION_TEXT, 0, "log-level", "LEVEL", FIELD(log_level), 0,
-     "DEBUG, INFO, WARNING (default) or ERROR"},
+     "least severe log lines to print on stderr: DEBUG, INFO, WARNING (default) or ERROR"},
 
     {OPTION_GROUP, 0, "Other", NULL, 0, 0, NULL},
     {OPTION_FLAG, 0, "version", NULL, FIELD(version), 1, "show the version"},
-    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show this text"},
+    {OPTION_HELP, 'h', "help", NULL, 0, 0, "show the help text"},
 };
 
 const struct option_table sandbox_table = {
     .usage = "sandbox-run [options] SCRIPT.py",
     .about = "Calls handler(event) or handler(event, context) of a Python file in a fresh sandbox "
              "without network and shows what it returns. Exit codes: 0 success, 1 the handler "
-             "failed, 2 a file or JSON text is wrong, 3 syntax error or no handler, 4 time limit, "
+             "failed, 2 a file is missing or invalid, 3 syntax error or no handler, 4 time limit, "
              "5 the sandbox could not start, 130 interrupted.",
     .rows = rows,
     .n_rows = ARRAY_LEN(rows),

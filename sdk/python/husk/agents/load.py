@@ -13,8 +13,8 @@ import sys
 import traceback
 import types
 
-from husk import serving
 from husk.errors import AgentLoadError, text_of
+from husk.serving import register as serving
 
 LoadError = AgentLoadError
 

@@ -25,7 +25,7 @@ from typing import Any, AsyncGenerator, Coroutine, Optional, Sequence
 
 from husk.agents import asgi, frames, kinds, load
 from husk.agents.frames import FrameError, Parser, json_frame, plain
-from husk.agents.kind_plain import use_threads
+from husk.agents.kinds.plain import use_threads
 from husk.agents.threads import Threads
 from husk.errors import AgentLoadError, text_of
 

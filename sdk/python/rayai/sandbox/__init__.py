@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from husk.agent_sandbox import ExecResult, Sandbox
+from husk.interpreter.agent_sandbox import ExecResult, Sandbox
 from rayai.sandbox.config import (
     CPU_PERIOD,
     CPU_QUOTA,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from husk.interpreter_policy import (
+from husk.interpreter.policy import (
     CPU_PERIOD,
     CPU_QUOTA,
     DEFAULT_IMAGE,

@@ -3,28 +3,5 @@
 
 from __future__ import annotations
 
-from husk.interpreter_types import (
-    CleanupError,
-    CleanupResult,
-    ExecutionError,
-    ExecutionResult,
-    InstallError,
-    InstallResult,
-    SessionStats,
-    UploadError,
-    UploadResult,
-    VolumeSpec,
-)
-
-__all__ = [
-    "CleanupError",
-    "CleanupResult",
-    "ExecutionError",
-    "ExecutionResult",
-    "InstallError",
-    "InstallResult",
-    "SessionStats",
-    "UploadError",
-    "UploadResult",
-    "VolumeSpec",
-]
+from husk.interpreter.types import *
+from husk.interpreter.types import __all__ as __all__

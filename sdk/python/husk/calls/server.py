@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations on templates and on the server itself; see calls.py."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from husk.calls.call import Call, get, given, nothing, page, record, send, target_of
+from husk.http.transport import Request
+from husk.http.wire import Answer
+from husk.results.models import Container, Health, Page, PoolState, Pools, Template, Version
+
+# ---- templates ----
+
+
+def _template_body(**fields: Any) -> dict[str, Any]:
+    names = {"cpus": "default_cpu_cores", "memory_mb": "default_memory_mb"}
+    names |= {"disk_mb": "default_disk_mb", "timeout": "default_timeout", "env": "default_env_vars"}
+    if fields["preload"] is not None:
+        fields["preload"] = list(fields["preload"])
+    return {names.get(name, name): value for name, value in given(**fields).items()}
+
+
+def create_template(
+    id: str,
+    *,
+    base: str = "python",
+    name: str | None = None,
+    description: str | None = None,
+    preload: Sequence[str] | None = None,
+    cpus: float | None = None,
+    memory_mb: int | None = None,
+    disk_mb: int | None = None,
+    timeout: int | None = None,
+    env: Mapping[str, str] | None = None,
+    image_url: str | None = None,
+) -> Call[Template]:
+    """Create a template.
+
+    Args:
+        id: its id, which sessions ask for.
+        base: the template whose root and runtime it uses.
+        name: for people.
+        description: what it is for.
+        preload: modules that are imported before any code runs.
+        cpus: cores of its sandboxes.
+        memory_mb: their memory in MiB.
+        disk_mb: their disk in MiB.
+        timeout: seconds without work.
+        env: environment variables.
+        image_url: for container back ends.
+    """
+    body = _template_body(
+        id=id,
+        base=base,
+        name=name,
+        description=description,
+        preload=preload,
+        cpus=cpus,
+        memory_mb=memory_mb,
+        disk_mb=disk_mb,
+        timeout=timeout,
+        env=env,
+        image_url=image_url,
+    )
+    return send("POST", target_of("templates"), body, record(Template), can_repeat=False)
+
+
+def update_template(
+    id: str,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    preload: Sequence[str] | None = None,
+    cpus: float | None = None,
+    memory_mb: int | None = None,
+    disk_mb: int | None = None,
+    timeout: int | None = None,
+    env: Mapping[str, str] | None = None,
+    image_url: str | None = None,
+) -> Call[Template]:
+    """Change a template; what is left out stays. Arguments as of `create_template`."""
+    body = _template_body(
+        name=name,
+        description=description,
+        preload=preload,
+        cpus=cpus,
+        memory_mb=memory_mb,
+        disk_mb=disk_mb,
+        timeout=timeout,
+        env=env,
+        image_url=image_url,
+    )
+    return send("PUT", target_of("templates", id), body, record(Template), can_repeat=True)
+
+
+def list_templates(*, limit: int = 50, offset: int = 0) -> Call[Page[Template]]:
+    """List templates, sorted by id; those that cannot run on this host say why."""
+    return get(target_of("templates", limit=limit, offset=offset), page(Template))
+
+
+def get_template(id: str) -> Call[Template]:
+    """Get a template."""
+    return get(target_of("templates", id), record(Template))
+
+
+def delete_template(id: str) -> Call[None]:
+    """Delete a template that no live session uses."""
+    return send("DELETE", target_of("templates", id), None, nothing, can_repeat=False)
+
+
+# ---- the server ----
+
+
+def list_containers(
+    *,
+    status: str | None = None,
+    runtime_type: str | None = None,
+    limit: int = 50,
+    offset: int = 0,
+) -> Call[Page[Container]]:
+    """List every live sandbox, parked ones too.
+
+    Args:
+        status: only those in this state.
+        runtime_type: only those of this back end.
+        limit: at most that many, 200 at most.
+        offset: skip that many.
+    """
+    target = target_of(
+        "containers", status=status, runtime_type=runtime_type, limit=limit, offset=offset
+    )
+    return get(target, page(Container))
+
+
+def get_container(container_id: str) -> Call[Container]:
+    """Inspect a sandbox, with its receipt."""
+    return get(target_of("containers", container_id), record(Container))
+
+
+def container_logs(container_id: str, tail: int = 100, since: str | None = None) -> Call[str]:
+    """Last lines of output of a sandbox.
+
+    Args:
+        container_id: the sandbox.
+        tail: how many lines.
+        since: only executions that still ran at this time (RFC 3339).
+    """
+    target = target_of("containers", container_id, "logs", tail=tail, since=since)
+    return get(target, lambda answer: str(json.loads(answer.body)["logs"]))
+
+
+def pool() -> Call[Pools]:
+    """The pools of parked sandboxes."""
+
+    def read(answer: Answer) -> Pools:
+        data = json.loads(answer.body)
+        return Pools([PoolState.parse(p) for p in data["pools"]], data.get("queue", 0))
+
+    return get(target_of("pool"), read)
+
+
+class _Health(Call[Health]):
+    """A server that is not well says so with 503 and the same body: that is an answer, not an
+    error.
+    """
+
+    def value(self, answer: Answer) -> Health:
+        data = answer.json()
+        if answer.status not in (200, 503) or not isinstance(data, dict) or "status" not in data:
+            return super().value(answer)
+        return Health.parse(data)
+
+
+def health(kind: Literal["", "live", "ready", "detailed"] = "") -> Call[Health]:
+    """How the server is: its status, also when that is not healthy.
+
+    Args:
+        kind: `live` (the process answers), `ready` (it takes new work), `detailed` (each part of
+            it).
+    """
+    request = Request("GET", target_of("health", *([kind] if kind else [])))
+    return _Health(request, record(Health), can_repeat=True)
+
+
+def version() -> Call[Version]:
+    """Version of the server and what it was built with."""
+    return get(target_of("version"), record(Version))

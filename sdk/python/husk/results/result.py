@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The result of an execution, for programs and for notebooks."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from husk import errors
+from husk.results.models import Cost, Receipt
+
+VALUE_TEXT_LIMIT = 1 << 20  # bytes; the server cuts a longer one
+IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml")
+
+
+class Output:
+    """One thing that was displayed, in all the forms that it has.
+
+    Attributes:
+        forms: data by media type: text as str, JSON as JSON, anything else as bytes.
+    """
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self.forms: dict[str, Any] = {}
+        for form in data.get("forms", []):
+            value = form["data"]
+            self.forms[form["mime_type"]] = (
+                base64.b64decode(value) if form["encoding"] == "base64" else value
+            )
+
+    def __repr__(self) -> str:
+        return f"Output({', '.join(self.forms)})"
+
+    @property
+    def text(self) -> str | None:
+        """The plain form."""
+        return self._words("text/plain")
+
+    @property
+    def html(self) -> str | None:
+        """The HTML form, as the code made it: it is as trustworthy as the code."""
+        return self._words("text/html")
+
+    @property
+    def svg(self) -> str | None:
+        """The picture as SVG."""
+        return self._words("image/svg+xml")
+
+    @property
+    def latex(self) -> str | None:
+        """The formula as LaTeX."""
+        return self._words("text/latex")
+
+    @property
+    def markdown(self) -> str | None:
+        """The text as Markdown."""
+        return self._words("text/markdown")
+
+    @property
+    def json(self) -> Any:
+        """The JSON form, decoded."""
+        return self.forms.get("application/json")
+
+    @property
+    def png(self) -> bytes | None:
+        """The picture as PNG."""
+        value = self.forms.get("image/png")
+        return value if isinstance(value, bytes) else None
+
+    @property
+    def is_chart(self) -> bool:
+        """It has the form of a picture."""
+        return any(kind in self.forms for kind in IMAGES)
+
+    def _words(self, kind: str) -> str | None:
+        value = self.forms.get(kind)
+        return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+    def _repr_png_(self) -> bytes | None:
+        return self.png
+
+    def _repr_html_(self) -> str:
+        """Safe to show: whatever comes from the sandbox runs no script in the page."""
+        for kind in IMAGES:
+            if kind in self.forms:
+                value = self.forms[kind]
+                data = value if isinstance(value, bytes) else str(value).encode()
+                # An image runs no script, also when it is SVG.
+                return f'<img src="data:{kind};base64,{base64.b64encode(data).decode()}">'
+        if self.html is not None:
+            page = html.escape(self.html, quote=True)
+            return (
+                f'<iframe sandbox srcdoc="{page}" '
+                'style="width:100%;height:20em;border:0;resize:vertical"></iframe>'
+            )
+        for words in (self.text, self.markdown, self.latex):
+            if words is not None:
+                return _pre(words)
+        return _pre(json.dumps(self.json, indent=2) if self.json is not None else repr(self))
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return _bundle(self.text or repr(self), self._repr_html_(), self.png)
+
+
+def _pre(text: str, style: str = "") -> str:
+    return f'<pre style="white-space:pre-wrap;{style}">{html.escape(text)}</pre>'
+
+
+def _bundle(text: str, page: str, png: bytes | None) -> dict[str, Any]:
+    bundle = {"text/plain": text, "text/html": page}
+    if png is not None:
+        bundle["image/png"] = base64.b64encode(png).decode()
+    return bundle
+
+
+_ERRORS: dict[str, type[errors.RunError]] = {
+    "timeout": errors.RunTimeoutError,
+    "memory_exceeded": errors.RunMemoryError,
+    "cancelled": errors.RunCancelledError,
+    "crashed": errors.RunCrashedError,
+    "lost": errors.RunLostError,
+}
+
+
+def _is_cut(words: str | None) -> bool:
+    """Tells a value that was cut from one beside which something else was dropped."""
+    return len((words or "").encode(errors="surrogatepass")) >= VALUE_TEXT_LIMIT
+
+
+class Result:
+    """How an execution ended, or how far it is.
+
+    Attributes:
+        data: the execution as the server answered it; docs/api.md names its fields.
+    """
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+
+    def __repr__(self) -> str:
+        return f"Result({self.id}, {self.status}, {self.text[:60]!r})"
+
+    def __str__(self) -> str:
+        return self.text
+
+    # ---- what came out ----
+
+    @property
+    def text(self) -> str:
+        """What a person would look at: the output, then the value of the last expression."""
+        value = self.data.get("value")
+        if value is None:
+            return self.stdout
+        gap = "" if not self.stdout or self.stdout.endswith("\n") else "\n"
+        return f"{self.stdout}{gap}{value}"
+
+    @property
+    def value(self) -> Any:
+        """Value of the last expression or of the handler: itself if JSON can say it, else its text.
+
+        As JSON it has at most 1 MiB (16 MiB of a handler) and 200,000 values; beyond that it is its
+        text. A text of more than 1 MiB was cut and is no value: this is None then, `is_truncated`
+        says so, `value_text` has what is left.
+        """
+        found = self.data.get("return_value")
+        if found is not None:
+            return found
+        words = self.value_text
+        if words in ("None", "null", "undefined") or (self._outputs_dropped and _is_cut(words)):
+            return None
+        return words
+
+    @property
+    def value_text(self) -> str | None:
+        """Text of the value, as `repr` gives it, cut at 1 MiB; None when there is no value."""
+        value: str | None = self.data.get("value")
+        return value
+
+    @property
+    def stdout(self) -> str:
+        """Standard output."""
+        return str(self.data.get("stdout", ""))
+
+    @property
+    def stderr(self) -> str:
+        """Standard error."""
+        return str(self.data.get("stderr", ""))
+
+    @property
+    def is_truncated(self) -> bool:
+        """There was more output, more or larger results, or a longer value than is kept."""
+        cut = self.data.get("stdout_truncated") or self.data.get("stderr_truncated")
+        return bool(cut) or self._outputs_dropped
+
+    @property
+    def _outputs_dropped(self) -> bool:
+        return bool(self.data.get("outputs_dropped"))
+
+    @cached_property
+    def results(self) -> list[Output]:
+        """Everything that was displayed, in order; the last value last."""
+        return [Output(item) for item in self.data.get("outputs", [])]
+
+    @property
+    def charts(self) -> list[Output]:
+        """Those results that are pictures."""
+        return [output for output in self.results if output.is_chart]
+
+    @property
+    def png(self) -> bytes | None:
+        """The last picture as PNG."""
+        return next((o.png for o in reversed(self.results) if o.png is not None), None)
+
+    @property
+    def artifacts(self) -> list[str]:
+        """Files of the workspace that it made or changed."""
+        return list(self.data.get("artifacts", []))
+
+    # ---- how it ended ----
+
+    @property
+    def id(self) -> str:
+        """Id of the execution."""
+        return str(self.data.get("execution_id", ""))
+
+    @property
+    def session_id(self) -> str:
+        """Id of the session."""
+        return str(self.data.get("session_id", ""))
+
+    @property
+    def status(self) -> str:
+        """`completed`, `failed`, `timeout`, `memory_exceeded`, `cancelled`, `crashed`, `lost`;
+        before the end `pending` or `running`."""
+        return str(self.data.get("status", ""))
+
+    @property
+    def ok(self) -> bool:
+        """It ended with exit code 0."""
+        return self.status == "completed"
+
+    @property
+    def is_over(self) -> bool:
+        """It has ended, well or not."""
+        return self.status not in ("pending", "running")
+
+    @property
+    def exit_code(self) -> int | None:
+        """As a shell reports it; None while it runs."""
+        code: int | None = self.data.get("exit_code")
+        return code
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        """Type, message and traceback of the exception that ended it."""
+        error: dict[str, Any] | None = self.data.get("error")
+        return error
+
+    @property
+    def termination(self) -> dict[str, Any] | None:
+        """Cause, detail, and the limit that ended it."""
+        termination: dict[str, Any] | None = self.data.get("termination")
+        return termination
+
+    @cached_property
+    def cost(self) -> Cost:
+        """Time, processor time and memory that it took."""
+        return Cost.parse(self.data.get("metrics") or {})
+
+    @cached_property
+    def receipt(self) -> Receipt | None:
+        """What was enforced around it; None when it never had a sandbox."""
+        receipt = self.data.get("receipt")
+        return Receipt.parse(receipt) if receipt else None
+
+    def check(self) -> Result:
+        """Return this result if it ended well, else raise the RunError that fits."""
+        if self.ok:
+            return self
+        kind = _ERRORS.get(self.status, errors.RunFailedError)
+        error = kind(self._why(), detail=str((self.error or {}).get("traceback") or ""))
+        error.code = f"Run.{self.status}"
+        error.result = self
+        raise error
+
+    def _why(self) -> str:
+        if self.error is not None and self.status == "failed":
+            return f"{self.error['type']}: {self.error['message']}"
+        ended = self.termination or {}
+        said = ended.get("limit") or ended.get("detail") or ""
+        return f"The run ended as {self.status}" + (f" ({said})" if said else "")
+
+    # ---- notebooks ----
+
+    def _repr_html_(self) -> str:
+        parts = [_pre(self.stdout)] if self.stdout else []
+        parts += [output._repr_html_() for output in self.results]
+        if self.stderr or self.error:
+            said = self.stderr or str((self.error or {}).get("traceback") or "")
+            parts.append(_pre(said, "color:#b00020"))
+        if not self.ok and not self.error:
+            parts.append(_pre(self._why(), "color:#b00020"))
+        cost = html.escape(f"{self.status} in {self.cost}")
+        parts.append(f'<small style="color:gray">{cost}</small>')
+        return "\n".join(parts)
+
+    def _repr_png_(self) -> bytes | None:
+        return self.png
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return _bundle(self.text, self._repr_html_(), self.png)

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operations on the files of a sandbox, written once: `sandbox.files` has them as methods,
+blocking or awaited.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Literal
+
+from husk.calls import files as calls
+from husk.calls.call import Call, nothing, record
+from husk.client.drive import Flow
+from husk.errors import ConflictError, NotFoundError
+from husk.http.transport import PIECE, Request
+from husk.results.models import FileEntry, FileWritten, Page, Unpacked
+from husk.sandbox.progress import Progress, progress_for
+from husk.sandbox.state import Held
+
+LocalPath = str | os.PathLike[str]
+ArchiveFormat = Literal["tar", "tar.gz"]
+TRANSFER_SECONDS = 300.0
+
+
+class FileSink:
+    """Writes what is downloaded next to its place and moves it there when it is whole."""
+
+    def __init__(self, to: Path, progress: Progress | None) -> None:
+        self.to = to
+        self.progress = progress
+        # Not made of its name, which may be the longest that there can be.
+        self.part = to.with_name(f".{secrets.token_hex(8)}.part")
+        self.file: IO[bytes] | None = None
+
+    def begin(self, size: int | None) -> None:
+        self.abandon()
+        self.file = self.part.open("wb")
+        self.size, self.done = size, 0
+
+    def take(self, piece: bytes) -> None:
+        assert self.file is not None
+        self.file.write(piece)
+        self.done += len(piece)
+        if self.progress is not None:
+            self.progress(self.done, self.size)
+
+    def finish(self) -> None:
+        assert self.file is not None
+        self.file.close()
+        self.part.replace(self.to)
+
+    def abandon(self) -> None:
+        if self.file is not None:
+            self.file.close()
+            self.part.unlink(missing_ok=True)
+
+
+def content_of(path: Path, progress: Progress | None) -> tuple[int, Callable[[], Iterator[bytes]]]:
+    """Size of a file, and what makes iterators over its content: of that size, also when it
+    grows meanwhile.
+    """
+    size = path.stat().st_size
+    # A pipe, or a file of /proc, does not say how much there is, and may be read once only.
+    data = b"" if size else path.read_bytes()
+    size = size or len(data)
+
+    def pieces(file: IO[bytes]) -> Iterator[bytes]:
+        done = 0
+        while done < size and (piece := file.read(min(PIECE, size - done))):
+            yield piece
+            done += len(piece)
+            if progress is not None:
+                progress(done, size)
+        if done < size:
+            raise OSError(errno.EIO, "the file became shorter while it was read", str(path))
+
+    def read() -> Iterator[bytes]:
+        with io.BytesIO(data) if data else path.open("rb") as file:
+            yield from pieces(file)
+
+    return size, read
+
+
+def _transfer_in(source: Path, target: str, kind: str, progress: Progress | None) -> Request:
+    size, pieces = content_of(source, progress)
+    return Request(
+        "PUT",
+        target,
+        {"Content-Type": kind},
+        pieces=pieces,
+        size=size,
+        timeout=TRANSFER_SECONDS,
+    )
+
+
+def _transfer_out(target: str, to: Path, progress: Progress | None) -> Flow[Path]:
+    sink = FileSink(to, progress)
+    request = Request("GET", target, timeout=TRANSFER_SECONDS)
+    try:
+        yield Call(request, nothing, can_repeat=True, sink=sink)
+        sink.finish()
+    finally:
+        sink.abandon()
+    return to
+
+
+def _into(local: LocalPath, name: str) -> Path:
+    to = Path(local)
+    return to / name if to.is_dir() else to
+
+
+# ---- files ----
+
+
+def read(held: Held, path: str) -> Call[bytes]:
+    """Read a file.
+
+    Args:
+        path: below the workspace, as in `data/in.csv`.
+    """
+    return calls.read_file(held.id, path)
+
+
+def read_text(held: Held, path: str, encoding: str = "utf-8") -> Flow[str]:
+    """Read a file as text."""
+    data: bytes = yield read(held, path)
+    return data.decode(encoding)
+
+
+def write(held: Held, path: str, data: bytes | str) -> Call[FileWritten]:
+    """Write a file: as a whole or not at all. Missing directories are made.
+
+    Args:
+        path: below the workspace.
+        data: bytes, or text that is written as UTF-8.
+    """
+    return calls.write_file(held.id, path, data)
+
+
+def upload(
+    held: Held,
+    local: LocalPath,
+    path: str | None = None,
+    *,
+    progress: Progress | bool | None = None,
+) -> Call[FileWritten]:
+    """Copy a file of this machine into the workspace, up to 100 MiB.
+
+    Args:
+        local: the file here.
+        path: below the workspace; by default its own name.
+        progress: called with bytes done and bytes in all; False: nothing; else a bar if stderr is a
+            terminal.
+    """
+    source = Path(local)
+    target = calls.file_target(held.id, path or source.name)
+    show = progress_for(f"upload {source.name}", progress)
+    request = _transfer_in(source, target, "application/octet-stream", show)
+    return Call(request, record(FileWritten), can_repeat=True)
+
+
+def download(
+    held: Held, path: str, local: LocalPath, *, progress: Progress | bool | None = None
+) -> Flow[Path]:
+    """Copy a file of the workspace to this machine: as a whole or not at all.
+
+    Args:
+        path: below the workspace.
+        local: where to put it; a directory gets it under its own name.
+        progress: called with bytes done and bytes in all; False: nothing; else a bar if stderr is a
+            terminal.
+
+    Returns:
+        The path of the copy.
+    """
+    name = path.rpartition("/")[2]
+    show = progress_for(f"download {name}", progress)
+    return _transfer_out(calls.file_target(held.id, path), _into(local, name), show)
+
+
+def list_all(held: Held, path: str = "", *, recursive: bool = False) -> Flow[list[FileEntry]]:
+    """List a directory, sorted by name; links are listed, not followed.
+
+    Args:
+        path: the directory; the workspace itself by default.
+        recursive: everything below as well.
+    """
+    found: list[FileEntry] = []
+    while True:
+        page: Page[FileEntry] = yield calls.list_files(held.id, path, recursive, 10000, len(found))
+        found += page.items
+        if not page.has_more:
+            return found
+
+
+def stat(held: Held, path: str) -> Call[FileEntry]:
+    """Size, type, time and ETag of a file."""
+    return calls.stat_file(held.id, path)
+
+
+def exists(held: Held, path: str) -> Flow[bool]:
+    """Whether there is a file, directory or link of this path."""
+    try:
+        yield stat(held, path)
+    except NotFoundError as e:
+        if e.code == "Sandbox.SessionNotFound":
+            raise
+        return False
+    except ConflictError as e:
+        if not e.detail.endswith(os.strerror(errno.ENOTDIR)):
+            raise
+        return False  # below something that is a file
+    return True
+
+
+def move(held: Held, source: str, to: str, *, overwrite: bool = False) -> Call[FileEntry]:
+    """Move or rename a file or directory.
+
+    Args:
+        source: what to move.
+        to: its new path.
+        overwrite: replace what is there.
+    """
+    return calls.move_file(held.id, source, to, overwrite)
+
+
+def delete(held: Held, path: str, *, recursive: bool = False) -> Call[None]:
+    """Delete a file or directory.
+
+    Args:
+        path: what to delete.
+        recursive: a directory with everything below.
+    """
+    return calls.delete_file(held.id, path, recursive)
+
+
+def mkdir(held: Held, path: str, *, parents: bool = True) -> Call[FileEntry]:
+    """Make a directory.
+
+    Args:
+        path: the directory.
+        parents: make what is missing above it; one that exists is fine.
+    """
+    return calls.make_directory(held.id, path, parents)
+
+
+def export_tar(
+    held: Held,
+    local: LocalPath,
+    path: str = "",
+    *,
+    format: ArchiveFormat = "tar",
+    progress: Progress | bool | None = None,
+) -> Flow[Path]:
+    """Copy a directory of the workspace to this machine, as an archive.
+
+    Args:
+        local: the archive to write.
+        path: the directory; the workspace itself by default.
+        format: `tar` or `tar.gz`.
+        progress: as of `download`.
+
+    Returns:
+        The path of the archive.
+    """
+    to = _into(local, f"workspace.{format}")
+    show = progress_for(f"download {to.name}", progress)
+    return _transfer_out(calls.archive_target(held.id, path, format), to, show)
+
+
+def import_tar(
+    held: Held, local: LocalPath, path: str = "", *, progress: Progress | bool | None = None
+) -> Call[Unpacked]:
+    """Unpack an archive of this machine into the workspace.
+
+    Args:
+        local: a tar file, plain or compressed by gzip.
+        path: the directory to unpack into; made when missing.
+        progress: as of `upload`.
+    """
+    source = Path(local)
+    with source.open("rb") as file:
+        is_gzip = file.read(2) == b"\x1f\x8b"
+    kind = "application/gzip" if is_gzip else "application/x-tar"
+    show = progress_for(f"upload {source.name}", progress)
+    request = _transfer_in(source, calls.archive_target(held.id, path), kind, show)
+    return Call(request, record(Unpacked), can_repeat=True)

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tools: functions that run in a process, a Ray task or a box instead of in the caller."""
+
+from __future__ import annotations
+
+from husk.tools.decorator import Tool, tool
+
+__all__ = ["Tool", "tool"]

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine's one door for the other layers: engines, templates, pools, runs, notebooks and what
+ * an earlier process left. They may also include box_files.h, template.h, template_fill.h,
+ * result_parts.h and paths.h; all other headers in core/ are private to it. Programs outside this
+ * tree use include/husk/husk.h.
+ *
+ * A run uses one box once. A notebook is one box that runs many cells in contexts, which are live
+ * interpreters. Handles are opaque and belong to one thread. Functions that wait say so: in a fiber
+ * (base/fiber.h) other fibers run meanwhile, outside one they block.
+ *
+ * Functions return 0, or -1 with *e. What the boxed program did is never an error: it is in the
+ * result.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/limits.h"
+#include "core/template.h"
+#include "husk/husk.h"
+
+struct engine;
+struct notebook;
+struct cell;
+
+/* ---- engine ---- */
+
+struct engine_options {
+    const char *launcher;     /* path of husk-launcher; NULL: beside the running program */
+    const char *template_dir; /* the operator's templates; NULL: the default */
+    const char *client_dir;   /* templates that clients of a server made; NULL: none */
+    enum husk_isolation min_isolation;
+    int socket; /* > 0: of a supervised launcher, taken. 0: a launcher of our own is started */
+};
+
+int engine_open(const struct engine_options *options, struct engine **ret, struct err *e);
+/* Kills every box, unless a supervised launcher keeps it. Not in a fiber. NULL is fine. */
+void engine_close(struct engine *engine);
+
+/*
+ * From now on fibers use the engine: one takes the launcher's events, one refills pools, one tears
+ * used boxes down.
+ */
+int engine_serve(struct engine *engine, struct err *e);
+
+bool engine_is_lost(const struct engine *engine); /* its launcher is gone, and every box with it */
+int engine_lost(struct err *e);                   /* -1 and the error of such an engine */
+
+/* Memory that may be held for all boxes together (budget.h); 0: no bound. */
+void engine_set_budget(struct engine *engine, uint64_t bytes);
+
+/* NULL: this host enforces full isolation; else the layers that it lacks, comma-separated. */
+const char *engine_missing(const struct engine *engine);
+
+/* Frees cgroups for a launcher that somebody else starts. An engine does it by itself. */
+void engine_make_room(void);
+
+/* ---- limits ---- */
+
+/* Between limits of the public header and those that cross process borders: the same fields. */
+struct limits engine_limits_import(const struct husk_limits *from);
+
+/* ERR_INVALID: a box of that template cannot have these limits. 0 means the template's. */
+int engine_check_limits(struct engine *engine, const char *template_name,
+                        const struct husk_limits *asked, struct err *e);
+
+/* ---- templates ---- */
+
+/* Where its templates are, for template.h. Borrowed from the engine. */
+const struct template_dirs *engine_dirs(const struct engine *engine);
+
+/* The definition in force. Borrowed until the next wait; NULL and *e: there is none. */
+const struct template_def *engine_template(struct engine *engine, const char *name, struct err *e);
+
+/* "python", ...; NULL: there is no such template. Does not open it. */
+const char *engine_language(const struct engine *engine, const char *name);
+
+/* Starts its zygote for at least that many boxes, unless it runs. Waits. */
+int engine_start_template(struct engine *engine, const char *name, uint32_t boxes, struct err *e);
+
+/* Its definition has changed: boxes of the old one live on, new ones get another zygote. */
+void engine_retire_template(struct engine *engine, const char *name);
+
+/* Ends one zygote that was retired and has no boxes left. Called every second. Waits. */
+void engine_sweep_templates(struct engine *engine);
+
+struct zygote_policy {
+    uint64_t max_age_ms;
+    uint64_t max_boxes;
+    /* The zygote of that template was replaced, or (e != NULL) could not be. */
+    void (*on_replaced)(void *user, const char *template_name, uint64_t boxes, const struct err *e);
+    void *user;
+};
+/* Replaces one zygote that is over its age or number of boxes, in a fiber. Called every second. */
+void engine_rotate_zygotes(struct engine *engine, const struct zygote_policy *policy);
+
+/* ---- pools: boxes that wait for their one use ---- */
+
+#define KEEP_TAG_MAX 65       /* what a notebook is kept under, with its NUL */
+#define ENGINE_BOXES_MAX 4096 /* the launcher's own bound: box ids modulo this are unique */
+
+struct pool_plan {
+    const char *template_name;
+    bool persistent;           /* boxes of notebooks, or of one-shot runs */
+    struct husk_limits limits; /* of its boxes; 0: the template's */
+    uint32_t min;              /* never fewer, */
+    uint32_t max;              /* nor more */
+};
+/* Keeps such a pool from now on. Its template's zygote must have been started. */
+int engine_keep_pool(struct engine *engine, const struct pool_plan *plan, struct err *e);
+
+/* Each box that no pool has makes one of at most so many. 0: none. */
+void engine_set_adaptive(struct engine *engine, uint32_t max);
+
+/* No pool is kept any longer unless engine_keep_pool() asks for it again; none exceeds max. */
+void engine_unkeep_pools(struct engine *engine, uint32_t max);
+
+/* Sizes pools by the demand since the last call; one without demand shrinks after idle_rounds. */
+void engine_adjust_pools(struct engine *engine, uint64_t idle_rounds);
+
+struct engine_pool {
+    char template_name[64];
+    bool persistent;
+    uint32_t min, max, target;
+    uint32_t parked, starting;
+    uint64_t hits, misses, dead;
+    uint64_t memory_bytes; /* of its boxes: each size has a pool of its own */
+};
+size_t engine_pools(const struct engine *engine, struct engine_pool *ret, size_t max);
+
+struct engine_box {
+    uint32_t id;
+    char template_name[64];
+    char kept_as[KEEP_TAG_MAX]; /* the tag of its notebook; "": it is not kept */
+    const char *state;          /* "starting", "parked", "running" */
+    int64_t created_ms;
+    struct husk_limits limits;
+};
+size_t engine_boxes(const struct engine *engine, struct engine_box *ret, size_t max);
+
+/* The fixed pool of a template's one-shot boxes. */
+int engine_pool_set(struct engine *engine, const char *template_name,
+                    const struct husk_limits *limits, uint32_t min, uint32_t max, struct err *e);
+int engine_pool_wait(struct engine *engine, const char *template_name, uint32_t parked,
+                     struct err *e);
+int engine_pool_stats(struct engine *engine, const char *template_name, struct husk_pool_stats *ret,
+                      struct err *e);
+
+/* ---- runs ---- */
+
+/* What a server needs beside the spec; all may be NULL. */
+struct run_hooks {
+    const bool *cancel; /* the run is cancelled when this is true and its fiber is woken */
+    /*
+     * Takes output off a pipe in place of read(2), and returns as that does: for a caller that may
+     * be killed and must not lose what has left the pipe and is not on its disk yet.
+     */
+    ssize_t (*read_output)(void *user, enum husk_stream stream, int pipe, char *buf, size_t size);
+    /* Called with the frame of each display, after it was checked. */
+    void (*on_display)(void *user, const char *frame, size_t n);
+    void *user;
+};
+
+/* hooks: NULL is fine. Waits. */
+int engine_run(struct engine *engine, const struct husk_spec *spec, const struct run_hooks *hooks,
+               struct husk_result **ret, struct err *e);
+
+/* ---- notebooks ---- */
+
+#define CONTEXTS_MAX 64
+
+/* Uses template_name, limits and no_pool of the spec. Waits. */
+int notebook_open(struct engine *engine, const struct husk_spec *spec, struct notebook **ret,
+                  struct err *e);
+void notebook_close(struct notebook *nb); /* ends its box; NULL is fine */
+
+bool notebook_has_ended(const struct notebook *nb); /* its box has */
+/* No cell can run: its box has ended, or its first context could not be made again. */
+bool notebook_is_dead(const struct notebook *nb);
+void notebook_kill(struct notebook *nb); /* its end follows */
+/*
+ * After a request that failed: 0 once the box has ended, if it has begun to, or -1: it lives, *e is
+ * left alone. Waits.
+ */
+int notebook_await_end(struct notebook *nb, int64_t timeout_ms, struct err *e);
+/*
+ * Ends the box if a context that runs no cell, or the first process, has begun a frame and not
+ * finished it in time. True: it did.
+ */
+bool notebook_end_overdue(struct notebook *nb);
+
+uint32_t notebook_box_id(const struct notebook *nb);
+const struct limits *notebook_limits(const struct notebook *nb);
+void notebook_receipt(const struct notebook *nb, struct husk_receipt *ret);
+
+struct box_usage {
+    uint32_t box_id; /* 0: there is no box now, nor anything else here */
+    double cpu_time_ms;
+    double memory_mb;
+    double peak_memory_mb;
+    uint64_t io_read_bytes;
+    uint64_t io_write_bytes;
+    uint32_t processes;
+    uint64_t disk_used_bytes; /* UINT64_MAX: not known */
+};
+int notebook_usage(struct notebook *nb, struct box_usage *ret, struct err *e); /* waits */
+
+/* ---- contexts; 0 is the first one ---- */
+
+bool notebook_has_context(const struct notebook *nb, uint32_t id);
+bool notebook_is_checkpoint(const struct notebook *nb, uint32_t id);
+/* ERR_NOT_FOUND: there is no such context, or (checkpoint) no such checkpoint. */
+int notebook_check_context(const struct notebook *nb, uint32_t id, bool checkpoint, struct err *e);
+
+/* SIGINT for whatever runs in it. One that does nothing ignores it. */
+void notebook_interrupt_idly(struct notebook *nb, uint32_t id);
+/*
+ * SIGINT for the cell that was sent to it. *ret_hit: false if PID 1 of the box says that the cell
+ * was over, or says nothing. Waits.
+ */
+int notebook_interrupt(struct notebook *nb, uint32_t id, bool *ret_hit, struct err *e);
+int notebook_reset(struct notebook *nb, uint32_t id, struct err *e);                     /* waits */
+int notebook_checkpoint(struct notebook *nb, uint32_t id, uint32_t *ret, struct err *e); /* waits */
+int notebook_branch(struct notebook *nb, uint32_t id, uint32_t *ret, struct err *e);     /* waits */
+int notebook_restore(struct notebook *nb, uint32_t id, uint32_t checkpoint, struct err *e);
+
+/* A context with nothing in it, beside the others; and its end. Waits. */
+int notebook_fresh_context(struct notebook *nb, uint32_t *ret, struct err *e);
+void notebook_end_context(struct notebook *nb, uint32_t id);
+
+/* ---- cells ---- */
+
+/* NULL and *e: it was not started. hooks: NULL is fine; both are borrowed until the cell's end. */
+struct cell *cell_start(struct notebook *nb, uint32_t context, const struct husk_spec *spec,
+                        const struct run_hooks *hooks, struct err *e);
+void cell_interrupt(struct cell *c); /* SIGINT */
+/* Waits for its end; *ret is the result. Then, or instead, cell_release(). */
+int cell_finish(struct cell *c, struct husk_result **ret, struct err *e);
+void cell_release(struct cell *c); /* NULL is fine */
+
+int notebook_run(struct notebook *nb, uint32_t context, const struct husk_spec *spec,
+                 const struct run_hooks *hooks, struct husk_result **ret,
+                 struct err *e); /* waits */
+
+/* ---- what outlives this process: a supervised launcher keeps it for the next one ---- */
+
+#define KEEP_CELL_TAG_MAX 33
+#define KEEP_TOKEN_SIZE 16
+
+void notebook_keep(struct notebook *nb, const char *tag);
+/*
+ * has_own_context: the context ends with the cell. A cell whose request is not whole yet is kept
+ * when it is: the rest exists only here.
+ */
+void cell_keep(struct cell *c, const char *tag, bool has_own_context);
+void notebook_drop_cell(struct notebook *nb, uint32_t context); /* once its result is recorded */
+
+/* A cell that an earlier process started. */
+struct kept_cell {
+    uint32_t context;
+    uint8_t token[KEEP_TOKEN_SIZE];
+    uint64_t started_ms; /* clock_ms(), which all processes share */
+    uint32_t timeout_ms;
+    bool has_own_context;
+    char tag[KEEP_CELL_TAG_MAX];
+    int out;
+    int err;
+    struct buf displays; /* that the earlier process has taken: length and frame of each; owned */
+};
+
+/* A notebook that came back, and the cells that run in it. */
+struct kept_notebook {
+    struct kept_notebook *next;
+    struct notebook *notebook; /* NULL: taken */
+    char tag[KEEP_TAG_MAX];
+    struct kept_cell cells[CONTEXTS_MAX];
+    size_t n_cells;
+};
+
+/* What an earlier client of the launcher left. Blocks: before engine_serve(). */
+int engine_adopt(struct engine *engine, struct kept_notebook **ret, struct err *e);
+void kept_notebooks_free(struct kept_notebook *list); /* ends those that nobody has taken */
+
+/* Goes on with a kept cell; takes its pipes. NULL and *e on failure. */
+struct cell *cell_adopt(struct notebook *nb, struct kept_cell *kept, const struct husk_spec *spec,
+                        const struct run_hooks *hooks, struct err *e);

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Replaces zygotes by age and by number of boxes: an attacker that learns the address layout of
+ * one box knows it for all boxes of its zygote.
+ *
+ * How it works: a second zygote of the same definition is started apart, with pools like those of
+ * the first. When they are filled the two change places. The first makes no more boxes, and goes
+ * with the last one that it made (engine_sweep_templates()). Requests do not wait.
+ */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "core/engine_impl.h"
+
+#define FILL_MS 10000 /* pools that are not full by then are filled later */
+
+struct rotation {
+    struct engine *engine;
+    struct live_template *old;
+    struct zygote_policy policy;
+};
+
+static void copy_pools(const struct live_template *from, struct live_template *to)
+{
+    for (const struct pool *p = from->pools; p != NULL; p = p->next) {
+        struct pool *copy =
+            p->adaptive ? pool_adaptive(to, p->mode, &p->limits, p->min, p->max) : NULL;
+        if (copy != NULL) {
+            copy->kept = p->kept;
+            copy->floor = p->floor;
+        }
+    }
+}
+
+static bool is_filled(const struct live_template *t)
+{
+    for (const struct pool *p = t->pools; p != NULL; p = p->next) {
+        if (p->stats.parked < p->min) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void await_filled(struct engine *engine, const struct live_template *t)
+{
+    uint64_t until = clock_ms() + FILL_MS;
+
+    fiber_wake(engine->pool_keeper);
+    while (!is_filled(t) && clock_ms() < until && !engine->closing && !engine->lost) {
+        (void)fiber_queue_wait(&engine->parked, (int64_t)(until - MIN(clock_ms(), until)));
+    }
+}
+
+static void replace(void *user)
+{
+    struct rotation r = *(struct rotation *)user;
+    struct live_template *old = r.old;
+    struct err e = {0};
+
+    free(user);
+    struct live_template *fresh = live_successor(r.engine, old, &e);
+    if (fresh != NULL) {
+        fresh->users++; /* no request uses it yet, and the sweep must keep it */
+        copy_pools(old, fresh);
+        if (live_start(r.engine, fresh, NULL, 0, &e) == 0) {
+            await_filled(r.engine, fresh);
+        }
+        fresh->users--;
+        fresh->apart = false;
+    }
+    old->being_replaced = false;
+    if (fresh != NULL && fresh->open && !fresh->retired) {
+        old->retired = true;
+        r.policy.on_replaced(r.policy.user, old->name, old->made, NULL);
+    } else {
+        if (fresh != NULL) {
+            fresh->retired = true; /* swept */
+        }
+        old->opened_ms = clock_ms(); /* tried again after the same time */
+        old->made = 0;
+        r.policy.on_replaced(r.policy.user, old->name, 0, &e);
+    }
+    old->users--;
+}
+
+static bool is_due(const struct zygote_policy *p, const struct live_template *t)
+{
+    return t->open && !t->retired && !t->apart && !t->one_off && !t->being_replaced &&
+           (clock_ms() - t->opened_ms >= p->max_age_ms || t->made >= p->max_boxes);
+}
+
+void engine_rotate_zygotes(struct engine *engine, const struct zygote_policy *policy)
+{
+    for (struct live_template *t = engine->templates; t != NULL; t = t->next) {
+        struct rotation *r = is_due(policy, t) ? malloc(sizeof(*r)) : NULL;
+        if (r == NULL) {
+            continue;
+        }
+        *r = (struct rotation){.engine = engine, .old = t, .policy = *policy};
+        t->being_replaced = true;
+        t->users++;
+        if (fiber_start(replace, r) < 0) { /* the next round tries again */
+            t->being_replaced = false;
+            t->users--;
+            free(r);
+        }
+        return; /* one at a time: each takes as much as a start */
+    }
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Templates as the other layers see them: by name; see core.h. */
+#include <stdlib.h>
+
+#include "base/str.h"
+#include "core/engine_impl.h"
+
+const struct template_def *engine_template(struct engine *engine, const char *name, struct err *e)
+{
+    const struct live_template *live = live_get(engine, name, true, e);
+
+    return live != NULL ? &live->def : NULL;
+}
+
+const char *engine_language(const struct engine *engine, const char *name)
+{
+    struct err ignored;
+
+    for (const struct live_template *t = engine->templates; t != NULL; t = t->next) {
+        if (!t->retired && str_eq(t->name, name)) {
+            return template_language_name(t->def.info.language);
+        }
+    }
+    AUTO_FREE struct template_def *def = malloc(sizeof(*def)); /* too large for a fiber's stack */
+    return def != NULL && template_find(&engine->dirs, name, def, &ignored) == 0
+               ? template_language_name(def->info.language)
+               : NULL;
+}
+
+int engine_check_limits(struct engine *engine, const char *template_name,
+                        const struct husk_limits *asked, struct err *e)
+{
+    const struct template_def *def = engine_template(engine, template_name, e);
+    struct limits limits;
+
+    if (def == NULL || engine_limits(asked, &def->info.limits, &limits, e) < 0) {
+        return -1;
+    }
+    const struct limits most = engine_limits_import(&def->most);
+    return limits_within(&limits, &most, e);
+}
+
+int engine_start_template(struct engine *engine, const char *name, uint32_t boxes, struct err *e)
+{
+    struct live_template *live = live_get(engine, name, true, e);
+
+    if (live == NULL) {
+        return -1;
+    }
+    if (!live->open && !live->starting_up) {
+        live->boxes_asked = MIN(boxes, LAUNCHER_BOXES_MAX / 2);
+    }
+    return live_start(engine, live, NULL, 0, e);
+}
+
+void engine_retire_template(struct engine *engine, const char *name)
+{
+    for (struct live_template *t = engine->templates; t != NULL; t = t->next) {
+        t->retired = t->retired || str_eq(t->name, name);
+    }
+}
+
+static bool has_boxes(const struct engine *engine, const struct live_template *live)
+{
+    for (size_t i = 0; i < ENGINE_BOXES_MAX; i++) {
+        const struct guest *g = engine->guests[i];
+        if (g != NULL && g->live == live && !g->in_pool) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_busy(const struct live_template *live)
+{
+    bool busy = live->starting_up || live->users > 0;
+
+    for (const struct pool *p = live->pools; p != NULL; p = p->next) {
+        busy = busy || p->busy || p->stats.starting > 0;
+    }
+    return busy;
+}
+
+void engine_sweep_templates(struct engine *engine)
+{
+    for (struct live_template *t = engine->templates; t != NULL; t = t->next) {
+        if (t->retired && !is_busy(t) && !has_boxes(engine, t)) {
+            live_close(engine, t);
+            return; /* that was a wait: the list may be another one now */
+        }
+    }
+}
+
+size_t engine_boxes(const struct engine *engine, struct engine_box *ret, size_t max)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < ENGINE_BOXES_MAX && n < max; i++) {
+        const struct guest *g = engine->guests[i];
+        if (g == NULL) {
+            continue;
+        }
+        const char *state = g->in_pool ? "parked" : "running";
+        ret[n] = (struct engine_box){
+            .id = g->box_id,
+            .state = g->state == GUEST_STARTING ? "starting" : state,
+            .created_ms = g->created_ms,
+            .limits = engine_limits_export(&g->limits),
+        };
+        (void)str_copy(ret[n].template_name, sizeof(ret[n].template_name), g->live->name);
+        (void)str_copy(ret[n].kept_as, sizeof(ret[n].kept_as), g->kept_as);
+        n++;
+    }
+    return n;
+}
