@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "backend/native.h"
+#include "backend/backend.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fiber.h"
@@ -122,7 +122,7 @@ struct guest {
 };
 
 struct engine {
-    struct native *native;
+    struct backend *backend;
     char operator_dir[512];    /* templates of the operator, */
     char client_dir[512];      /* and of a server's clients; "": none */
     struct template_dirs dirs; /* both */
@@ -146,8 +146,8 @@ struct engine {
 int engine_dispatch(struct engine *engine, struct err *e);
 /* Waits for any of them and serves pools. */
 int engine_wait(struct engine *engine, int timeout_ms, struct err *e);
-/* The box of an EXIT event has ended: wakes the fibers that wait for news of it. */
-void engine_on_exit(struct engine *engine, const struct launcher_rep *rep);
+/* One event of the back end: wakes the fibers that wait for news of that box. */
+void engine_on_event(struct engine *engine, const struct backend_event *event);
 /*
  * Waits until one of fds is ready, there is news of the box (it became ready, it ended) or time is
  * up. Serves everything else meanwhile. -1: the launcher is gone.
@@ -195,7 +195,7 @@ struct guest *guest_start(struct engine *engine, struct live_template *live,
                           const struct guest_options *options, struct err *e);
 /* One that an earlier client left: all but its sockets and pipes is there. NULL: no memory. */
 struct guest *guest_adopt(struct engine *engine, struct live_template *live,
-                          const struct launcher_rep *rep, struct fd_set_msg *counters);
+                          struct backend_birth *birth);
 void guest_free(struct engine *engine,
                 struct guest *g); /* kills the box if it lives; NULL is fine */
 

@@ -131,9 +131,8 @@ void notebook_close(struct notebook *nb)
         }
     }
     if (nb->guest != NULL && nb->kept) { /* an ended one too: the launcher remembers it for us */
-        struct launcher_req release = {.op = LAUNCHER_RELEASE, .box_id = nb->guest->box_id};
         struct err ignored;
-        (void)native_send(nb->engine->native, &release, NULL, 0, &ignored);
+        (void)backend_release(nb->engine->backend, nb->guest->box_id, &ignored);
         guest_forget(nb->engine, nb->guest);
         FAULT_POINT("box.released");
     }

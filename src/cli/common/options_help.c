@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Help text from an option table; see options.h. */
+/* Prints the help text of an option table; see options.h. */
 #include <string.h>
 
 #include "base/str.h"

@@ -351,6 +351,6 @@ def test_rayai_refuses(tmp_path: Path) -> None:
     rayai = Program(BIN / "rayai", tmp_path)
     refused(rayai, rayai(), "rayai --help")
     refused(rayai, rayai("upp"), "did you mean 'up'?")
-    refused(rayai, rayai("mcp"), "mcp: say up")
+    refused(rayai, rayai("mcp"), "mcp needs the word up")
     refused(rayai, rayai("mcp", "up"), "no mcp_servers/ folder")
     refused(rayai, rayai("up", "--prot", "1"), "did you mean --port?")

@@ -82,7 +82,7 @@ def test_report_on_a_descriptor_that_cannot_be_written(husk: Program) -> None:
             check=False,
         )
     assert done.returncode == 125
-    assert b"cannot be written to" in done.stderr
+    assert b"is open for reading only" in done.stderr
 
 
 def test_a_reader_of_reports_that_goes_ends_nothing(husk: Program) -> None:

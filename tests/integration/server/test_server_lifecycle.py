@@ -137,7 +137,7 @@ def test_taken_port_is_refused() -> None:
         assert time.monotonic() - start < 5
     try:
         assert done.returncode == EXIT_HUSK
-        assert f"listen on 127.0.0.1:{server.port} (--listen names another" in done.stderr
+        assert f"listen on 127.0.0.1:{server.port} (choose another with --listen" in done.stderr
         assert "Address already in use" in done.stderr
         assert not server.socket.exists() and not (server.data / "husk.pid").exists()
         server.start()  # nothing is in the way any more
@@ -156,7 +156,7 @@ def test_taken_socket_is_refused(one: Server) -> None:
         one.socket.with_name("plain").write_text("mine")
         other.socket = one.socket.with_name("plain")
         done = husk(*up_args(other))
-        assert done.returncode == EXIT_HUSK and "is no socket" in done.stderr
+        assert done.returncode == EXIT_HUSK and "is not a socket" in done.stderr
         assert other.socket.read_text() == "mine"
     finally:
         other.socket = other.data / "husk.sock"
@@ -290,7 +290,7 @@ def test_detach_and_down() -> None:
             server.get("/health")
         assert not server.socket.exists() and not (server.data / "husk.pid").exists()
         down = husk("down", "--data", server.data)
-        assert down.returncode == EXIT_HUSK and "husk is not up" in down.stderr
+        assert down.returncode == EXIT_HUSK and "no server runs" in down.stderr
     finally:
         husk("down", "--data", server.data)
         shutil.rmtree(server.folder, ignore_errors=True)
