@@ -269,7 +269,7 @@ static int check_session(struct session *s, const struct execution_ask *ask, str
     if (ask->kind == EXECUTE_HANDLER && ask->language != NULL && str_eq(ask->language, "shell")) {
         return err_set(e, ERR_CONFLICT, "a shell has no handlers: send code without an event");
     }
-    if (s->persistent && ask->context >= SESSION_CONTEXTS_MAX) {
+    if (s->persistent && ask->context >= CONTEXTS_MAX) {
         return err_set(e, ERR_NOT_FOUND, "session %s has no context %u", s->id, ask->context);
     }
     size_t waiting = svc->gate.waiting + svc->coming + svc->in_turn;

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/limits.h"
 #include "config/config.h"
 #include "husk/husk.h"
 #include "service/records.h"
@@ -142,13 +143,12 @@ int session_usage(struct session *s, struct box_usage *ret, struct err *e); /* w
 int session_receipt(struct session *s, struct husk_receipt *ret, struct err *e);
 
 /* Contexts; all wait. ERR_CONFLICT: the context is busy, or the session has no interpreter. */
-#define SESSION_CONTEXTS_MAX 64
 struct session_context {
     uint32_t id;
     bool is_checkpoint;
     bool is_busy;
 };
-size_t session_contexts(struct session *s, struct session_context ret[SESSION_CONTEXTS_MAX]);
+size_t session_contexts(struct session *s, struct session_context ret[CONTEXTS_MAX]);
 /* The recorded execution that the context runs now; NULL: none. Borrowed until the next wait. */
 const char *session_running(const struct session *s, uint32_t context);
 int session_interrupt(struct session *s, uint32_t context, bool *ret_was_running, struct err *e);

@@ -82,7 +82,7 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     bool ending;
     struct fiber_queue ended;
     size_t working; /* executions that run or wait */
-    struct turn turns[SESSION_CONTEXTS_MAX];
+    struct turn turns[CONTEXTS_MAX];
     struct box_files *files;    /* one that nobody has taken; NULL: none */
     struct notebook *files_box; /* whose files were taken last */
     bool files_busy;

@@ -17,10 +17,9 @@ struct husk_limits se_limits(const struct api_call *call, uint64_t disk)
 {
     const struct config *c = service_config(call_service(call));
     uint64_t with_files = c->se_memory_bytes + disk;
-    uint64_t needed = disk / 3 * 4 + 4; /* a disk is at most three quarters of the memory */
 
     return (struct husk_limits){
-        .memory_bytes = MAX(with_files, needed),
+        .memory_bytes = MAX(with_files, limits_memory_for(disk)),
         .disk_bytes = disk,
         .timeout_ms = c->se_timeout_ms,
         .cpu_milli = (uint32_t)c->se_cpu_milli,

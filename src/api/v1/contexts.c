@@ -76,7 +76,7 @@ void api_v1_session_reset(struct api_call *call)
 
 void api_v1_context_list(struct api_call *call)
 {
-    struct session_context list[SESSION_CONTEXTS_MAX];
+    struct session_context list[CONTEXTS_MAX];
 
     AUTO_SESSION struct session *s = v1_hold_session(call);
     if (s == NULL) {

@@ -15,8 +15,7 @@
 #include "api/v1/shape.h"
 #include "base/str.h"
 
-#define HANDLER_TIMEOUT_MS 300000UL      /* of an event without a usable __timeout */
-#define HANDLER_TIMEOUT_MAX_MS 3600000UL /* and the most it may ask for */
+#define HANDLER_TIMEOUT_MS 300000 /* of an event without a usable __timeout */
 
 /* In ms. `__timeout` of an event wins over `timeout`; both may be absent. */
 static uint64_t timeout_of(const struct service *svc, const json_t *body, bool is_handler)
@@ -29,8 +28,8 @@ static uint64_t timeout_of(const struct service *svc, const json_t *body, bool i
         if (!(ms > 0)) {
             return HANDLER_TIMEOUT_MS;
         }
-        return ms > (double)HANDLER_TIMEOUT_MAX_MS ? HANDLER_TIMEOUT_MAX_MS
-                                                   : MAX((uint64_t)ms, (uint64_t)1);
+        return ms > HANDLER_TIMEOUT_MAX_MS ? HANDLER_TIMEOUT_MAX_MS
+                                           : MAX((uint64_t)ms, (uint64_t)1);
     }
     if (asked != NULL) {
         return (uint64_t)json_integer_value(asked) * 1000;
@@ -104,7 +103,7 @@ static void borrowed_release(struct borrowed *b)
  */
 static int check_context(struct session *s, uint32_t context, struct err *e)
 {
-    struct session_context list[SESSION_CONTEXTS_MAX];
+    struct session_context list[CONTEXTS_MAX];
     size_t n = session_contexts(s, list);
 
     for (size_t i = 0; i < n; i++) {
