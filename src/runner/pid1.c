@@ -12,14 +12,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "box/setup.h"
 #include "runner/control.h"
 #include "runner/fileworkers.h"
 #include "runner/interrupt.h"
 #include "runner/rawfork.h"
 #include "runner/sweep.h"
-
-#define CONTEXTS_MAX 64
 
 static pid_t contexts[CONTEXTS_MAX]; /* that we have forked; 0: a free place */
 

@@ -19,11 +19,6 @@
 #define READY_PATIENCE_MS 10000
 #define BOXES_PART 4 /* of daemon_memory: what is held for boxes */
 
-struct store *service_store(struct service *svc)
-{
-    return svc->store;
-}
-
 const struct config *service_config(const struct service *svc)
 {
     return svc->config;
