@@ -166,11 +166,7 @@ TEST(a_launcher_whose_supervisor_is_gone_ends_although_its_client_stays)
     launcher_send(&c, &keep, &boxes[0].ends[0], 1);
     struct launcher_req usage = {.op = LAUNCHER_USAGE, .box_id = boxes[0].id};
     launcher_call(&c, &usage, NULL, 0, LAUNCHER_EV_USAGE);
-    for (int tries = 0; tries < 1000 && tree.n != 2; tries++) { /* until both are born */
-        CHECK_INT(usleep(10000), 0);
-        proc_children(proc_zygote(c.pid), &tree);
-    }
-    CHECK_INT(tree.n, 2);
+    AWAIT((proc_children(proc_zygote(c.pid), &tree), tree.n == 2)); /* both have started */
     proc_tree(c.pid, &tree); /* with launcher, guard and zygote */
 
     fd_close(&c.supervisor);

@@ -73,9 +73,7 @@ static char state_of(pid_t pid)
 
 static void wait_state(pid_t pid, char state)
 {
-    while (state_of(pid) != state) {
-        usleep(1000);
-    }
+    AWAIT(state_of(pid) == state);
 }
 
 struct slow_box {
