@@ -175,7 +175,7 @@ TEST_TIMEOUT(fifty_pools_leave_nothing_behind, 60)
     check_same(&before, &after);
 }
 
-TEST(twenty_engines_leave_nothing_behind)
+TEST_TIMEOUT(twenty_engines_leave_nothing_behind, 120)
 {
     static struct proc_list tree;
 

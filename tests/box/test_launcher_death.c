@@ -109,7 +109,7 @@ TEST(a_launcher_killed_during_a_session_leaves_nothing)
     check_nothing_left(&tree);
 }
 
-TEST(a_launcher_killed_while_boxes_start_leaves_nothing)
+TEST_TIMEOUT(a_launcher_killed_while_boxes_start_leaves_nothing, 120)
 {
     static struct proc_list tree;
     struct husk_error e;
