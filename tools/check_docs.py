@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the pages: links lead somewhere, files that they name exist, names are in lower case.
+"""Checks the pages: links lead somewhere, files that they name exist and have the functions that a
+row of a table names beside them, names of pages are in lower case.
 
     tools/check_docs.py    prints "page:line: what is wrong"
 
@@ -21,7 +22,8 @@ LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]+))?\)")
 NAMED_FILE = re.compile(
     r"`((?:[\w*{},.-]+/)+[\w*{},-]+\.(?:c|h|def|py|sh|yaml|seccomp|md))(?:::[^`]*)?`"
 )
-PLACEHOLDER = re.compile(r"\*/|NAME|thing")  # files of a reader to come
+FUNCTIONS = re.compile(r"^\| `([\w/]+\.[ch])` \| (`\w+\(\)`(?:, `\w+\(\)`)*) \|")
+PLACEHOLDER = re.compile(r"\*/|NAME|thing|^build/")  # made, or to be made
 HISTORY = ("docs/adr/", "CHANGELOG.md")
 
 
@@ -47,6 +49,14 @@ def exists(name: str) -> bool:
     return any(True for top in (ROOT, ROOT / "src", ROOT / "tests") for _ in top.glob(name))
 
 
+def missing_functions(line: str) -> Iterator[str]:
+    """A row "| `file` | `function()`, ... |" names functions that the file defines."""
+    if (match := FUNCTIONS.match(line)) and (file := ROOT / match.group(1)).is_file():
+        for name in re.findall(r"\w+", match.group(2)):
+            if not re.search(rf"^\w[^;\n]*\b{name}\(", file.read_text(), re.M):
+                yield f"{match.group(1)} has no function {name}()"
+
+
 def check_page(page: Path) -> Iterator[tuple[int, str]]:
     name = page.relative_to(ROOT).as_posix()
     for number, line in enumerate(page.read_text().splitlines(), 1):
@@ -56,6 +66,7 @@ def check_page(page: Path) -> Iterator[tuple[int, str]]:
                 yield number, f"the link to {target} leads nowhere"
             elif anchor and anchor not in anchors(path):
                 yield number, f"{target or name} has no heading #{anchor}"
+        yield from ((number, text) for text in missing_functions(line))
         if not name.startswith(HISTORY):
             named = [n for match in NAMED_FILE.findall(line) for n in alternatives(match)]
             gone = [n for n in named if not PLACEHOLDER.search(n) and not exists(n)]

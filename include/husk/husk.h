@@ -2,8 +2,8 @@
 /*
  * libhusk: a spec in, a contained process out.
  *
- * Link it with `pkg-config --cflags --libs husk`; examples/hello.c is a whole program. A program that
- * is not beside husk-launcher sets HUSK_LAUNCHER and HUSK_LIB_DIR to the installed ones.
+ * Link it with `pkg-config --cflags --libs husk`; examples/hello.c is a whole program. A program
+ * that is not beside husk-launcher sets HUSK_LAUNCHER and HUSK_LIB_DIR to the installed ones.
  *
  * An engine owns one husk-launcher process, the templates opened so far and a pool of parked boxes.
  * husk_run() takes a box (parked, or made now), runs one program in it and returns what happened.

@@ -34,7 +34,7 @@ static bool is_any_ready(const struct agent *agent)
     return false;
 }
 
-/* True: a worker has it, or it has failed. */
+/* True: a worker has the request, or it has failed. */
 static bool give(struct agent_call *call)
 {
     struct worker *w = least_busy(call->agent);
@@ -48,7 +48,7 @@ static bool give(struct agent_call *call)
     frame.id = call->id;
     call->touched_ms = clock_ms();
     if (worker_send(w, &frame, call->request.payload) < 0) {
-        worker_condemn(w, "there is no memory for what it is told");
+        worker_condemn(w, "there is no memory for frames to it");
     }
     return true;
 }
@@ -230,7 +230,7 @@ void agent_answer_free(struct agent_answer *answer)
     }
 }
 
-/* Its worker is not read while its client has this much to take. */
+/* The worker is not read while the client has this much to take. */
 static void tell_full(struct agent_call *call)
 {
     bool is_full = call->backlog > BACKLOG_HIGH ||
@@ -287,7 +287,7 @@ static enum agent_step fail(struct agent_call *call, struct err *e)
     return AGENT_STEP_FAILED;
 }
 
-/* Milliseconds until the agent has taken too long; 0: it has, and the request is cancelled. */
+/* Milliseconds that the agent still has; 0: none, and the request is cancelled. */
 static uint64_t time_left(struct agent_call *call)
 {
     uint64_t most = call->agent->plan->request_timeout_ms;

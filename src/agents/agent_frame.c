@@ -106,7 +106,7 @@ static bool is_as_said(uint32_t type, const json_t *object)
         return is_text(object, "content");
     case AGENT_EVENT:
         return true;
-    case AGENT_DONE: /* just that: the answer is made of its text as it came */
+    case AGENT_DONE: /* one member: the answer is made of the text as it came */
         return json_object_size(object) == 1 &&
                (is_text(object, "response") || json_object_get(object, "result") != NULL);
     case AGENT_ERROR:
@@ -124,12 +124,12 @@ int agent_payload_read(uint32_t type, const char *p, size_t n, json_t **ret)
     if (type == AGENT_HTTP_BODY || type == AGENT_HTTP_END || type == AGENT_PONG) {
         return 0;
     }
-    /* The first byte as well: an answer that is made from this text must not begin with a blank. */
+    /* Also the first byte: an answer made from this text must not begin with a blank. */
     if (n < 2 || p[0] != '{' || p[n - 1] != '}' || memchr(p, '\0', n) != NULL ||
         str_json_extent(p, n).levels > AGENT_JSON_DEPTH_MAX) {
         return -1;
     }
-    /* Whole numbers of any length: what does not fit is passed on as it was written. */
+    /* Integers of any length: those that do not fit are passed on as they were written. */
     size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
     flags |= type == AGENT_EVENT || type == AGENT_DONE ? JSON_DECODE_INT_AS_REAL : 0;
     json_t *value = json_loadb(p, n, flags, NULL);

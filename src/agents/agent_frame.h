@@ -3,7 +3,7 @@
  * Frames between huskd and a worker of a served agent: docs/protocol.md, chapter 6.
  *
  * A head of 12 bytes, little-endian (length of the payload, type, id of the request), then the
- * payload. What a worker sends is untrusted: it is user code's process. Pure functions.
+ * payload. Workers run the user's code, so what they send is untrusted. Pure functions.
  */
 #pragma once
 
@@ -49,17 +49,17 @@ struct agent_frame {
 void agent_frame_write(const struct agent_frame *frame, char dst[static AGENT_HEAD_SIZE]);
 
 /*
- * The head of a frame from a worker. 1: *ret; 0: more bytes are needed; -1: no worker may send
- * this, and what follows cannot be told apart any more.
+ * The head of a frame from a worker. 1: *ret; 0: more bytes are needed; -1: no valid head, and the
+ * frames behind it cannot be found.
  */
 int agent_frame_read(const char *p, size_t n, struct agent_frame *ret);
 
-/* The last one of its request. */
+/* True for the last frame of an answer. */
 bool agent_frame_is_last(uint32_t type);
 
 /*
- * Checks the payload of a frame from a worker. 0, with *ret the checked object (owned; NULL for
- * raw and empty payloads); -1: it is not what its type says. Every member that the protocol names
- * is there and of its type; strings may hold NUL.
+ * Checks the payload of a frame from a worker. 0, with *ret the checked object (owned; NULL for raw
+ * and empty payloads); -1: it does not match its type. Every member that the protocol names is
+ * there and of its type; strings may hold NUL.
  */
 int agent_payload_read(uint32_t type, const char *p, size_t n, json_t **ret);

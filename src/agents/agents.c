@@ -18,7 +18,7 @@ static void on_prepare(uv_prepare_t *prepare)
     worker_flush_all(prepare->data);
 }
 
-/* Only before the loop has parts of it. */
+/* Only before any handle is on the loop. */
 static void release(struct agents *a)
 {
     for (size_t i = 0; i < a->n_workers; i++) {
@@ -76,9 +76,7 @@ struct agents *agents_open(const struct agents_plan *plan, struct uv_loop_s *loo
         err_sys(e, ENOMEM, "serve the agents");
         return NULL;
     }
-    /*
-     * What the supervisor still says about workers of a daemon before us must not meet one of ours.
-     */
+    /* Random, so that late messages about workers of an earlier daemon match none of ours. */
     rand_bytes(&a->next_number, sizeof(a->next_number));
     a->next_number = a->next_number % (UINT32_MAX / 2) + 1;
     a->prepare.data = a;

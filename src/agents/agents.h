@@ -27,8 +27,8 @@ struct uv_loop_s;
 /* ---- the whole ---- */
 
 /*
- * How workers come and go. Agents are named by their index in the plan, workers by a number that is
- * used once.
+ * Starts and kills workers. Agents are named by their index in the plan, workers by a number that
+ * is used once.
  */
 struct agents_starter {
     int (*start)(void *user, uint32_t agent, uint32_t worker); /* 0 or -errno */
@@ -36,18 +36,18 @@ struct agents_starter {
     void *user;
 };
 
-/* Starts the workers. plan and loop are borrowed for good. NULL and *e on failure. */
+/* Starts the workers. plan and loop are borrowed for ever. NULL and *e on failure. */
 struct agents *agents_open(const struct agents_plan *plan, struct uv_loop_s *loop,
                            const struct agents_starter *starter, struct err *e);
 
-/* What the supervisor says. Numbers that are not ours are ignored. */
+/* Messages of the supervisor. Numbers of unknown workers are ignored. */
 void agents_on_started(struct agents *a, uint32_t worker, int fd); /* fd is taken */
 void agents_on_failed(struct agents *a, uint32_t worker, int sys_errno);
 void agents_on_exited(struct agents *a, uint32_t worker, int status, bool out_of_memory);
 
 /*
- * No more workers are started and no more requests taken. agents_end() lets workers finish, at most
- * for ms; waits in a fiber.
+ * Stops starting workers and taking requests. agents_end() lets workers finish for at most ms; it
+ * waits in a fiber.
  */
 void agents_stop(struct agents *a);
 void agents_end(struct agents *a, unsigned ms);
@@ -58,8 +58,7 @@ const struct agents_plan *agents_plan_of(const struct agents *a);
 
 struct agent *agents_find(struct agents *a, const char *name); /* NULL: none */
 /*
- * The one whose prefix the path begins with, the longest if there are several; *ret_rest is what
- * follows.
+ * The agent with the longest prefix that the path begins with; *ret_rest is the rest of the path.
  */
 struct agent *agents_find_path(struct agents *a, const char *path, const char **ret_rest);
 struct agent *agents_at(struct agents *a, size_t index); /* as in the plan */
@@ -69,12 +68,12 @@ enum agent_health { AGENT_STARTING, AGENT_HEALTHY, AGENT_UNHEALTHY };
 
 struct agent_figures {
     enum agent_health health;
-    const char *failure; /* of the last worker that failed, as text for people; "": none did */
+    const char *failure; /* why the last worker failed, as text for people; "": none did */
     uint32_t ready;      /* workers */
     uint32_t in_flight;
     uint32_t queued;
     uint64_t requests;
-    uint64_t errors; /* of these: answered with 5xx by the agent or because of it */
+    uint64_t errors; /* of these: answered with 5xx */
     uint64_t restarts;
 };
 
@@ -88,7 +87,7 @@ struct agent_call;
 struct agent_answer {
     struct agent_answer *next;
     uint32_t type;
-    json_t *value; /* as agent_payload_read() gave it */
+    json_t *value; /* from agent_payload_read() */
     size_t len;
     char data[]; /* the payload; a NUL follows */
 };
@@ -112,15 +111,13 @@ struct agent_call *agent_call_open(struct agent *agent, const struct agent_reque
                                    struct err *e);
 
 enum agent_step {
-    AGENT_STEP_ANSWER, /* *ret. An AGENT_ERROR is the agent's own word and the last frame */
+    AGENT_STEP_ANSWER, /* *ret. AGENT_ERROR: the agent itself reports an error; the last frame */
     AGENT_STEP_QUIET,  /* nothing for that long */
     AGENT_STEP_FAILED, /* *e; nothing more comes */
     AGENT_STEP_GONE,   /* the client has gone */
 };
 
-/*
- * The next frame of the answer, waiting for at most ms (negative: as long as the agent may take).
- */
+/* The next frame of the answer. Waits for at most ms (negative: as long as the agent may take). */
 enum agent_step agent_call_next(struct agent_call *call, int64_t ms, struct agent_answer **ret,
                                 struct err *e);
 bool agent_call_has_answer(const struct agent_call *call);
@@ -132,5 +129,5 @@ bool agent_call_has_answer(const struct agent_call *call);
 int agent_call_send(struct agent_call *call, enum agent_frame_type type, const char *data,
                     size_t len);
 
-/* Cancels it when it is not over. */
+/* Cancels the request if it is not over. */
 void agent_call_close(struct agent_call *call);

@@ -19,21 +19,21 @@
 
 #define BACKOFF_FIRST_MS 100
 #define BACKOFF_MOST_MS 30000
-#define HEALTHY_MS 60000 /* lived this long: the next pause is the first one again */
+#define HEALTHY_MS 60000 /* after this long the next pause is the first one again */
 #define START_MS 300000  /* imports of large frameworks take their time */
 #define PING_MS 10000    /* between pings */
 #define PONG_MS 10000    /* of an idle worker */
 #define PONG_AFTER_TIMEOUT_MS 5000
-#define CANCELLED_MS 30000 /* a cancelled request that goes on for longer means a stuck worker */
+#define CANCELLED_MS 30000 /* a worker that goes on with a cancelled request for longer is stuck */
 #define DRAIN_MS 5000      /* from DRAIN or SIGTERM to SIGKILL */
-#define EXIT_MS 2000       /* from the end of a socket to the word how the worker ended */
+#define EXIT_MS 2000       /* from the end of its socket to the supervisor's report */
 #define NO_WORKER_MS 10000 /* a request waits this long for a first worker */
-#define STALL_MS 5000 /* a client that takes nothing holds its worker up for this long at most */
+#define STALL_MS 5000      /* a client that takes nothing blocks its worker for this long at most */
 #define BACKLOG_HIGH ((size_t)4 << 20) /* bytes of one answer that its client has not taken */
-/* of all answers of an agent; beyond, each may have ... */
+/* Of all answers of an agent. Beyond it, each may have BACKLOG_LOW. */
 #define AGENT_BACKLOG_HIGH ((size_t)64 << 20)
-#define BACKLOG_LOW ((size_t)64 << 10) /* ... this much */
-#define OUT_HIGH ((size_t)4 << 20)     /* bytes that wait for the worker: it gets no new request */
+#define BACKLOG_LOW ((size_t)64 << 10)
+#define OUT_HIGH ((size_t)4 << 20) /* bytes that wait for the worker: it gets no new request */
 #define OUT_MAX ((size_t)64 << 20)
 #define FAILURE_MAX 4096 /* of the text why a worker failed */
 
@@ -42,10 +42,10 @@ enum worker_state {
     WORKER_STARTING, /* asked for, or not READY yet */
     WORKER_WORKING,
     WORKER_LEAVING, /* told to finish */
-    WORKER_ENDING,  /* its socket is closed; the supervisor will say how it ended */
+    WORKER_ENDING,  /* its socket is closed; the supervisor reports how it ended */
 };
 
-/* A request of a worker. Its id is made of the slot's number and of how often the slot was used. */
+/* A request of a worker. Its id combines the slot's number and how often the slot was used. */
 struct slot {
     struct agent_call *call; /* NULL: cancelled, or free */
     uint32_t uses;
@@ -53,7 +53,7 @@ struct slot {
     bool is_used;
 };
 
-/* A watched socket; apart from its worker because libuv lets go of it later. */
+/* A watched socket; separate from its worker because libuv releases it later. */
 struct worker_link {
     uv_poll_t poll;
     struct worker *worker; /* NULL: closed */
@@ -70,7 +70,7 @@ struct worker {
     struct buf in;
     struct buf out;
     size_t out_at; /* bytes of it that have left */
-    bool is_dirty; /* in the list of those whose `out` is to be written */
+    bool is_dirty; /* on the list of workers with output to write */
     struct worker *next_dirty;
 
     struct slot *slots; /* as many as max_in_flight */
@@ -79,25 +79,25 @@ struct worker {
     uint32_t in_flight;  /* cancelled ones included */
     uint32_t cancelled;
     uint32_t sending; /* calls that wait for room in `out` */
-    uint32_t n_full;  /* calls whose clients have a lot to take: nothing is read meanwhile */
+    uint32_t n_full;  /* calls with too much for their clients to take: nothing is read meanwhile */
     uint64_t full_ms; /* since when */
 
     uv_timer_t timer;
-    uint64_t state_ms;      /* since when it is in its state */
-    uint64_t ping_at;       /* the next one is due */
+    uint64_t state_ms;      /* since when */
+    uint64_t ping_at;       /* when the next one is due */
     uint64_t pong_due;      /* 0: none is out */
     bool must_pong;         /* also while it works */
-    uint64_t cancelled_due; /* when cancelled requests that go on are held against it */
+    uint64_t cancelled_due; /* when cancelled requests must be over */
     uint64_t ready_ms;      /* when it got ready; 0: it did not */
     uint64_t backoff_ms;
-    char reason[FAILURE_MAX]; /* why it ends, when we know before its exit does */
+    char reason[FAILURE_MAX]; /* why it ends, if known before its exit */
 };
 
 struct agent {
     struct agents *agents;
     const struct agent_plan *plan;
     uint32_t index;
-    struct worker *workers; /* in those of the whole */
+    struct worker *workers; /* part of agents->workers */
     uint32_t n_workers;
     struct agent_call *queue_first;
     struct agent_call *queue_last;
@@ -138,23 +138,23 @@ struct agent_call {
     struct agent_answer *last;
     size_t backlog;
     bool is_full;        /* counted in the worker's n_full */
-    uint64_t touched_ms; /* when it was last heard of */
+    uint64_t touched_ms; /* when the client or the worker last made progress */
     struct err error;
 };
 
 /* ---- worker.c ---- */
 
 int worker_init(struct worker *w, struct agent *agent); /* 0 or -errno */
-void worker_begin(struct worker *w);                    /* starts it in this turn of the loop */
+void worker_begin(struct worker *w);                    /* starts it with the loop's next turn */
 void worker_on_started(struct worker *w, int fd);
 void worker_on_exit(struct worker *w, const char *how);
 void worker_on_ready(struct worker *w);
 void worker_on_failed(struct worker *w, const json_t *said);
 void worker_on_pong(struct worker *w);
-void worker_demand_pong(struct worker *w); /* soon, or it is replaced */
+void worker_demand_pong(struct worker *w); /* or the worker is replaced */
 void worker_drain(struct worker *w);
-void worker_arm(struct worker *w); /* the timer, after something changed */
-/* Ends it at once: kills the process, fails what it was working on with that reason. */
+void worker_arm(struct worker *w); /* sets the timer for what is due next */
+/* Kills the process at once and fails its requests with that reason. */
 void worker_condemn(struct worker *w, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void worker_on_eof(struct worker *w);
 
@@ -162,12 +162,12 @@ void worker_on_eof(struct worker *w);
 
 int worker_connect(struct worker *w, int fd); /* fd is taken. 0 or -errno */
 void worker_disconnect(struct worker *w);
-void worker_read(struct worker *w); /* what is there; the worker may be condemned by it */
+void worker_read(struct worker *w); /* may condemn the worker */
 /* Queues a frame; it leaves at the end of this turn of the loop. 0 or -errno. */
 int worker_send(struct worker *w, const struct agent_frame *frame, const char *payload);
 void worker_flush_all(struct agents *a);
 
-void worker_pause(struct worker *w, bool is_paused); /* nothing is read meanwhile */
+void worker_pause(struct worker *w, bool is_paused); /* or reads on */
 
 /* ---- slots.c ---- */
 
@@ -178,9 +178,9 @@ void worker_free_slot(struct worker *w, struct slot *slot);
 bool worker_has_room(const struct worker *w);
 uint32_t worker_take_slot(struct worker *w, struct agent_call *call); /* its id; there is room */
 void worker_cancel(struct worker *w, uint32_t id);
-/* Says whether the client of one of its calls has enough to take for now. */
+/* Sets whether the client of one of its calls has enough to take for now. */
 void worker_set_full(struct worker *w, struct agent_call *call, bool is_full);
-void worker_fail_slow(struct worker *w); /* those whose clients are too slow */
+void worker_fail_slow(struct worker *w); /* the requests of slow clients */
 /* Every request of the worker fails. */
 void worker_fail_calls(struct worker *w, const struct err *why);
 

@@ -2,8 +2,8 @@
 /*
  * Slots: which requests a worker has; see agents_impl.h.
  *
- * A request has its slot from its first frame to the worker's last one, also when it was cancelled
- * in between: so whatever comes with another id is a lie.
+ * A request keeps its slot from its first frame to the worker's last one, even if it is cancelled
+ * in between. So any frame with another id breaks the protocol.
  */
 #include "base/clock.h"
 
@@ -38,7 +38,7 @@ uint32_t worker_take_slot(struct worker *w, struct agent_call *call)
     return slot->uses * SLOT_SPAN + at + 1;
 }
 
-/* The call hears nothing more from the worker. */
+/* The call gets nothing more from the worker. */
 static void detach(struct worker *w, struct slot *slot)
 {
     worker_set_full(w, slot->call, false);
@@ -60,7 +60,7 @@ void worker_free_slot(struct worker *w, struct slot *slot)
     w->first_free = (uint32_t)(slot - w->slots);
     w->in_flight--;
     if (w->in_flight == 0 && w->pong_due != 0 && !w->must_pong) {
-        w->pong_due = clock_ms() + PONG_MS; /* only from now on is it idle */
+        w->pong_due = clock_ms() + PONG_MS; /* it is idle only from now on */
         worker_arm(w);
     }
 }

@@ -87,7 +87,7 @@ static void kill_process(struct worker *w)
 {
     const struct agents_starter *starter = &w->agent->agents->starter;
 
-    (void)starter->kill(starter->user, w->number, SIGKILL); /* once more when the timer is due */
+    (void)starter->kill(starter->user, w->number, SIGKILL); /* again when the timer is due */
 }
 
 static void start(struct worker *w)
@@ -122,7 +122,7 @@ static void watch(struct worker *w)
 {
     uint64_t now = clock_ms();
 
-    if (w->n_full > 0) { /* it is not read now: what it has to say about itself waits as well */
+    if (w->n_full > 0) { /* it is not read now, so its pongs wait as well */
         if (now >= w->full_ms + STALL_MS) {
             worker_fail_slow(w);
         }
@@ -135,14 +135,14 @@ static void watch(struct worker *w)
             worker_condemn(w, "it did not answer a ping");
             return;
         }
-        w->pong_due = now + PONG_MS; /* it is busy: what it works on has a time limit */
+        w->pong_due = now + PONG_MS; /* it is busy, and its requests have time limits */
     }
     if (w->cancelled > 0 && now >= w->cancelled_due) {
         if (w->cancelled == w->in_flight) {
             worker_condemn(w, "it went on with a request that was cancelled");
             return;
         }
-        w->cancelled_due = now + 1000; /* others are still being answered */
+        w->cancelled_due = now + 1000; /* other requests are still running */
     }
     if (w->pong_due == 0 && now >= w->ping_at) {
         send_ping(w);
@@ -198,7 +198,7 @@ void worker_on_ready(struct worker *w)
     agent_dispatch(w->agent);
 }
 
-/* The end of the process follows. */
+/* The worker reports why it cannot start; its process ends next. */
 void worker_on_failed(struct worker *w, const json_t *said)
 {
     const json_t *error = json_object_get(said, "error");
@@ -269,7 +269,7 @@ void worker_condemn(struct worker *w, const char *fmt, ...)
     set_state(w, WORKER_ENDING);
 }
 
-/* How it ended comes from the supervisor, in a moment. */
+/* The supervisor reports next how it ended. */
 void worker_on_eof(struct worker *w)
 {
     worker_disconnect(w);
@@ -311,7 +311,7 @@ void worker_on_exit(struct worker *w, const char *how)
     struct err e;
 
     for (int i = 0; i < LAST_READS && w->link != NULL; i++) {
-        worker_read(w); /* what it said last is still in the socket */
+        worker_read(w); /* its last frames are still in the socket */
     }
     worker_disconnect(w);
     err_set(&e, ERR_WORKER, "WorkerDied: the agent's worker %s", how);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The socket of a worker: frames out, gathered for one write per turn of the loop; frames in, each
- * checked and handed to its request. See agents_impl.h.
+ * The socket of a worker; see agents_impl.h. Outgoing frames are gathered for one write per turn of
+ * the loop; incoming frames are checked and passed to their requests.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 #include "agents/agents_impl.h"
 
 #define READ_SIZE ((size_t)128 << 10)
-#define READS_AT_ONCE 8             /* then others have their turn */
-#define KEEP_SIZE ((size_t)1 << 20) /* larger buffers are given back when empty */
+#define READS_AT_ONCE 8             /* then other workers are read */
+#define KEEP_SIZE ((size_t)1 << 20) /* larger buffers are freed when empty */
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
@@ -106,7 +106,7 @@ static void flush(struct worker *w)
             continue;
         }
         if (n < 0) {
-            /* Anything but a full socket: reading will tell that it is gone. */
+            /* Errors other than a full socket: the next read reports the end. */
             wait_for_room(w->link, errno == EAGAIN);
             break;
         }
@@ -209,7 +209,7 @@ static void take_frame(struct worker *w, const struct agent_frame *frame, const 
     json_decref(value);
 }
 
-/* Whole frames out of the buffer. False: the worker was condemned. */
+/* Takes whole frames out of the buffer. False: the worker was condemned. */
 static bool take_frames(struct worker *w)
 {
     const struct worker_link *link = w->link;
@@ -243,7 +243,7 @@ void worker_read(struct worker *w)
 {
     for (int i = 0; i < READS_AT_ONCE; i++) {
         if (buf_reserve(&w->in, READ_SIZE) < 0) {
-            worker_condemn(w, "there is no memory for what it says");
+            worker_condemn(w, "there is no memory for frames from it");
             return;
         }
         ssize_t n = recv(w->link->fd, w->in.data + w->in.len, READ_SIZE, MSG_DONTWAIT);

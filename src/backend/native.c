@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Talking to husk-launcher; see native.h. */
+/* Talking to husk-launcher; see native_impl.h. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ void native_wake_all(struct native *n)
     }
 }
 
-/* True if somebody waited for it. */
+/* True if it was waited for. */
 static bool hand_over(struct native *n, const struct launcher_rep *rep, struct fd_set_msg *fds)
 {
     for (struct answer **p = &n->awaited; *p != NULL; p = &(*p)->next) {
@@ -77,7 +77,7 @@ static int receive(struct native *n, struct launcher_rep *ret, struct err *e)
         return 0;
     }
     if (got == -EMSGSIZE && ret->event == LAUNCHER_EV_BOX) {
-        /* We have no room for its counters. The launcher has them, and tells what it is asked. */
+        /* No descriptors are left for its counters: the launcher is asked for usage instead. */
         ret->view.n = 0;
         got = (ssize_t)sizeof(*ret);
     }
@@ -96,8 +96,8 @@ static int receive(struct native *n, struct launcher_rep *ret, struct err *e)
 }
 
 /*
- * The launcher is busy and its socket full: its answers are taken meanwhile, or both would wait for
- * ever.
+ * The launcher is busy and its socket full: its answers are taken meanwhile, or both sides would
+ * wait for ever.
  */
 static int wait_for_room(struct native *n, struct err *e)
 {
@@ -191,7 +191,7 @@ static int ask(struct native *n, struct launcher_req *req, const int *fds, size_
     if (native_send(n, req, fds, nfds, e) < 0) {
         return -1;
     }
-    /* Nobody reads between the send and this: the answer cannot have been missed. */
+    /* No other fiber has run since the send: the answer cannot have been missed. */
     a->seq = req->seq;
     a->fiber = fiber_self();
     a->next = n->awaited;
@@ -214,8 +214,7 @@ int native_call(struct native *n, struct launcher_req *req, const int *fds, size
 }
 
 int native_box(struct native *n, struct launcher_req *req, const int ends[LAUNCHER_BOX_FDS],
-               void (*born)(void *user, const struct launcher_rep *rep, struct fd_set_msg *fds),
-               void *user, struct err *e)
+               native_born *born, void *user, struct err *e)
 {
     struct answer a = {.born = born, .user = user};
 
@@ -235,19 +234,4 @@ int native_next(struct native *n, struct launcher_rep *ret, struct err *e)
     while ((r = receive(n, ret, e)) == 2) {
     }
     return r;
-}
-
-bool native_has_event(const struct native *n)
-{
-    return n->count > 0;
-}
-
-int native_fd(const struct native *n)
-{
-    return n->socket;
-}
-
-const struct launcher_facts *native_facts(const struct native *n)
-{
-    return &n->facts;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Beginning and end of the connection to husk-launcher; see native.h. */
+/* Beginning and end of the connection to husk-launcher, and what an earlier one left. */
 #include <errno.h>
 #include <signal.h>
 #include <spawn.h>
@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backend/native.h"
 #include "backend/native_impl.h"
 #include "base/fd.h"
 #include "base/units.h"
@@ -66,11 +67,13 @@ static struct native *new_native(struct err *e)
         err_sys(e, ENOMEM, "open the native back end");
         return NULL;
     }
+    n->backend.ops = &native_ops;
     n->socket = -1;
     return n;
 }
 
-int native_open(const char *path, enum launcher_isolation least, struct native **ret, struct err *e)
+int native_open(const char *path, enum launcher_isolation least, struct backend **ret,
+                struct err *e)
 {
     int sockets[2];
 
@@ -88,15 +91,15 @@ int native_open(const char *path, enum launcher_isolation least, struct native *
     if (spawned < 0 || greet(n, least, e) < 0) {
         goto fail;
     }
-    *ret = n;
+    *ret = &n->backend;
     return 0;
 
 fail:
-    native_close(n);
+    native_close(&n->backend);
     return -1;
 }
 
-int native_attach(int socket, enum launcher_isolation least, struct native **ret, struct err *e)
+int native_attach(int socket, enum launcher_isolation least, struct backend **ret, struct err *e)
 {
     struct native *n = new_native(e);
 
@@ -106,17 +109,43 @@ int native_attach(int socket, enum launcher_isolation least, struct native **ret
     }
     n->socket = socket;
     if (greet(n, least, e) < 0) {
-        native_close(n);
+        native_close(&n->backend);
         return -1;
     }
-    *ret = n;
+    *ret = &n->backend;
     return 0;
 }
 
-int native_adopt(struct native *n,
-                 void (*fn)(void *user, const struct launcher_rep *rep, struct fd_set_msg *fds),
-                 void *user, struct err *e)
+static void hand_on(const struct backend_heir *heir, const struct launcher_rep *rep,
+                    struct fd_set_msg *fds)
 {
+    struct backend_event event;
+
+    if (rep->event == LAUNCHER_EV_TEMPLATE) {
+        const struct backend_left left = {.id = rep->template_id,
+                                          .name = rep->template.name,
+                                          .boxes = rep->template.boxes,
+                                          .definition = rep->template.definition,
+                                          .age_ms = rep->template.age_ms,
+                                          .made = rep->template.made};
+        heir->on_template(heir->user, &left);
+    } else if (rep->event == LAUNCHER_EV_BOX) {
+        struct backend_birth birth = {.id = rep->box_id,
+                                      .facts = &rep->facts,
+                                      .view = &rep->view,
+                                      .counters = fds,
+                                      .ends = {-1, -1, -1, -1}};
+        heir->on_guest(heir->user, rep->template_id, &birth);
+    } else if (rep->event == LAUNCHER_EV_KEPT) {
+        heir->on_kept(heir->user, rep->box_id, rep->kept.slot, rep->kept.note, fds);
+    } else if (native_translate(rep, &event)) {
+        heir->on_event(heir->user, &event);
+    }
+}
+
+int native_adopt(struct backend *b, const struct backend_heir *heir, struct err *e)
+{
+    struct native *n = (struct native *)b;
     struct launcher_req req = {.op = LAUNCHER_ADOPT};
     struct launcher_rep rep;
 
@@ -132,7 +161,7 @@ int native_adopt(struct native *n,
         }
         bool done = rep.seq == req.seq;
         if (!done) {
-            fn(user, &rep, &fds);
+            hand_on(heir, &rep, &fds);
         }
         fd_set_release(&fds);
         if (done) {
@@ -159,17 +188,18 @@ static void wait_for_launcher(pid_t pid)
     (void)waitpid(pid, NULL, 0);
 }
 
-void native_hang_up(struct native *n)
+void native_hang_up(struct backend *b)
 {
+    struct native *n = (struct native *)b;
+
     fd_close(&n->socket);
     native_wake_all(n);
 }
 
-void native_close(struct native *n)
+void native_close(struct backend *b)
 {
-    if (n == NULL) {
-        return;
-    }
+    struct native *n = (struct native *)b;
+
     fd_close(&n->socket);
     if (n->pid > 0) {
         wait_for_launcher(n->pid);

@@ -25,6 +25,7 @@
 #include "core/template.h"
 #include "husk/husk.h"
 
+struct backend;
 struct engine;
 struct notebook;
 struct cell;
@@ -37,6 +38,7 @@ struct engine_options {
     const char *client_dir;   /* templates that clients of a server made; NULL: none */
     enum husk_isolation min_isolation;
     int socket; /* > 0: of a supervised launcher, taken. 0: a launcher of our own is started */
+    struct backend *backend; /* another back end than a launcher, taken; NULL: none */
 };
 
 int engine_open(const struct engine_options *options, struct engine **ret, struct err *e);

@@ -10,10 +10,12 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "backend/native.h"
 #include "base/fd.h"
 #include "base/fiber.h"
 #include "base/str.h"
 #include "box/cgroup.h"
+#include "core/context.h"
 #include "core/paths.h"
 
 struct limits engine_limits_import(const struct husk_limits *from)
@@ -62,61 +64,51 @@ int engine_limits(const struct husk_limits *asked, const struct husk_limits *pre
     return 0;
 }
 
-void engine_on_exit(struct engine *engine, const struct launcher_rep *rep)
+static void on_exit_of(struct engine *engine, struct guest *g, const struct backend_event *event)
 {
-    struct guest *g = engine->guests[rep->box_id % ENGINE_BOXES_MAX];
-
-    if (g == NULL || g->box_id != rep->box_id) {
-        return; /* given up already */
-    }
     g->exited = true;
-    g->wait_status = rep->box.wait_status;
-    g->end = (enum launcher_end)rep->box.end;
-    g->usage = rep->box.usage;
-    engine->guests[rep->box_id % ENGINE_BOXES_MAX] = NULL;
+    g->wait_status = event->wait_status;
+    g->end = event->end;
+    g->usage = event->usage;
+    guest_forget(engine, g);
     guest_wake(g);
     pool_lost(engine, g);
 }
 
-/* An error that is no answer tells why a box was not born; its EXIT follows. */
-static void on_refusal(struct engine *engine, const struct launcher_rep *rep)
+static void on_template_gone(struct engine *engine, const struct backend_event *event)
 {
-    struct guest *g = engine->guests[rep->box_id % ENGINE_BOXES_MAX];
-
-    if (g != NULL && g->box_id == rep->box_id) {
-        g->refusal = rep->err;
+    for (struct live_template *t = engine->templates; t != NULL; t = t->next) {
+        if (t->open && t->id == event->id) {
+            t->open = false; /* opened again when the next box is asked for, unless */
+            t->condemned = event->err;
+        }
     }
 }
 
-static void on_template_gone(struct engine *engine, const struct launcher_rep *rep)
+void engine_on_event(struct engine *engine, const struct backend_event *event)
 {
-    for (struct live_template *t = engine->templates; t != NULL; t = t->next) {
-        if (t->open && t->id == rep->template_id) {
-            t->open = false; /* opened again when the next box is asked for, unless */
-            t->condemned = rep->err;
-        }
+    if (event->kind == BACKEND_TEMPLATE_ENDED) {
+        on_template_gone(engine, event);
+        return;
+    }
+    struct guest *g = engine->guests[event->id % ENGINE_BOXES_MAX];
+    if (g == NULL || g->box_id != event->id) {
+        return; /* given up already */
+    }
+    if (event->kind == BACKEND_REFUSED) {
+        g->refusal = event->err; /* its end follows */
+    } else {
+        on_exit_of(engine, g, event);
     }
 }
 
 int engine_dispatch(struct engine *engine, struct err *e)
 {
-    struct launcher_rep rep;
+    struct backend_event event;
     int r;
 
-    while ((r = native_next(engine->native, &rep, e)) > 0) {
-        switch (rep.event) {
-        case LAUNCHER_EV_EXIT:
-            engine_on_exit(engine, &rep);
-            break;
-        case LAUNCHER_EV_GONE:
-            on_template_gone(engine, &rep);
-            break;
-        case LAUNCHER_EV_ERROR:
-            on_refusal(engine, &rep);
-            break;
-        default:
-            break;
-        }
+    while ((r = backend_next(engine->backend, &event, e)) > 0) {
+        engine_on_event(engine, &event);
     }
     return r;
 }
@@ -125,7 +117,7 @@ int engine_wait(struct engine *engine, int timeout_ms, struct err *e)
 {
     struct epoll_event events[64];
 
-    if (native_has_event(engine->native)) {
+    if (backend_has_event(engine->backend)) {
         timeout_ms = 0;
     }
     int n = epoll_wait(engine->epoll, events, ARRAY_LEN(events), timeout_ms);
@@ -134,10 +126,12 @@ int engine_wait(struct engine *engine, int timeout_ms, struct err *e)
     }
     for (int i = 0; i < n; i++) {
         struct guest *g = events[i].data.ptr;
-        if (g != NULL) {
+        if (g != NULL && g->has_contexts) {
+            context_hear(g);
+        } else if (g != NULL) {
             guest_serve_start(g);
             if (g->state != GUEST_STARTING) {
-                /* Else the end of a box that nobody has taken yet would keep us busy. */
+                /* Else the end of a parked box would keep us busy. */
                 guest_unwatch(engine, g);
             }
             guest_wake(g);
@@ -191,7 +185,7 @@ int engine_poll(struct engine *engine, struct guest *g, struct pollfd *fds, size
         all[i] = fds[i];
     }
     all[n] = (struct pollfd){.fd = engine->epoll, .events = POLLIN};
-    if (native_has_event(engine->native)) {
+    if (backend_has_event(engine->backend)) {
         timeout_ms = 0;
     }
     int r = fiber_poll(all, n + 1, timeout_ms);
@@ -201,13 +195,13 @@ int engine_poll(struct engine *engine, struct guest *g, struct pollfd *fds, size
     for (size_t i = 0; i < n; i++) {
         fds[i] = all[i];
     }
-    if (all[n].revents != 0 || native_has_event(engine->native)) {
+    if (all[n].revents != 0 || backend_has_event(engine->backend)) {
         return engine_wait(engine, 0, e);
     }
     return 0;
 }
 
-static void wake_everybody(struct engine *engine)
+static void wake_all(struct engine *engine)
 {
     engine->lost = true;
     for (size_t i = 0; i < ENGINE_BOXES_MAX; i++) {
@@ -227,7 +221,7 @@ static void pump(void *user)
         struct pollfd p = {.fd = engine->epoll, .events = POLLIN};
         (void)fiber_poll(&p, 1, -1);
         if (!engine->closing && engine_wait(engine, 0, &e) < 0) {
-            wake_everybody(engine);
+            wake_all(engine);
             break;
         }
     }
@@ -251,7 +245,7 @@ bool engine_is_lost(const struct engine *engine)
 
 const char *engine_missing(const struct engine *engine)
 {
-    const struct launcher_facts *f = native_facts(engine->native);
+    const struct launcher_facts *f = backend_facts(engine->backend);
 
     return f->isolation == LAUNCHER_FULL ? NULL : f->missing;
 }
@@ -284,7 +278,7 @@ static int open_native(struct engine *engine, const struct engine_options *o,
         return -1;
     }
     engine_make_room();
-    return native_open(launcher, least, &engine->native, e);
+    return native_open(launcher, least, &engine->backend, e);
 }
 
 static int find_dirs(struct engine *engine, const struct engine_options *o, struct err *e)
@@ -306,20 +300,29 @@ static int find_dirs(struct engine *engine, const struct engine_options *o, stru
     return 0;
 }
 
+static int open_backend(struct engine *engine, const struct engine_options *o, struct err *e)
+{
+    enum launcher_isolation least =
+        o->min_isolation == HUSK_ISOLATION_FULL ? LAUNCHER_FULL : LAUNCHER_USERNS;
+
+    if (o->backend != NULL) {
+        engine->backend = o->backend;
+        return 0;
+    }
+    return o->socket > 0 ? native_attach(o->socket, least, &engine->backend, e)
+                         : open_native(engine, o, least, e);
+}
+
 static int open_parts(struct engine *engine, const struct engine_options *o, struct err *e)
 {
     struct epoll_event in = {.events = EPOLLIN};
-    enum launcher_isolation least =
-        o->min_isolation == HUSK_ISOLATION_FULL ? LAUNCHER_FULL : LAUNCHER_USERNS;
-    int r = o->socket > 0 ? native_attach(o->socket, least, &engine->native, e)
-                          : open_native(engine, o, least, e);
 
-    if (r < 0 || find_dirs(engine, o, e) < 0) {
+    if (open_backend(engine, o, e) < 0 || find_dirs(engine, o, e) < 0) {
         return -1;
     }
     engine->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (engine->epoll < 0 ||
-        epoll_ctl(engine->epoll, EPOLL_CTL_ADD, native_fd(engine->native), &in) < 0) {
+        epoll_ctl(engine->epoll, EPOLL_CTL_ADD, backend_fd(engine->backend), &in) < 0) {
         return err_sys(e, errno, "epoll");
     }
     return 0;
@@ -332,6 +335,7 @@ int engine_open(const struct engine_options *options, struct engine **ret, struc
     if (engine == NULL) {
         int socket = options->socket > 0 ? options->socket : -1;
         fd_close(&socket);
+        backend_close(options->backend);
         return err_sys(e, ENOMEM, "open the engine");
     }
     engine->epoll = -1;
@@ -364,13 +368,13 @@ void engine_close(struct engine *engine)
     end_fiber(&engine->undertaker);
     end_fiber(&engine->pump); /* last: the others hear the launcher through it */
     /* A supervised launcher keeps what it was asked to keep: it is told to stop nothing. */
-    if (engine->native != NULL && engine->attached) {
-        native_hang_up(engine->native);
+    if (engine->backend != NULL && engine->attached) {
+        backend_hang_up(engine->backend);
     }
     while (engine->templates != NULL) {
         live_close(engine, engine->templates);
     }
-    native_close(engine->native);
+    backend_close(engine->backend);
     fd_close(&engine->epoll);
     free(engine);
 }

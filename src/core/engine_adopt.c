@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Taking over what an earlier client of a supervised launcher left; see core.h. */
+/* Taking over what an earlier process left; see core.h. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -15,20 +15,21 @@ struct adoption {
  * A zygote of the definition that is in force serves on. One of another definition, as sessions
  * have whose template was changed or deleted, keeps its boxes and makes no more.
  */
-static void adopt_template(struct engine *engine, const struct launcher_rep *rep)
+static void on_template(void *user, const struct backend_left *left)
 {
+    const struct adoption *a = user;
     struct err ignored;
-    struct live_template *live = live_get(engine, rep->template.name, true, &ignored);
+    struct live_template *live = live_get(a->engine, left->name, true, &ignored);
 
-    if (live == NULL || live->open || live_definition(live) != rep->template.definition) {
-        live = live_retired(engine, rep->template.name);
+    if (live == NULL || live->open || live_definition(live) != left->definition) {
+        live = live_retired(a->engine, left->name);
     }
     if (live != NULL) {
         live->open = true;
-        live->id = rep->template_id;
-        live->boxes_asked = rep->template.boxes;
-        live->opened_ms = clock_ms() - MIN(rep->template.age_ms, clock_ms());
-        live->made = rep->template.made;
+        live->id = left->id;
+        live->boxes_asked = left->boxes;
+        live->opened_ms = clock_ms() - MIN(left->age_ms, clock_ms());
+        live->made = left->made;
     }
 }
 
@@ -46,53 +47,53 @@ static void adopt_notebook(struct adoption *a, struct guest *g)
     g->claimed = true;
 }
 
-static void adopt_box(struct adoption *a, const struct launcher_rep *rep, struct fd_set_msg *fds)
+static void on_guest(void *user, uint32_t template_id, struct backend_birth *birth)
 {
+    struct adoption *a = user;
+    struct err ignored;
+
     for (struct live_template *t = a->engine->templates; t != NULL; t = t->next) {
-        if (t->open && t->id == rep->template_id) {
-            struct guest *g = guest_adopt(a->engine, t, rep, fds);
+        if (t->open && t->id == template_id) {
+            struct guest *g = guest_adopt(a->engine, t, birth);
             if (g != NULL) {
                 adopt_notebook(a, g);
             }
             return;
         }
     }
-    /* Its zygote has ended, and it with it: the launcher need not remember it any longer. */
-    struct launcher_req release = {.op = LAUNCHER_RELEASE, .box_id = rep->box_id};
-    struct err ignored;
-    (void)native_send(a->engine->native, &release, NULL, 0, &ignored);
+    /* Its zygote has ended, and it with it: the back end need not remember it any longer. */
+    (void)backend_release(a->engine->backend, birth->id, &ignored);
 }
 
-static void adopt_slot(const struct adoption *a, const struct launcher_rep *rep,
-                       struct fd_set_msg *fds)
+static void on_kept(void *user, uint32_t guest, uint32_t slot, const uint8_t *note,
+                    struct fd_set_msg *fds)
 {
+    const struct adoption *a = user;
+
     for (struct kept_notebook *k = a->notebooks; k != NULL; k = k->next) {
-        if (notebook_box_id(k->notebook) == rep->box_id) {
-            notebook_adopt_slot(k, rep, fds);
+        if (notebook_box_id(k->notebook) == guest) {
+            notebook_adopt_slot(k, slot, note, fds);
         }
     }
 }
 
-static void on_left(void *user, const struct launcher_rep *rep, struct fd_set_msg *fds)
+static void on_event(void *user, const struct backend_event *event)
 {
-    struct adoption *a = user;
+    const struct adoption *a = user;
 
-    if (rep->event == LAUNCHER_EV_TEMPLATE) {
-        adopt_template(a->engine, rep);
-    } else if (rep->event == LAUNCHER_EV_BOX) {
-        adopt_box(a, rep, fds);
-    } else if (rep->event == LAUNCHER_EV_EXIT) {
-        engine_on_exit(a->engine, rep);
-    } else if (rep->event == LAUNCHER_EV_KEPT) {
-        adopt_slot(a, rep, fds);
-    }
+    engine_on_event(a->engine, event);
 }
 
 int engine_adopt(struct engine *engine, struct kept_notebook **ret, struct err *e)
 {
     struct adoption a = {.engine = engine};
+    const struct backend_heir heir = {.on_template = on_template,
+                                      .on_guest = on_guest,
+                                      .on_kept = on_kept,
+                                      .on_event = on_event,
+                                      .user = &a};
 
-    if (native_adopt(engine->native, on_left, &a, e) < 0) {
+    if (backend_adopt(engine->backend, &heir, e) < 0) {
         kept_notebooks_free(a.notebooks);
         return -1;
     }

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "backend/native.h"
+#include "backend/backend.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fiber.h"
@@ -104,6 +104,8 @@ struct guest {
     char failure[400];          /* GUEST_BROKEN: why */
     bool claimed;               /* adopted by somebody */
     bool release_later;         /* its end is the undertaker's */
+    bool has_contexts;          /* of a notebook: its PID 1 is listened to */
+    bool is_silent;             /* and says no more */
     bool exited;                /* the launcher said so */
     int wait_status;
     enum launcher_end end;
@@ -122,7 +124,7 @@ struct guest {
 };
 
 struct engine {
-    struct native *native;
+    struct backend *backend;
     char operator_dir[512];    /* templates of the operator, */
     char client_dir[512];      /* and of a server's clients; "": none */
     struct template_dirs dirs; /* both */
@@ -146,8 +148,8 @@ struct engine {
 int engine_dispatch(struct engine *engine, struct err *e);
 /* Waits for any of them and serves pools. */
 int engine_wait(struct engine *engine, int timeout_ms, struct err *e);
-/* The box of an EXIT event has ended: wakes the fibers that wait for news of it. */
-void engine_on_exit(struct engine *engine, const struct launcher_rep *rep);
+/* One event of the back end: wakes the fibers that wait for news of that box. */
+void engine_on_event(struct engine *engine, const struct backend_event *event);
 /*
  * Waits until one of fds is ready, there is news of the box (it became ready, it ended) or time is
  * up. Serves everything else meanwhile. -1: the launcher is gone.
@@ -195,7 +197,7 @@ struct guest *guest_start(struct engine *engine, struct live_template *live,
                           const struct guest_options *options, struct err *e);
 /* One that an earlier client left: all but its sockets and pipes is there. NULL: no memory. */
 struct guest *guest_adopt(struct engine *engine, struct live_template *live,
-                          const struct launcher_rep *rep, struct fd_set_msg *counters);
+                          struct backend_birth *birth);
 void guest_free(struct engine *engine,
                 struct guest *g); /* kills the box if it lives; NULL is fine */
 
@@ -206,8 +208,10 @@ void guest_wake(struct guest *g); /* wakes the fibers that wait for news of it *
 /* The launcher has been told to end it: nothing it says about it matters any more. */
 void guest_forget(struct engine *engine, const struct guest *g);
 void guest_serve_start(struct guest *g); /* READY or FAILED of a starting box */
-void guest_unwatch(struct engine *engine,
-                   struct guest *g); /* from now on its user reads its control socket */
+/* From now on its user reads its control socket. */
+void guest_unwatch(struct engine *engine, struct guest *g);
+/* From now on what its PID 1 says is taken when it comes (context_hear()). */
+int guest_listen(struct engine *engine, struct guest *g, struct err *e);
 /* What it has used, where view.n > 0: nobody has to be asked. */
 void guest_kill(struct engine *engine, const struct guest *g); /* its EXIT event follows */
 void guest_counters(const struct guest *g, struct launcher_usage *ret);

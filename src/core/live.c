@@ -5,20 +5,11 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
 #include "base/str.h"
 #include "core/engine_impl.h"
 #include "core/template_fill.h"
 
 #define BOXES_WITHOUT_POOL 63 /* one ward of host ids */
-
-static int call(struct engine *engine, enum launcher_op op, uint32_t id, struct err *e)
-{
-    struct launcher_req req = {.op = op, .template_id = id};
-    struct launcher_rep rep;
-
-    return native_call(engine->native, &req, NULL, 0, &rep, e);
-}
 
 uint32_t live_boxes(const struct live_template *live)
 {
@@ -33,77 +24,51 @@ uint64_t live_definition(const struct live_template *live)
     return live->def.fingerprint ^ (live->preload ? 0 : 1u) ^ (live->one_off ? 2u : 0);
 }
 
-static int begin(struct engine *engine, struct live_template *live, struct err *e)
-{
-    const struct template_def *def = &live->def;
-    struct launcher_req req = {.op = LAUNCHER_TEMPLATE};
-    struct launcher_rep rep;
-
-    req.template.boxes = live_boxes(live);
-    req.template.definition = live_definition(live);
-    req.template.modules = def->modules;
-    req.template.preload = live->preload;
-    (void)str_copy(req.template.name, sizeof(req.template.name), live->name);
-    (void)str_copy(req.template.base, sizeof(req.template.base),
-                   def->base[0] != '\0' ? def->base : live->name);
-    if (native_call(engine->native, &req, NULL, 0, &rep, e) < 0) {
-        return -1;
-    }
-    live->id = rep.template_id;
-    live->boxes_most = req.template.boxes;
-    return 0;
-}
-
-struct own_launcher {
-    struct engine *engine;
-    uint32_t id;
+/* A template as its back end asks for it: with a launcher of our own we are the operator. */
+struct describing {
+    const struct live_template *live;
+    const struct husk_mount *mounts;
+    size_t n_mounts;
 };
 
-static int put(void *user, struct launcher_req *req, const int *fd, struct err *e)
+static int describe(void *user, backend_put *put, void *to, struct err *e)
 {
-    const struct own_launcher *l = user;
-    struct launcher_rep rep;
+    const struct describing *d = user;
+    const struct template_sink sink = {.put = put, .user = to};
+    const struct template_choice choice = {.preload = d->live->preload,
+                                           .modules = d->live->def.modules,
+                                           .mounts = d->mounts,
+                                           .n_mounts = d->n_mounts};
 
-    req->template_id = l->id;
-    return native_call(l->engine->native, req, fd, fd != NULL ? 1 : 0, &rep, e);
-}
-
-/* With a launcher of our own we are the operator; else the supervisor is asked. */
-static int complete(struct engine *engine, struct live_template *live,
-                    const struct husk_mount *mounts, size_t n, struct err *e)
-{
-    struct own_launcher own = {.engine = engine, .id = live->id};
-    const struct template_sink to = {.put = put, .user = &own};
-    const struct template_choice choice = {
-        .preload = live->preload, .modules = live->def.modules, .mounts = mounts, .n_mounts = n};
-
-    if (!engine->attached) {
-        int r = template_fill(&live->def, &choice, &to, e);
-        return r < 0 && !str_starts(e->msg, "template ") ? err_wrap(e, "template %s", live->name)
-                                                         : r;
-    }
-    if (n > 0) {
-        return err_set(e, ERR_INVALID, "boxes of a server have the mounts of their template only");
-    }
-    return call(engine, LAUNCHER_ASK, live->id, e);
+    int r = template_fill(&d->live->def, &choice, &sink, e);
+    return r < 0 && !str_starts(e->msg, "template ") ? err_wrap(e, "template %s", d->live->name)
+                                                     : r;
 }
 
 static int start_zygote(struct engine *engine, struct live_template *live,
                         const struct husk_mount *mounts, size_t n, struct err *e)
 {
-    struct err ignored;
+    const struct template_def *def = &live->def;
+    struct describing d = {.live = live, .mounts = mounts, .n_mounts = n};
+    const struct backend_template t = {
+        .name = live->name,
+        .base = def->base[0] != '\0' ? def->base : live->name,
+        .modules = def->modules,
+        .definition = live_definition(live),
+        .boxes = live_boxes(live),
+        .preload = live->preload,
+        .describe = engine->attached ? NULL : describe,
+        .user = &d,
+    };
 
-    if (begin(engine, live, e) < 0) {
+    if (n > 0 && engine->attached) {
+        return err_set(e, ERR_INVALID, "boxes of a server have the mounts of their template only");
+    }
+    if (backend_open_template(engine->backend, &t, &live->id, e) < 0) {
         return -1;
     }
-    FAULT_POINT("zygote.begun");
-    FAULT_POINT("zygote.start.before");
-    int r = complete(engine, live, mounts, n, e);
-    FAULT_POINT("zygote.started");
-    if (r < 0) { /* the launcher has taken it apart, or does so now */
-        (void)call(engine, LAUNCHER_STOP, live->id, &ignored);
-    }
-    return r;
+    live->boxes_most = t.boxes;
+    return 0;
 }
 
 int live_start(struct engine *engine, struct live_template *live, const struct husk_mount *mounts,
@@ -209,7 +174,7 @@ int live_stop(struct engine *engine, struct live_template *live, struct err *e)
         return 0;
     }
     live->open = false;
-    if (call(engine, LAUNCHER_STOP, live->id, e) < 0 && e->code != ERR_NOT_FOUND) {
+    if (backend_close_template(engine->backend, live->id, e) < 0 && e->code != ERR_NOT_FOUND) {
         return -1;
     }
     e->code = ERR_NONE; /* one that died by itself is stopped as well */

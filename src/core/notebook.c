@@ -98,8 +98,9 @@ static int start_box(struct engine *engine, const struct husk_spec *spec, struct
     if (nb->guest->state != GUEST_READY) {
         return err_set(e, ERR_ISOLATION, "%s", nb->guest->failure);
     }
-    guest_unwatch(engine, nb->guest);
-    channel_keep_small(&nb->guest->control);
+    if (guest_listen(engine, nb->guest, e) < 0) {
+        return -1;
+    }
     return context_start(nb->engine, nb->guest, &nb->contexts[0], &nb->guest->control,
                          FRAME_CONTEXT, e);
 }
@@ -131,9 +132,8 @@ void notebook_close(struct notebook *nb)
         }
     }
     if (nb->guest != NULL && nb->kept) { /* an ended one too: the launcher remembers it for us */
-        struct launcher_req release = {.op = LAUNCHER_RELEASE, .box_id = nb->guest->box_id};
         struct err ignored;
-        (void)native_send(nb->engine->native, &release, NULL, 0, &ignored);
+        (void)backend_release(nb->engine->backend, nb->guest->box_id, &ignored);
         guest_forget(nb->engine, nb->guest);
         FAULT_POINT("box.released");
     }

@@ -52,5 +52,5 @@ void notebook_keep_part(const struct cell *c, bool has_part);
 
 struct notebook *notebook_adopt(struct engine *engine, struct guest *g); /* NULL: no memory */
 /* Puts what came back of one slot into place. */
-void notebook_adopt_slot(struct kept_notebook *kept, const struct launcher_rep *rep,
+void notebook_adopt_slot(struct kept_notebook *kept, uint32_t slot, const uint8_t *note,
                          struct fd_set_msg *fds);

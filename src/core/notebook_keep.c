@@ -40,21 +40,15 @@ _Static_assert(KEEP_TOKEN_SIZE == FRAME_TOKEN_SIZE, "a kept cell has the token o
 _Static_assert(sizeof(struct box_note) <= LAUNCHER_NOTE_MAX, "a box's note must fit");
 _Static_assert(sizeof(struct cell_note) <= LAUNCHER_NOTE_MAX, "a cell's note must fit");
 
-/* No answer is waited for: should the launcher be gone, there is nothing to outlive. */
 static void put(const struct notebook *nb, uint32_t slot, const void *note, size_t len,
                 const int *fds, size_t n)
 {
-    struct launcher_req req = {
-        .op = n > 0 ? LAUNCHER_KEEP : LAUNCHER_DROP,
-        .box_id = nb->guest->box_id,
-        .keep.slot = slot,
-    };
-    struct err ignored;
+    uint8_t bytes[LAUNCHER_NOTE_MAX] = {0};
 
     if (len > 0) {
-        memcpy(req.keep.note, note, len);
+        memcpy(bytes, note, len);
     }
-    (void)native_send(nb->engine->native, &req, fds, n, &ignored);
+    backend_keep(nb->engine->backend, nb->guest->box_id, slot, bytes, fds, n);
 }
 
 static uint32_t index_of(const struct notebook *nb, const struct context *c)
@@ -152,6 +146,7 @@ static void adopt_box(struct notebook *nb, const uint8_t *bytes, struct fd_set_m
 {
     struct guest *g = nb->guest;
     struct box_note note;
+    struct err ignored;
     size_t at = 0;
 
     memcpy(&note, bytes, sizeof(note));
@@ -161,11 +156,11 @@ static void adopt_box(struct notebook *nb, const uint8_t *bytes, struct fd_set_m
     nb->limits = g->limits = note.limits;
     guest_open_share(g);
     channel_init(&g->control, take_fd(&fds->fds[at++]));
-    channel_keep_small(&g->control);
     g->in = fds->n == 4 ? take_fd(&fds->fds[at++]) : -1;
     g->out = take_fd(&fds->fds[at++]);
     g->err = take_fd(&fds->fds[at++]);
     g->state = GUEST_READY;
+    g->is_silent = guest_listen(nb->engine, g, &ignored) < 0;
 }
 
 static void adopt_context(struct notebook *nb, uint32_t id, const uint8_t *bytes,
@@ -205,16 +200,14 @@ static void adopt_cell(struct kept_notebook *kept, uint32_t context, const uint8
     cell->tag[sizeof(cell->tag) - 1] = '\0';
 }
 
-void notebook_adopt_slot(struct kept_notebook *kept, const struct launcher_rep *rep,
+void notebook_adopt_slot(struct kept_notebook *kept, uint32_t slot, const uint8_t *note,
                          struct fd_set_msg *fds)
 {
-    uint32_t slot = rep->kept.slot;
-
     if (slot == KEEP_BOX && fds->n >= 3) {
-        adopt_box(kept->notebook, rep->kept.note, fds, kept->tag);
+        adopt_box(kept->notebook, note, fds, kept->tag);
     } else if (slot >= KEEP_CONTEXTS && slot < KEEP_CONTEXTS + CONTEXTS_MAX && fds->n == 1) {
-        adopt_context(kept->notebook, slot - KEEP_CONTEXTS, rep->kept.note, fds);
+        adopt_context(kept->notebook, slot - KEEP_CONTEXTS, note, fds);
     } else if (slot >= KEEP_CELLS && slot < KEEP_CELLS + CONTEXTS_MAX && fds->n == 2) {
-        adopt_cell(kept, slot - KEEP_CELLS, rep->kept.note, fds);
+        adopt_cell(kept, slot - KEEP_CELLS, note, fds);
     }
 }

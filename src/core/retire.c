@@ -12,10 +12,9 @@
 
 static void release(struct engine *engine, struct guest *g)
 {
-    struct launcher_req req = {.op = LAUNCHER_RELEASE, .box_id = g->box_id};
-    struct err ignored;
+    struct err ignored; /* gone is as good */
 
-    (void)native_send(engine->native, &req, NULL, 0, &ignored); /* gone is as good */
+    (void)backend_release(engine->backend, g->box_id, &ignored);
     guest_free(engine, g);
 }
 

@@ -197,7 +197,7 @@ void run_receipt(const struct guest *g, const struct limits *l, bool warm, struc
 {
     const struct launcher_facts *f = &g->facts;
 
-    (void)str_copy(ret->backend, sizeof(ret->backend), "native");
+    (void)str_copy(ret->backend, sizeof(ret->backend), backend_name(g->engine->backend));
     (void)str_copy(ret->isolation, sizeof(ret->isolation),
                    f->isolation == LAUNCHER_FULL ? "full" : "userns");
     (void)str_copy(ret->missing, sizeof(ret->missing), f->missing);

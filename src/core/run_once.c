@@ -57,20 +57,16 @@ static int start_run(struct run *run, struct err *e)
  */
 static int drive(struct run *run, bool warm, struct err *e)
 {
-    struct launcher_req arm = {
-        .op = LAUNCHER_RUN,
-        .box_id = run->guest->box_id,
-        .run.deadline_ms = run->limits.timeout_ms,
-    };
+    uint64_t deadline_ms = run->limits.timeout_ms;
 
     if (warm && !run->guest->cool && run->limits.timeout_ms > UNARMED_MS) {
         int r = run_drive(run, UNARMED_MS, e);
         if (r != 0) {
             return r;
         }
-        arm.run.deadline_ms -= UNARMED_MS;
+        deadline_ms -= UNARMED_MS;
     }
-    if (warm && native_send(run->engine->native, &arm, NULL, 0, e) < 0) {
+    if (warm && backend_arm(run->engine->backend, run->guest->box_id, deadline_ms, e) < 0) {
         return -1;
     }
     return run_drive(run, -1, e);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See agent_link.h. The supervisor alone knows what a worker runs; from here it gets numbers. */
+/* See agent_link.h. Only the supervisor knows the programs behind the numbers sent here. */
 #include "daemon/agent_link.h"
 
 #include <errno.h>

@@ -15,5 +15,5 @@ int agent_link_load(struct err *e);
 /* Starts what the plan names. *ret is NULL when it names nothing. */
 int agent_link_open(uv_loop_t *loop, struct agents **ret, struct err *e);
 
-/* What the supervisor has said; descriptors that it wants are moved out of *fds. */
+/* Takes a message of the supervisor; moves the descriptors that it uses out of *fds. */
 void agent_link_take(const struct supervisor_worker *m, struct fd_set_msg *fds);

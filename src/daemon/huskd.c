@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * huskd: the unprivileged daemon. Started by `husk up`, which gives it the settings, the launcher's
- * socket and the listening sockets (supervisor_msg.h) and starts it again should it die; what ran
- * in boxes goes on meanwhile.
+ * huskd: the unprivileged daemon. `husk up` starts it with the settings, the launcher's socket and
+ * the listening sockets (supervisor_msg.h), and restarts it if it dies; boxes keep running
+ * meanwhile.
  *
  * Exit codes: 0 after SIGTERM, 1 it could not start (the reason is on stderr), 3 the launcher is
  * gone.
@@ -72,7 +72,6 @@ static void set_log(void)
 
 static void save(void *user)
 {
-    (void)user;
     if (d.agents != NULL) {
         agents_end(d.agents, WORKERS_END_MS);
     }
@@ -84,9 +83,8 @@ static void save(void *user)
 
 static void on_drained(void *user)
 {
-    (void)user;
     if (fiber_start(save, NULL) < 0) {
-        d.exit_code = EXIT_NO_START; /* somebody else has to save */
+        d.exit_code = EXIT_NO_START; /* the supervisor starts another daemon, which saves */
         uv_stop(&d.loop);
     }
 }
@@ -105,17 +103,14 @@ static void drain(int exit_code)
     http_server_drain(d.http, (unsigned)d.config.drain_timeout_ms, on_drained, NULL);
 }
 
-/* A service manager and the supervisor may both tell us. Who is impatient kills. */
+/* A service manager and the supervisor may both send it: only the first one counts. */
 static void on_signal(uv_signal_t *h, int signum)
 {
-    (void)h;
-    (void)signum;
     drain(0);
 }
 
 static void on_launcher_lost(void *user)
 {
-    (void)user;
     log_error("launcher_lost", "every box is gone; starting over");
     drain(EXIT_NO_LAUNCHER);
 }
@@ -123,8 +118,8 @@ static void on_launcher_lost(void *user)
 /* ---- the start ---- */
 
 /*
- * Our part of the data folder, the one place that we write to from then on. What is made for this
- * account can still lie behind a folder that it may not enter.
+ * Limits writing to our part of the data folder. Although that folder belongs to this account, a
+ * folder above it may be closed to the account.
  */
 static int confine(struct err *e)
 {
@@ -142,7 +137,7 @@ static int confine(struct err *e)
 }
 
 /*
- * Names under which we may be called: loopback, what we listen on, and what the configuration adds.
+ * Names by which clients may call us: loopback, what we listen on, and what the configuration adds.
  */
 static int list_hosts(struct http_config *http)
 {
@@ -210,9 +205,9 @@ static int open_http(struct fd_set_msg *listeners, struct err *e)
 
 static void warm(void)
 {
-    /* What POST /run asks for when its body does not say. */
+    /* The limits of POST /run when its body names none. */
     static const struct husk_limits run_default = {.memory_bytes = (uint64_t)512 << 20};
-    /* What /workspace/se/v2/execute_code runs its handlers with. */
+    /* The limits of /workspace/se/v2/execute_code. */
     const struct husk_limits se_default = {.memory_bytes = d.config.se_memory_bytes,
                                            .cpu_milli = (uint32_t)d.config.se_cpu_milli,
                                            .pids = (uint32_t)d.config.se_max_processes};
@@ -221,7 +216,7 @@ static void warm(void)
     service_warm(d.service, "python", &se_default, d.config.se_pool);
 }
 
-/* What the old ones point to is freed only when nobody uses it any more. */
+/* Old values stay allocated while the server still uses them. */
 static void on_settings(struct config *fresh)
 {
     AUTO(config_report_release) struct config_report report = {0};
@@ -238,21 +233,18 @@ static void on_settings(struct config *fresh)
     log_info("settings_read", "pid=%d", (int)getpid());
 }
 
-/* The supervisor is who reads them, so that whoever comes after us has the same ones. */
+/* The supervisor reads the settings, so that the next daemon has the same ones. */
 static void on_hangup(uv_signal_t *h, int signum)
 {
-    (void)h;
-    (void)signum;
     supervisor_link_ask_settings();
 }
 
 /*
- * News of workers, other settings; or its end of file: without a supervisor nobody would start us
- * again, and the launcher is about to end.
+ * Messages about workers and settings, or end of file: without a supervisor no daemon would follow
+ * us, and the launcher is about to end.
  */
 static void on_supervisor(uv_poll_t *h, int status, int events)
 {
-    (void)events;
     if (!supervisor_link_hear(on_settings) || status < 0) {
         uv_poll_stop(h);
         drain(0);
@@ -291,9 +283,8 @@ static int serve(int launcher, struct fd_set_msg *listeners, struct err *e)
     }
     warm();
     /*
-     * In this order: of those who are called before the loop sleeps, libuv calls the one that came
-     * first last, and that has to be the one who knows whether a fiber can go on. Writing to
-     * workers may wake some.
+     * In this order: libuv calls prepare handles in reverse order of their creation, and the one
+     * that checks whether a fiber can run must come last. Writing to workers may wake fibers.
      */
     if (loop_serve_fibers(&d.loop, e) < 0 || agent_link_open(&d.loop, &d.agents, e) < 0) {
         return -1;
@@ -314,17 +305,17 @@ int main(void)
     struct err e = {0};
     int launcher = -1;
 
-    prctl(PR_SET_NAME, "huskd", 0, 0, 0); /* started by descriptor, whose number it would be */
-    /* A log that nobody reads any more ends nothing. */
+    prctl(PR_SET_NAME, "huskd", 0, 0, 0); /* the kernel would show the number of a descriptor */
+    /* Survive a closed log pipe. */
     sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
 
     /*
-     * Before there is another thread: a heap of its own is one that malloc_trim() cannot shrink
-     * (see call.c).
+     * Before there is another thread: malloc_trim() cannot shrink the heap of a thread (see
+     * call.c).
      */
     (void)mallopt(M_ARENA_MAX, 1);
     /*
-     * What boxes had us hold goes back to the kernel when it is freed. Left to itself, malloc
+     * Memory that boxes made us hold goes back to the kernel when it is freed; by default malloc
      * learns from large blocks to keep them.
      */
     (void)mallopt(M_MMAP_THRESHOLD, MMAP_FROM);
@@ -343,8 +334,6 @@ int main(void)
     }
     service_leave(d.service);
     FAULT_POINT("stop.left");
-    /*
-     * What is left belongs to connections that are being dropped; the system takes it back faster.
-     */
+    /* The rest belongs to connections that are being dropped; the kernel frees it faster. */
     _exit(d.exit_code);
 }

@@ -6,27 +6,24 @@
 
 static struct {
     uv_poll_t poll;       /* wakes the loop when a fiber's descriptor is ready */
-    uv_prepare_t prepare; /* before it sleeps: until when? */
+    uv_prepare_t prepare; /* before it sleeps: sets until when */
     uv_check_t check;     /* after it slept: fibers run */
     uv_timer_t timer;
     uv_idle_t idle; /* keeps it from sleeping while fibers are ready */
 } handles;
 
+/* These three only wake the loop: on_check() does the work. */
+
 static void on_poll(uv_poll_t *h, int status, int events)
 {
-    (void)h;
-    (void)status;
-    (void)events; /* on_check does the work */
 }
 
 static void on_timer(uv_timer_t *h)
 {
-    (void)h;
 }
 
 static void on_idle(uv_idle_t *h)
 {
-    (void)h;
 }
 
 static void on_prepare(uv_prepare_t *h)
@@ -48,7 +45,6 @@ static void on_prepare(uv_prepare_t *h)
 
 static void on_check(uv_check_t *h)
 {
-    (void)h;
     fiber_run();
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fibers on a libuv loop: every turn of the loop lets those go on that can. */
+/* Fibers on a libuv loop: every turn of the loop runs those that can go on. */
 #pragma once
 
 #include <uv.h>

@@ -18,7 +18,7 @@ static union {
         struct supervisor_settings head;
         char text[SUPERVISOR_SETTINGS_MAX];
     } settings;
-} message; /* the one that came last */
+} message; /* the last one that came */
 
 static bool is_settings(ssize_t n)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may connect, so that no client takes the places of all others.
+ * Which clients may connect, so that no client takes the places of all others.
  *
- * Three kinds of clients. Operators: root and our own account on the unix socket. Near ones: other
- * accounts there, and loopback. Far ones: everybody else.
+ * There are three kinds of clients. Operators: root and our own account on the unix socket. Near
+ * ones: other accounts there, and loopback. Far ones: all others.
  *
- *   - One client, near or far, has at most per_address connections. Operators are not counted so.
- *   - A part of all places is kept for near clients: far ones leave it free.
+ *   - A near or far client has at most per_address connections; an operator has no such limit.
+ *   - A part of all places is kept for near clients.
  *   - A few places beyond all are for operators alone.
  *   - When no place is left, the client with the most idle connections loses one of them, unless
  *     it has fewer connections than the newcomer: then the newcomer is refused. Operators lose
@@ -31,7 +31,7 @@ static enum kind kind_of(const struct http_conn *c)
     return c->entry->key.kind == HTTP_PEER_LOOP ? NEAR : FAR;
 }
 
-/* How many connections there may be with this one, beside those that are being refused. */
+/* How many connections may be open with this one. Those that are being refused do not count. */
 static size_t places_for(const struct http_server *s, enum kind kind)
 {
     size_t all = s->config.limits.connections;
@@ -43,7 +43,7 @@ static size_t places_for(const struct http_server *s, enum kind kind)
     return kind == NEAR ? all : all - kept + MIN(kept, s->near);
 }
 
-/* It waits for a request, or has sent only a part of a head, and its client is of a later kind. */
+/* Idle, or with an incomplete head, and its client ranks behind the newcomer's. */
 static bool can_lose(const struct http_conn *c, const struct http_conn *newcomer)
 {
     enum kind least = MAX(kind_of(newcomer), NEAR);
@@ -52,7 +52,7 @@ static bool can_lose(const struct http_conn *c, const struct http_conn *newcomer
            c->out.first == NULL;
 }
 
-/* Of the client with the most idle connections, the one that has been idle for longest. */
+/* The connection that was idle for longest, of the client with the most idle ones. */
 static struct http_conn *find_loser(const struct http_server *s, const struct http_conn *newcomer)
 {
     size_t least = kind_of(newcomer) == OPERATOR ? 0 : newcomer->entry->count;

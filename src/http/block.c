@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks of input. A connection has one only while there are bytes to keep, so that idle ones cost
- * little; the pool hands out the one used last, which is still in the processor's cache.
+ * Blocks of input. A connection has one only while there are bytes to keep, so that idle
+ * connections cost little. The pool hands out the block used last, which is still in the
+ * processor's cache.
  */
 #include <string.h>
 

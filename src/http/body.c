@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of requests: decoded in the block and handed on, collected or skipped. See conn.h. */
+/* Bodies of requests: decoded in the block and passed on, collected or skipped. See conn.h. */
 #include <assert.h>
 
 #include "base/attr.h"
@@ -17,7 +17,7 @@ void http_body_use(struct http_request *req, enum body_mode mode)
     req->body_mode = mode;
 }
 
-/* The client waits with its body until it hears that we want it. */
+/* A client that expects 100 Continue sends its body only after this. */
 static void send_continue(struct http_request *req)
 {
     static const char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -39,7 +39,7 @@ static void start_body(struct http_request *req, enum body_mode mode, uint64_t m
     if (req->reply == REPLY_REFUSED) {
         return;
     }
-    if (http_conn_is_gone(c)) { /* nothing will come, and no client waits for an answer */
+    if (http_conn_is_gone(c)) { /* no body will come, and no client waits for the answer */
         http_reply_close(req);
         http_conn_wake(c);
         return;
@@ -98,7 +98,7 @@ bool http_body_wants_input(const struct http_request *req)
     return !req->is_body_paused;
 }
 
-/* The answer is under way; the connection ends with it. */
+/* The answer is on its way; the connection closes after it. */
 static void stop_discarding(struct http_request *req)
 {
     http_conn_end_after(req->conn, AFTER_LINGER);
@@ -124,7 +124,7 @@ static void deliver(struct http_request *req, const char *data, size_t len)
     }
 }
 
-/* Everything is in the block already, as with nearly all requests: no copy. */
+/* No copy when the whole body is in the block already, as it is for nearly all requests. */
 static bool collect_in_place(struct http_request *req, struct block *b)
 {
     uint64_t n = req->body_left;
@@ -183,7 +183,7 @@ static void take_chunked(struct http_request *req, struct block *b)
     }
 }
 
-/* Tells the handler once that the body is complete. */
+/* Calls the handler once when the body is complete. */
 static bool tell_end(struct http_request *req)
 {
     if (req->body_progress != BODY_COMPLETE || req->reply >= REPLY_DONE) {
@@ -209,7 +209,7 @@ bool http_body_step(struct http_conn *c)
 
     if (req->reply >= REPLY_DONE && req->body_progress == BODY_COMING &&
         req->body_mode != BODY_DISCARD) {
-        http_body_use(req, BODY_DISCARD); /* answered without the (rest of the) body */
+        http_body_use(req, BODY_DISCARD); /* answered before the body was complete */
         req->body_got = 0;
     }
     if (http_body_wants_input(req) && b->start < b->end) {

@@ -7,7 +7,7 @@
 
 #define DIGITS_MAX 15 /* cannot overflow 64 bits, not even when sizes are added up */
 
-/* One byte of the size line. */
+/* Takes one byte of the size line. */
 static int take_size(struct http_chunked *c, char byte)
 {
     int digit = http_hex_digit(byte);
@@ -26,7 +26,7 @@ static int take_exact(struct http_chunked *c, char byte, char want, enum http_ch
     return byte == want ? 0 : -1;
 }
 
-/* One byte that is not body. */
+/* Takes one byte that is not part of the body. */
 static int take_byte(struct http_chunked *c, char byte)
 {
     switch (c->state) {

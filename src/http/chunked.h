@@ -26,12 +26,12 @@ struct http_chunked {
 };
 
 enum http_chunked_step {
-    HTTP_CHUNKED_BAD = -1, /* refuse with 400; the connection is lost */
+    HTTP_CHUNKED_BAD = -1, /* refuse with 400 and close the connection */
     HTTP_CHUNKED_MORE,     /* all input is used up */
     HTTP_CHUNKED_PIECE,    /* *ret_data, *ret_len (> 0) are body; call again with the rest */
     HTTP_CHUNKED_END,      /* the body is complete; the rest of the input is not part of it */
 };
 
-/* Takes *ret_used bytes of the input. A zeroed struct is a new body. */
+/* Consumes *ret_used bytes of the input. A zeroed struct is a new body. */
 enum http_chunked_step http_chunked_next(struct http_chunked *c, const char *in, size_t n,
                                          size_t *ret_used, const char **ret_data, size_t *ret_len);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Birth, input and death of a connection; see conn.h. What happens in between is in conn_run.c. */
+/* Creation, input and end of a connection; see conn.h. The work in between is in conn_run.c. */
 #include "http/conn.h"
 
 #include <assert.h>
@@ -137,9 +137,8 @@ static void unlink_conn(struct http_conn *c)
 }
 
 /*
- * A request whose handler wants no on_done, and will answer later, keeps the memory until it does:
- * else it would answer into freed memory. One whose handler waits for the body will never be heard
- * of again.
+ * A handler without on_done may still answer later, so the memory must stay until it does. A
+ * handler that waits for the body is never called again and needs nothing.
  */
 static bool is_answer_due(const struct http_request *req)
 {
@@ -182,7 +181,7 @@ bool http_conn_wants_input(const struct http_conn *c)
     return c->phase == CONN_LINGER || (c->phase == CONN_HEAD && c->out.queued <= high);
 }
 
-/* Reads once; the poll tells again if there is more. */
+/* Reads once; the poll fires again if there is more. */
 static void read_input(struct http_conn *c)
 {
     if (c->block == NULL) {
@@ -231,7 +230,7 @@ void http_conn_on_poll(uv_poll_t *poll, int status, int events)
             c->input = INPUT_OFF;
         }
     }
-    if (c->turn == TURN_NONE) { /* else the list runs it in a moment */
+    if (c->turn == TURN_NONE) { /* else it is on the list and runs in a moment */
         http_conn_run(c);
     }
 }

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of the HTTP server: a connection, its one request, and who does what.
+ * Inside of the HTTP server: a connection, its one request, and what each file does.
  *
  *     listen.c     accepts, makes connections
- *     admit.c      who may connect, and who loses a place
+ *     admit.c      which clients may connect, and which lose a place
  *     block.c      memory for input
- *     conn.c       birth, input, death
+ *     conn.c       creation, input, end
  *     conn_run.c   what to do next: steps, sending, waiting
  *     request.c    begins and ends a request, accessors
  *     body.c       the request's body: decode, collect, stream, discard
  *     reply.c      the answer's head and body
  *     timeouts.c   one coarse tick over all connections
  *
- * A connection has one request at a time, which lives inside it. Whatever a handler calls only
- * queues and marks: http_conn_wake() puts the connection on the server's list, and http_conn_run()
- * later does the work from the loop. So no callback is ever entered from inside a handler's call,
- * answers to pipelined requests leave in one write, and a handler may answer any request from
- * anywhere on the thread.
+ * A connection has one request at a time, which lives inside it. Functions that a handler calls
+ * only queue and mark: http_conn_wake() puts the connection on the server's list, and
+ * http_conn_run() does the work later from the loop. So no callback is entered from inside a
+ * handler's call, answers to pipelined requests leave in one write, and a handler may answer any
+ * request from anywhere on the thread.
  */
 #pragma once
 
@@ -27,27 +27,24 @@
 #include "http/server.h"
 #include "http/target.h"
 
-/*
- * Last: it brings sys/param.h, whose MIN and MAX clash with those of base/attr.h unless they come
- * after.
- */
+/* Last: its MIN and MAX clash with those of base/attr.h unless they come after. */
 #include <uv.h>
 
 #define BLOCK_BYTES 32768
 #define BLOCK_POOL_MOST 128
 #define DISCARD_MOST 65536    /* unread body that is cheaper to skip than a new connection */
 #define REPLY_FIELDS_MAX 8192 /* bytes of header fields that a handler may add */
-#define REFUSED_MOST 64       /* connections beyond the limit that are told so */
+#define REFUSED_MOST 64       /* connections beyond the limit that get an answer */
 #define TICK_MS 250
 
 struct http_websocket_link;
 
-/* Input of one connection. Taken when bytes come, given back when it is idle. */
+/* Input of one connection. Taken when bytes come, returned when the connection is idle. */
 struct block {
     struct block *next;
     size_t start; /* data[start] to data[end] are not yet used */
     size_t end;
-    size_t floor; /* below is the head in use, which must stay */
+    size_t floor; /* the head in use is below and must not move */
     struct http_head head;
     struct http_target target;
     char data[BLOCK_BYTES];
@@ -123,11 +120,11 @@ enum conn_phase {
     CONN_LINGER,  /* answered and half closed; reads on so that the client sees the answer */
     CONN_DOOMED,  /* to be dropped by the next http_conn_run() */
     CONN_ORPHAN,  /* the handler has still to answer: the memory must stay */
-    CONN_DEAD,    /* the memory goes when neither libuv nor a list needs it */
+    CONN_DEAD,    /* the memory is freed when neither libuv nor a list needs it */
 };
 #define CONN_PHASES (CONN_DEAD + 1)
 
-/* What follows the request in work. Only ever grows: see http_conn_end_after(). */
+/* What follows the current request. Only ever grows: see http_conn_end_after(). */
 enum conn_after {
     AFTER_NEXT, /* another request */
     AFTER_CLOSE,
@@ -136,7 +133,7 @@ enum conn_after {
 
 enum conn_input {
     INPUT_ON,
-    INPUT_OFF, /* bytes came that the request does not want: wait for its end */
+    INPUT_OFF, /* bytes came that the request does not want: not read until it ends */
     INPUT_ENDED,
 };
 
@@ -158,7 +155,7 @@ struct http_conn {
     enum conn_after after;
     enum conn_input input;
     enum conn_turn turn;
-    bool has_hung_up; /* the kernel says so, perhaps before the last bytes are read */
+    bool has_hung_up; /* as the kernel reports, perhaps before the last bytes are read */
     bool is_poll_closed;
     bool is_over_limit;
     bool has_served; /* at least one request */
@@ -170,7 +167,7 @@ struct http_conn {
     uint64_t window_start; /* of the body's rate */
     uint64_t window_bytes;
     uint64_t wrote_at; /* last time the kernel or the client took something, or the queue began */
-    int unread;        /* what the kernel had for the client at the last look */
+    int unread;        /* bytes in the kernel's send buffer at the last look */
     struct http_request req;
 };
 
@@ -187,7 +184,7 @@ struct listener {
 struct http_server {
     struct http_config config;
     uv_loop_t *loop;
-    uv_idle_t idle; /* active while awake != NULL or a drain has to be told */
+    uv_idle_t idle; /* active while awake != NULL or on_drained is due */
     uv_timer_t tick;
     unsigned handles; /* libuv handles of the server itself that are not closed yet */
     enum server_phase phase;
@@ -195,7 +192,7 @@ struct http_server {
     uint64_t drain_deadline;
     void (*on_drained)(void *user);
     void *drained_user;
-    int reserve; /* a descriptor to be given up when they run out */
+    int reserve; /* a descriptor to give up when they run out */
     struct listener *listeners;
     struct http_conn *conns;
     struct http_conn *awake;
@@ -214,16 +211,16 @@ struct http_server {
 /* block.c */
 struct block *http_block_take(struct http_server *s); /* NULL without memory */
 void http_block_give(struct http_conn *c);
-void http_block_start_head(struct block *b); /* what is in it is read as a new head */
-/* False if there is no room behind the bytes in hand: they must be used first. */
+void http_block_start_head(struct block *b); /* its bytes are parsed as a new head */
+/* False if there is no room behind the bytes in it: they must be used first. */
 bool http_block_make_room(struct block *b, bool is_head);
 /* The head is complete and stays where it is from now on; leaves room for a body behind it. */
 void http_block_pin_head(struct block *b);
 
 /* admit.c */
-/* Counts it. 0, or the status that tells the client why it may not connect now. */
+/* Counts it. 0, or the status to refuse the connection with. */
 int http_admit(struct http_conn *c, const struct sockaddr_storage *address);
-void http_admit_forget(struct http_conn *c); /* it counts no more */
+void http_admit_forget(struct http_conn *c); /* no longer counts it */
 
 /* listen.c */
 void http_listeners_resume(struct http_server *s);
@@ -235,34 +232,29 @@ void http_conn_enter(struct http_conn *c, enum conn_phase phase);
 void http_conn_end_after(struct http_conn *c, enum conn_after after);
 void http_conn_wake(struct http_conn *c); /* run it soon; callable from anywhere */
 void http_conn_doom(struct http_conn *c);
-/* Closes the socket now. is_final: the server goes away, so its request ends in every case. */
+/* Closes the socket now. is_final: the server is being freed, so the request ends in any case. */
 void http_conn_kill(struct http_conn *c, bool is_final);
 bool http_conn_is_gone(const struct http_conn *c); /* the socket is closed */
 bool http_conn_is_lost(const struct http_conn *c); /* or about to be */
 bool http_conn_wants_input(const struct http_conn *c);
 void http_conn_on_poll(uv_poll_t *poll, int status, int events);
-/*
- * Frees the memory once the poll is closed, the handler has no business with it, and no list has
- * it.
- */
+/* Frees the memory once the poll is closed and neither the handler nor a list needs it. */
 void http_conn_forget(struct http_conn *c);
 
 /* conn_run.c */
 void http_conn_run(struct http_conn *c); /* from the loop only */
-/* Answers without a request in work and closes. */
+/* Answers an error outside of a request and closes. */
 void http_conn_refuse(struct http_conn *c, int status, const char *why);
 
 /* request.c */
 void http_request_begin(struct http_conn *c);
 bool http_request_can_end(const struct http_conn *c);
 void http_request_end(struct http_conn *c, enum http_end how);
-/*
- * Takes the request away from its handler and answers it; drops the connection if that is too late.
- */
+/* Answers instead of the handler; drops the connection if an answer has begun. */
 void http_request_refuse(struct http_request *req, int status, const char *why);
 
 /* body.c */
-bool http_body_step(struct http_conn *c); /* true if something happened */
+bool http_body_step(struct http_conn *c); /* true if it made progress */
 bool http_body_wants_input(const struct http_request *req);
 void http_body_use(struct http_request *req, enum body_mode mode);
 
@@ -280,14 +272,14 @@ int http_reply_head(struct http_request *req, int status, const char *type, uint
 
 /* server.c */
 void http_server_wake(struct http_server *s);
-void http_server_forget(struct http_server *s); /* frees it once nothing of it is left */
+void http_server_forget(struct http_server *s); /* frees it once nothing uses it */
 void http_server_tick_on(struct http_server *s);
 const char *http_server_date(struct http_server *s);
 
 /* timeouts.c */
 void http_timeouts_check(struct http_server *s);
 
-/* sse.c, websocket.c: what the server does for streams by itself */
+/* sse.c, websocket.c: what the server itself does for streams */
 void http_sse_goodbye(struct http_request *req);
 void http_sse_heartbeat(struct http_request *req);
 bool http_websocket_step(struct http_conn *c);

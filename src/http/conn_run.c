@@ -2,14 +2,14 @@
 /*
  * The work of a connection; see conn.h.
  *
- * http_conn_run() takes steps (parse a head, hand on body, end a request) until nothing more can be
- * done with what is there, sends what was queued, and arms the poll for what is missing.
+ * http_conn_run() takes steps (parse a head, pass on a body, end a request) until it needs more
+ * input or output space, sends what is queued, and arms the poll for what it needs.
  */
 #include <sys/socket.h>
 
 #include "http/conn.h"
 
-#define TURNS 8 /* rounds of steps and sending before other connections get their turn */
+#define TURNS 8 /* rounds of steps and sending before other connections run */
 
 void http_conn_refuse(struct http_conn *c, int status, const char *why)
 {
@@ -126,7 +126,7 @@ static void flush(struct http_conn *c)
     }
 }
 
-/* After sending: true if there are more steps to take because of it. */
+/* True if sending has made more steps possible. */
 static bool after_flush(struct http_conn *c, bool was_held)
 {
     struct http_request *req = &c->req;
@@ -144,7 +144,7 @@ static bool after_flush(struct http_conn *c, bool was_held)
     return http_request_can_end(c);
 }
 
-/* The answer is out and nothing more will be read as a request. */
+/* Everything is sent and no more requests will be read. */
 static void finish_closing(struct http_conn *c)
 {
     bool has_rest = c->block != NULL && c->block->start < c->block->end;
@@ -163,7 +163,7 @@ static void arm(struct http_conn *c)
         events |= UV_DISCONNECT;
     }
     if (events == 0) {
-        events = UV_PRIORITIZED; /* only to hear of errors; see http_conn_on_poll() */
+        events = UV_PRIORITIZED; /* only reports errors; see http_conn_on_poll() */
     }
     if (events == c->armed) {
         return;
@@ -174,7 +174,7 @@ static void arm(struct http_conn *c)
     }
 }
 
-/* Its handler has answered at last, or wants to be told after all. */
+/* Ends the request of a dropped connection once its handler has answered or set on_done. */
 static void release_orphan(struct http_conn *c)
 {
     if (c->phase == CONN_ORPHAN && (c->req.reply >= REPLY_DONE || c->req.on_done != NULL)) {

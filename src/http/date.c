@@ -18,7 +18,7 @@ void http_date_format(time_t t, char dst[HTTP_DATE_SIZE])
         t = 0;
         gmtime_r(&t, &tm);
     }
-    /* Cannot be cut: every number was bounded above. */
+    /* Cannot be truncated: every number was bounded above. */
     str_format(dst, HTTP_DATE_SIZE, "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT",
                days + 3L * tm.tm_wday, tm.tm_mday, months + 3L * tm.tm_mon, tm.tm_year + 1900,
                tm.tm_hour, tm.tm_min, tm.tm_sec);
@@ -67,7 +67,7 @@ bool http_date_parse(const char *s, time_t *ret)
         return false;
     }
     time_t t = timegm(&tm);
-    /* Writing it again proves weekday, ranges and punctuation at one stroke. */
+    /* Formatting the result again checks weekday, ranges and punctuation in one go. */
     http_date_format(t, again);
     if (memcmp(again, s, HTTP_DATE_SIZE) != 0) {
         return false;

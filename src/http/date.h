@@ -9,5 +9,5 @@
 
 /* Years 1 to 9999; other times are written as 1970. */
 void http_date_format(time_t t, char dst[HTTP_DATE_SIZE]);
-/* Only that form: the two obsolete ones are treated as absent by whoever asks. */
+/* Accepts only this form. Callers treat the two obsolete forms as absent. */
 bool http_date_parse(const char *s, time_t *ret);

@@ -8,8 +8,8 @@
 #define HTTP_DISPOSITION_MAX 1200
 
 /*
- * Both forms of RFC 6266: one for old clients, where what is not plain becomes '_', and one that
- * keeps every byte. A name from a box may hold anything but NUL, so nothing of it reaches the head
- * as it is. Cut to 255 bytes.
+ * Both forms of RFC 6266: one for old clients, in which other than plain characters become '_', and
+ * one that keeps every byte. A name from a box may hold any byte but NUL, so none of it reaches the
+ * head unescaped. Cut to 255 bytes.
  */
 void http_disposition(char ret[static HTTP_DISPOSITION_MAX], const char *name, bool is_shown);

@@ -82,9 +82,9 @@ bool http_type_is(const char *value, const char *type)
 }
 
 /*
- * Reads a quoted string behind its opening quote. Returns what follows the closing one, or NULL.
- * Only \" and \\ are escapes: file names of Windows browsers come with single backslashes. Without
- * dst it is only skipped.
+ * Reads a quoted string after its opening quote. Returns what follows the closing quote, or NULL.
+ * Only \" and \\ are escapes: Windows browsers send file names with single backslashes. Without dst
+ * the string is skipped.
  */
 static const char *read_quoted(const char *p, char *dst, size_t size, size_t *ret_len)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The small grammar that all header fields share (RFC 9110, 5.5 and 5.6): tokens, values, lists,
- * parameters, media types. Pure: text in, verdict out.
+ * The grammar that all header fields share (RFC 9110, 5.5 and 5.6): tokens, values, lists,
+ * parameters, media types. Pure functions.
  */
 #pragma once
 
@@ -18,12 +18,12 @@ int http_hex_digit(char c);                  /* 0 to 15, or -1 */
 /* True if the comma-separated list holds the token, in any case. */
 bool http_list_has(const char *list, const char *token);
 
-/* True if the value is of that media type, whatever its parameters: "text/html; charset=utf-8". */
+/* True if the value is of that media type; parameters ("; charset=utf-8") are ignored. */
 bool http_type_is(const char *value, const char *type);
 
 /*
- * The parameter of a value like `form-data; name="a \"b\""`, unquoted. Its length, -1 when it is
- * absent, -2 when the value is malformed or the parameter is there twice or longer than size - 1
+ * The parameter of a value like `form-data; name="a \"b\""`, unquoted. Returns its length; -1 if it
+ * is absent; -2 if the value is malformed or the parameter is repeated or longer than size - 1
  * bytes.
  */
 int http_param(const char *value, const char *name, char *dst, size_t size);

@@ -6,7 +6,7 @@
 
 #define HTTP_WEBSOCKET_ACCEPT_SIZE 29 /* base64 of 20 bytes, with the NUL */
 
-/* 0 if the head asks properly for a WebSocket; else the status to refuse with, 400 or 426. */
+/* 0 if the head is a valid WebSocket handshake; else the status to refuse with, 400 or 426. */
 int http_handshake_check(const struct http_head *h);
 
 /* The value of Sec-WebSocket-Accept for a key. */

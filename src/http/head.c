@@ -2,8 +2,9 @@
 /*
  * Parser of request heads; see head.h.
  *
- * It works line by line: a line is looked at when its end has come, so that input in single bytes
- * and input in one piece take the same path. What the fields mean together is checked at the end.
+ * It works line by line and looks at a line only when its end has come, so that input in single
+ * bytes and input in one piece take the same path. Checks that involve several fields come at the
+ * end.
  */
 #include "http/head.h"
 
@@ -240,7 +241,7 @@ static int parse_line(struct http_head *h, const char *p, size_t n)
     return n == 0 ? finish(h) : parse_field(h, p, n);
 }
 
-/* The first line is incomplete: refuse at once what can never become one, e.g. a TLS hello. */
+/* Refuses at once an incomplete first line that can never become valid, e.g. a TLS hello. */
 static int check_unfinished(struct http_head *h, size_t len)
 {
     if (!h->has_request_line && len > h->line) {

@@ -2,12 +2,12 @@
 /*
  * The head of an HTTP/1.x request: strict and incremental.
  *
- * Whatever two implementations could read in two ways is refused: Content-Length beside
+ * Anything that two implementations could read in two ways is refused: Content-Length beside
  * Transfer-Encoding, either of them twice, a coding other than chunked, folded lines, bare CR or
  * LF, control bytes, blanks before a colon, no or two Hosts, absolute targets that name another
- * host. After a refusal nothing of the connection can be trusted any more: the caller closes it.
+ * host. After a refusal no byte of the connection can be trusted: the caller closes it.
  *
- * Pure: no input or output, no allocation. The buffer belongs to the caller.
+ * Pure: no input or output, no allocation. The caller owns the buffer.
  */
 #pragma once
 
@@ -30,7 +30,7 @@ enum http_method {
     HTTP_METHODS
 };
 
-/* Fields that may stand only once, found while parsing. */
+/* Fields that may occur only once, found while parsing. */
 enum http_known {
     HTTP_HOST,
     HTTP_CONTENT_LENGTH,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Listening sockets: accepting, and running out of descriptors. Who may connect is in admit.c.
+ * Listening sockets: accepting, and running out of descriptors. admit.c decides who may connect.
  *
- * When accept() fails for want of descriptors the connection stays in the backlog and the poll
- * would fire for ever. So a reserve descriptor is given up to accept and close it, and accepting
- * pauses for a moment.
+ * When accept() fails for lack of descriptors, the connection stays in the backlog and the poll
+ * would fire for ever. So a reserve descriptor is given up to accept and close the connection, and
+ * accepting pauses for a moment.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "base/str.h"
 #include "http/conn.h"
 
-#define ACCEPT_MOST 64 /* per turn, so that requests get theirs */
+#define ACCEPT_MOST 64 /* per turn of the loop, so that requests are served in between */
 #define ACCEPT_PAUSE_MS 200
 
 static void describe_unix(int fd, struct http_peer *peer)
@@ -78,7 +78,7 @@ static void admit(struct listener *l, int fd, const struct sockaddr_storage *add
         return;
     }
     s->stats.over_limit++;
-    http_admit_forget(c); /* it must not keep others out while it is told */
+    http_admit_forget(c); /* a connection that is being refused takes no place */
     if (s->over_limit >= REFUSED_MOST) {
         http_conn_doom(c);
         return;
@@ -97,7 +97,7 @@ static void pause_all(struct http_server *s)
     http_server_tick_on(s);
 }
 
-/* Gives the reserve up to get rid of one connection, so that its client does not wait in vain. */
+/* Gives up the reserve to close one waiting connection, so that its client fails at once. */
 static void shed(struct http_server *s, int listening)
 {
     struct sockaddr_storage address;
@@ -116,7 +116,6 @@ static void on_connection(uv_poll_t *poll, int status, int events)
     struct listener *l = poll->data;
     struct http_server *s = l->server;
 
-    (void)events;
     for (int i = 0; status == 0 && i < ACCEPT_MOST; i++) {
         struct sockaddr_storage address = {0};
         socklen_t len = sizeof(address);

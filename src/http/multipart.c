@@ -2,10 +2,10 @@
 /*
  * Multipart bodies; see multipart.h.
  *
- * The body is treated as if a CR LF stood in front of it, so that the first delimiter looks like
- * all others. While reading data, `matched` bytes of a possible delimiter are held back; when the
- * match breaks they are handed on as data. A CR can only be the first byte of a delimiter, so after
- * a broken match the search restarts at the byte in hand and never needs to look back.
+ * The body is treated as if CR LF preceded it, so that the first delimiter looks like all others.
+ * While reading data, `matched` bytes of a possible delimiter are held back; when the match breaks
+ * they are passed on as data. A CR can only be the first byte of a delimiter, so after a broken
+ * match the search restarts at the current byte and never looks back.
  */
 #include "http/multipart.h"
 
@@ -240,7 +240,7 @@ static ssize_t feed_data(struct http_multipart *m, const char *data, size_t len)
         if (held > 0 && m->calls->on_data(m->user, m->delimiter, held) < 0) {
             return -1;
         }
-        return (ssize_t)i; /* this byte again, without a match in hand */
+        return (ssize_t)i; /* looks at this byte again, without a match */
     }
     return (ssize_t)len;
 }

@@ -12,7 +12,7 @@
 
 #define POOL_MOST 256        /* chunks kept: 4 MB */
 #define VECTORS 16           /* chunks per system call */
-#define FLUSH_BUDGET 1048576 /* bytes per turn, so that one fast reader does not starve the rest */
+#define FLUSH_BUDGET 1048576 /* bytes per turn, so that one fast reader does not starve others */
 
 enum kind {
     KIND_COPY, /* bytes[], pooled */
@@ -178,7 +178,7 @@ static void forget_sent(struct http_out *out, struct http_pool *pool, size_t n)
     }
 }
 
-/* One system call. Returns 0 if all that it had went, 1 if not, -errno. */
+/* One system call. Returns 0 if it sent all bytes, 1 if not, or -errno. */
 static int flush_some(struct http_out *out, struct http_pool *pool, int sock, uint64_t *sent)
 {
     struct iovec vectors[VECTORS];

@@ -31,7 +31,7 @@ int http_out_copy(struct http_out *out, struct http_pool *pool, const void *data
 int http_out_borrow(struct http_out *out, const void *data, size_t len); /* lives for ever */
 int http_out_take(struct http_out *out, char *data, size_t len); /* free()d, also on error */
 
-/* Room for n <= HTTP_CHUNK_BYTES bytes in one piece, or NULL; then the number really written. */
+/* Room for n <= HTTP_CHUNK_BYTES bytes in one piece, or NULL; then how many were written. */
 char *http_out_reserve(struct http_out *out, struct http_pool *pool, size_t n);
 void http_out_commit(struct http_out *out, size_t n);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How many connections each client has. A client is an IPv4 address; an IPv6 network of /64, since
- * clients own whole ones; all of loopback, where anybody can have as many addresses as they like;
- * or a uid on the unix socket. Pure but for its memory, which grows with the number of connected
- * clients only.
+ * clients own whole networks; all of loopback, where a process can use any number of addresses; or
+ * a uid on the unix socket. The memory grows only with the number of connected clients.
  */
 #pragma once
 
@@ -21,12 +20,12 @@ struct http_peer_key {
     uint64_t which; /* address, network or uid */
 };
 
-/* One client. Owned by the table, there from its first connection to its last. */
+/* One client. The table owns it; it exists from the client's first connection to its last. */
 struct http_peer_entry {
     struct http_peer_entry *next;
     struct http_peer_key key;
     size_t count; /* connections */
-    size_t idle;  /* of these: as counted by whoever looks for some */
+    size_t idle;  /* of these: as last counted by admit.c */
 };
 
 struct http_peers *http_peers_new(void);
@@ -34,7 +33,7 @@ void http_peers_free(struct http_peers *p);
 
 struct http_peer_key http_peer_key(const struct sockaddr_storage *address);
 struct http_peer_key http_peer_key_of_uid(uid_t uid);
-/* Counts one more of this client; NULL without memory. */
+/* Counts one more connection; NULL without memory. */
 struct http_peer_entry *http_peers_add(struct http_peers *p, struct http_peer_key key);
-/* One less; with its last the entry goes. */
+/* Counts one less; the last one frees the entry. */
 void http_peers_remove(struct http_peers *p, struct http_peer_entry *entry);

@@ -110,7 +110,7 @@ static bool parse_range(const char *value, uint64_t size, struct http_selection 
     if (*p != '\0' || (!has_first && !has_last) || (has_first && has_last && last < first)) {
         return false;
     }
-    if (!has_first) { /* the last bytes, as many as there are */
+    if (!has_first) { /* the last bytes of the file */
         uint64_t n = MIN(last, size);
         *ret = (struct http_selection){n > 0 ? 206 : 416, size - n, n};
         return true;
@@ -124,7 +124,7 @@ static bool parse_range(const char *value, uint64_t size, struct http_selection 
     return true;
 }
 
-/* Whether the file is still the one of which the client has a part. */
+/* True if the file is still the one that the client has a part of. */
 static bool if_range_holds(const char *value, const char *etag, time_t modified)
 {
     time_t t;

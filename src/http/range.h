@@ -12,7 +12,7 @@
 
 #define HTTP_ETAG_SIZE 56
 
-/* What the client said; each is the field's value or NULL. */
+/* What the client sent; each is the field's value or NULL. */
 struct http_conditions {
     const char *if_match;
     const char *if_none_match;
@@ -29,8 +29,8 @@ struct http_selection {
 };
 
 /*
- * Strong: changes whenever the file does, as far as the kernel tells. Quotes included. changed: of
- * its content, or better of anything about it.
+ * Strong: changes whenever the file does, as far as the kernel reports it. Quotes included.
+ * changed: the time when its content, or better anything about it, last changed.
  */
 void http_etag(uint64_t size, struct timespec changed, uint64_t inode, char dst[HTTP_ETAG_SIZE]);
 

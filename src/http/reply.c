@@ -62,7 +62,7 @@ static char *put_number(char *p, uint64_t value)
 
 /* ---- heads ---- */
 
-/* The rest of the body is too long, or may never come: then this connection cannot go on. */
+/* The rest of the body is too long, or may never come: the connection cannot be reused. */
 static bool body_forbids_reuse(const struct http_request *req)
 {
     return req->body_progress == BODY_COMING &&
@@ -111,9 +111,7 @@ static int write_head(struct http_conn *c, int status, const char *type, uint64_
     return 0;
 }
 
-/*
- * False when the request's answer goes nowhere any more; a second answer is a bug of the handler.
- */
+/* False when no client will get the answer. A second answer is a bug of the handler. */
 bool http_reply_may_start(struct http_request *req)
 {
     struct http_conn *c = req->conn;
@@ -131,8 +129,8 @@ bool http_reply_may_start(struct http_request *req)
 }
 
 /*
- * Starts an answer of that length, or of unknown length. Leaves it open. -1 when it became an error
- * (answered as such) or goes nowhere.
+ * Starts an answer of known or unknown length and leaves it open. -1 when it became an error
+ * (already answered) or no client will get it.
  */
 int http_reply_head(struct http_request *req, int status, const char *type, uint64_t length)
 {
@@ -210,7 +208,7 @@ static void error_text(struct http_conn *c, const struct http_request *req, int 
     str_printable(plain, sizeof(plain), why, strlen(why));
     for (char *p = plain; *p != '\0'; p++) {
         if (*p == '"' || *p == '\\' || *p == '\n' || *p == '\t') {
-            *p = ' '; /* what JSON would need escapes for */
+            *p = ' '; /* characters that JSON would have to escape */
         }
     }
     (void)str_format(ret->body, sizeof(ret->body), "{\"error\":\"%s\"}\n", plain);
@@ -363,13 +361,13 @@ void http_reply_finish(struct http_request *req, enum reply_phase phase)
     bool is_short = req->framing == FRAMING_SIZED && req->reply_left > 0;
     if (is_short || (req->framing == FRAMING_CHUNKED &&
                      http_out_copy(&c->out, &c->server->pool, "0\r\n\r\n", 5) < 0)) {
-        http_conn_doom(c); /* a promised length that is not kept can only be shown by closing */
+        http_conn_doom(c); /* closing is the only way to show that the length was wrong */
     }
 }
 
 void http_end(struct http_request *req)
 {
-    if (req->reply < REPLY_DONE) { /* else it went nowhere long ago */
+    if (req->reply < REPLY_DONE) { /* else no client waits for it */
         http_reply_finish(req, REPLY_DONE);
     }
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Beginning and end of a request, and what a handler can ask it; see request.h and conn.h. */
+/* Start and end of a request, and its accessors; see request.h and conn.h. */
 #include "http/conn.h"
 #include "http/field.h"
 #include "http/host.h"
 
-#define FIELDS_KEPT 1024 /* memory for fields of answers that a connection keeps */
+#define FIELDS_KEPT 1024 /* bytes of memory for answer fields that a connection keeps */
 
 static const struct http_head *head_of(const struct http_request *req)
 {
     return &req->conn->block->head;
 }
 
-/* 0, or the status to refuse with because of who is called and by which web page. */
+/* Checks Host and Origin. 0, or the status to refuse with. */
 static int check_names(const struct http_conn *c, const struct http_head *h, const char **ret_why)
 {
     const struct http_config *config = &c->server->config;
@@ -63,7 +63,7 @@ bool http_request_can_end(const struct http_conn *c)
 {
     const struct http_request *req = &c->req;
 
-    /* on_done waits until the kernel has everything; without it, queued is enough. */
+    /* With on_done it ends when the kernel has every byte; without, when all is queued. */
     return req->reply >= REPLY_DONE &&
            (req->body_progress != BODY_COMING || c->after != AFTER_NEXT) &&
            (req->on_done == NULL || c->out.first == NULL);

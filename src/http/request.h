@@ -3,17 +3,17 @@
  * What a handler sees of the HTTP server: one request, its body, and the answer to it.
  *
  * The server calls the handler when the head of a request is complete and passes every check. The
- * handler may take the body, and answers exactly once: by http_reply*(), by http_begin(),
- * http_write() and http_end(), by http_sse_begin() or by http_websocket() (http/websocket.h). It
- * may do so at once or at any later time.
+ * handler may take the body, and answers exactly once: with http_reply*(), with http_begin(),
+ * http_write() and http_end(), with http_sse_begin() or with http_websocket() (http/websocket.h).
+ * It may do so at once or at any later time.
  *
  * Life of a request: it is borrowed from the server and dead after on_done, which is called exactly
- * once, after which no other callback comes and the pointer must not be used. A handler that keeps
- * the pointer beyond its own return therefore sets on_done with http_request_own(). Without on_done
- * the request stays valid until it is answered, even if the client has gone.
+ * once; after that no other callback comes and the pointer must not be used. A handler that keeps
+ * the pointer after it returns therefore sets on_done with http_request_own(). Without on_done the
+ * request stays valid until it is answered, even if the client has gone.
  *
- * No callback is ever called from inside one of these functions, so a handler needs no care about
- * being entered twice. Everything happens on the loop's thread. Nothing here shows libuv.
+ * None of these functions calls a callback, so a handler is never entered twice. Everything happens
+ * on the loop's thread. Nothing here shows libuv.
  */
 #pragma once
 
@@ -68,17 +68,17 @@ uint64_t http_content_length(const struct http_request *req); /* HTTP_LENGTH_UNK
 /* ---- ownership ---- */
 
 /*
- * user is handed to every callback of this request. on_done may be NULL (see above). May be called
- * again, e.g. by the next stage of an answer: the last one counts.
+ * Every callback of this request gets user. on_done may be NULL (see above). May be called again,
+ * e.g. by the next stage of an answer: the last call counts.
  */
 void http_request_own(struct http_request *req, void *user,
                       void (*on_done)(void *user, enum http_end how));
 void *http_user(const struct http_request *req);
 
 /*
- * Tells that the client closed its sending side while it waits for the answer. Nearly all clients
- * that do so are gone; a few still read, so the server goes on unless the handler calls
- * http_abort(). For server-sent events and WebSockets it always means gone.
+ * on_hangup reports that the client closed its sending side while it waits for the answer. Nearly
+ * all clients that do so are gone; a few still read, so the server continues unless the handler
+ * calls http_abort(). For server-sent events and WebSockets it always means gone.
  */
 void http_on_hangup(struct http_request *req,
                     void (*on_hangup)(void *user, struct http_request *req));
@@ -109,13 +109,13 @@ void http_body_resume(struct http_request *req);
 /* ---- the answer ---- */
 
 /*
- * A field of the answer, before it starts. Date, Content-Length, Content-Type, Connection and
- * Transfer-Encoding are the server's. A name or value that could break the head turns the
- * whole answer into 500.
+ * Adds a field before the answer starts. The server itself writes Date, Content-Length,
+ * Content-Type, Connection and Transfer-Encoding. A name or value that could break the head turns
+ * the whole answer into 500.
  */
 void http_add_header(struct http_request *req, const char *name, const char *value);
 
-/* type may be NULL when there is no body. HEAD needs no care: the body is left out. */
+/* type may be NULL when there is no body. For HEAD the server leaves the body out. */
 void http_reply(struct http_request *req, int status, const char *type, const void *data,
                 size_t len); /* data is copied */
 void http_reply_owned(struct http_request *req, int status, const char *type, char *data,
@@ -133,13 +133,13 @@ void http_reply_error(struct http_request *req, int status, const char *why);
 void http_begin(struct http_request *req, int status, const char *type, uint64_t length);
 
 /*
- * Queues a copy. 0, or -1 when it goes nowhere because the client is gone or is so slow that the
- * hard limit of the queue was reached (then the connection is dropped).
+ * Queues a copy. 0, or -1 when the client is gone or so slow that the queue has reached its hard
+ * limit (then the connection is dropped).
  */
 int http_write(struct http_request *req, const void *data, size_t len);
 void http_end(struct http_request *req);
 
-/* More waits than the high mark allows: a source stops then and waits for on_drain. */
+/* More bytes wait than the high mark allows: the source must stop and wait for on_drain. */
 bool http_is_full(const struct http_request *req);
 /* Called each time the queue falls to the low mark after it was full. */
 void http_on_drain(struct http_request *req,
@@ -155,12 +155,12 @@ struct http_event {
 };
 
 /*
- * The event as it is sent, added to *b: for answers that are streams of events but end like any
+ * Adds the event as it is sent to *b: for answers that are streams of events but end like any
  * other.
  */
 int http_sse_text(struct buf *b, const struct http_event *event);
 
-/* Sends the head. A comment goes out by itself whenever the stream was quiet for 15 s. */
+/* Sends the head. The server sends a comment whenever the stream was quiet for 15 s. */
 void http_sse_begin(struct http_request *req);
 /* As http_write(); also -1 when id or name holds a line end. */
 int http_sse_event(struct http_request *req, const struct http_event *event);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server as a whole: birth, the list of connections to run, draining, end. See server.h. */
+/* The server as a whole: creation, the list of connections to run, draining, end. See server.h. */
 #include "http/server.h"
 
 #include <errno.h>
@@ -51,7 +51,7 @@ static void on_idle(uv_idle_t *idle)
     struct http_server *s = idle->data;
     struct http_conn *c = s->awake;
 
-    /* Those that wake while this runs come in the next turn: others shall have theirs. */
+    /* Connections that wake while this runs wait for the next turn, so that others run too. */
     s->awake = NULL;
     uv_idle_stop(idle);
     while (c != NULL) {
@@ -165,7 +165,7 @@ void http_server_free(struct http_server *s)
     while (s->conns != NULL) {
         http_conn_kill(s->conns, true);
     }
-    /* The list must not keep the dead: nobody will run it again. */
+    /* The list will not be run again: take the dead connections off it. */
     while (s->awake != NULL) {
         struct http_conn *c = s->awake;
         s->awake = c->next_awake;

@@ -29,10 +29,10 @@ struct http_limits {
     unsigned idle_ms;   /* between requests: closed */
     unsigned body_window_ms; /* in each such window a body must bring body_bytes_per_s: 408 */
     unsigned body_bytes_per_s;
-    unsigned write_ms;     /* output waits and the client takes not one byte: dropped */
-    unsigned linger_ms;    /* after a refusal: how long to read on, so that it is seen */
+    unsigned write_ms;     /* output waits and the client takes no byte: dropped */
+    unsigned linger_ms;    /* after a refusal: how long to read on, so that the client sees it */
     unsigned heartbeat_ms; /* comment on a quiet event stream */
-    unsigned ping_ms;      /* WebSocket ping; two without any sign of life: dropped */
+    unsigned ping_ms;      /* WebSocket ping; dropped after two without any byte from the client */
     size_t queue_high;     /* bytes waiting for the client: http_is_full() */
     size_t queue_low;      /* on_drain */
     size_t queue_max;      /* of streamed answers and WebSockets: beyond, the client is dropped */
@@ -56,9 +56,9 @@ struct http_config {
     void (*on_request)(void *user, struct http_request *req);
 
     /*
-     * Writes the JSON body of an error that the server answers (or http_reply_error(), which has
-     * the handler's fields and takes no others). req is NULL when there is no well-formed head. why
-     * is plain ASCII without quotes or backslashes when the server itself gives it. NULL:
+     * Writes the JSON body of an error that the server answers (or http_reply_error(), which uses
+     * the handler's fields and ignores these). req is NULL when there is no well-formed head. why
+     * is plain ASCII without quotes or backslashes when it comes from the server itself. NULL:
      * {"error":"why"}.
      */
     void (*error_body)(void *user, const struct http_request *req, int status, const char *why,
@@ -66,8 +66,8 @@ struct http_config {
     void *user; /* of both */
 
     /*
-     * Names under which we may be called: "name" (any port) or "name:port". TCP only: another
-     * Host gets 421. any_host turns the check off, e.g. behind a proxy that makes it.
+     * Names by which clients may call this server: "name" (any port) or "name:port". TCP only:
+     * another Host gets 421. any_host turns the check off, e.g. behind a proxy that does it.
      */
     const char *const *hosts; /* borrowed for the life of the server */
     size_t nhosts;
@@ -88,22 +88,22 @@ struct http_stats {
     uint64_t refused;       /* answers 4xx/5xx that the server gave by itself */
     uint64_t timeouts;      /* connections ended by one of the time limits */
     uint64_t over_limit;    /* connections beyond connections or per_address */
-    uint64_t evicted;       /* idle connections whose place another client got */
+    uint64_t evicted;       /* idle connections dropped for another client */
     uint64_t accept_pauses; /* times that descriptors ran out */
     size_t open;            /* connections now */
-    size_t busy;            /* of these: with a request in work */
+    size_t busy;            /* of these: with a running request */
 };
 
 struct http_config http_config_default(void);
 
 /*
- * The loop is borrowed and must outlive the server. Ignores SIGPIPE in this process: a reader of
- * its log that has gone does not end it. NULL and *e on failure.
+ * The loop is borrowed and must outlive the server. Ignores SIGPIPE in this process, so that it
+ * survives a closed log pipe. NULL and *e on failure.
  */
 struct http_server *http_server_new(struct uv_loop_s *loop, const struct http_config *config,
                                     struct err *e);
 
-/* New limits, hosts and origins, from the next request on; everything else stays as it was. */
+/* Sets limits, hosts and origins from the next request on; everything else stays. */
 void http_server_reconfigure(struct http_server *s, const struct http_config *config);
 
 /* Adopts a listening stream socket, TCP or unix. fd is taken on success. */
@@ -111,15 +111,15 @@ int http_server_listen(struct http_server *s, int fd, struct err *e);
 
 /*
  * Stops accepting (closes its copies of the listening sockets), ends idle connections, event
- * streams and WebSockets (1001), lets requests in work finish with Connection: close, and drops
- * what is left after ms. on_drained is called once, when no connection is left.
+ * streams and WebSockets (1001), lets running requests finish with Connection: close, and drops the
+ * rest after ms. on_drained is called once, when no connection is left.
  */
 void http_server_drain(struct http_server *s, unsigned ms, void (*on_drained)(void *user),
                        void *user);
 
 /*
- * Drops everything at once (each living request gets on_done before this returns). The memory goes
- * when the loop has run once more. NULL is allowed.
+ * Drops everything at once: each request gets on_done before this returns. The memory is freed when
+ * the loop has run once more. NULL is allowed.
  */
 void http_server_free(struct http_server *s);
 

@@ -68,7 +68,7 @@ void http_sse_heartbeat(struct http_request *req)
     http_write(req, ":\n\n", 3);
 }
 
-/* The server stops: end the stream properly, so that the client reconnects with Last-Event-ID. */
+/* The server stops: ends the stream properly, so that the client reconnects with Last-Event-ID. */
 void http_sse_goodbye(struct http_request *req)
 {
     if (req->reply == REPLY_OPEN) {

@@ -112,7 +112,7 @@ static int decode_query(const char *p, struct http_target *t)
     return 0;
 }
 
-/* The part of an absolute target behind its authority, which must be the Host; else NULL. */
+/* The part of an absolute target after its authority, which must equal the Host; else NULL. */
 static const char *behind_authority(const char *raw, const char *host)
 {
     const char *p = NULL;

@@ -2,7 +2,7 @@
 /*
  * Splits a request target into path and query and decodes each exactly once.
  *
- * What a second look could read otherwise is refused: "." and ".." segments, plain or encoded,
+ * Refuses what a second decoder could read differently: "." and ".." segments, plain or encoded,
  * encoded slashes, NUL, control characters in the path, bytes that are not UTF-8. Pure; fixed
  * memory.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time limits: one coarse tick walks all connections. Cheaper than a timer per connection, which
- * would have to be moved with every request; limits are therefore late by up to a tick.
+ * Time limits: one coarse tick walks all connections. That is cheaper than a timer per connection,
+ * which would be moved by every request; limits are therefore up to one tick late.
  */
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
@@ -35,7 +35,7 @@ static void check_head(struct http_conn *c, uint64_t age)
     }
 }
 
-/* In each window a body must bring its share, unless we are the ones who do not read. */
+/* A body must bring its share in each window, unless the server itself is not reading. */
 static void check_body(struct http_conn *c, uint64_t now)
 {
     const struct http_limits *limits = &c->server->config.limits;
@@ -70,8 +70,8 @@ static void check_stream(struct http_conn *c, uint64_t now)
 }
 
 /*
- * The kernel takes more only when a good part of its own buffer, of megabytes, is free again. A
- * client that reads slowly is seen earlier by what is left in there.
+ * The kernel accepts more only when a good part of its own buffer, of megabytes, is free. A client
+ * that reads slowly shows earlier in the number of bytes left there.
  */
 static void look_at_reader(struct http_conn *c, uint64_t now)
 {

@@ -37,7 +37,6 @@ static ssize_t on_recv(wslay_event_context_ptr wslay, uint8_t *dst, size_t len, 
     struct block *b = c->block;
     size_t n = MIN(len, b->end - b->start);
 
-    (void)flags;
     if (n == 0) {
         wslay_event_set_error(wslay, WSLAY_ERR_WOULDBLOCK);
         return -1;
@@ -52,7 +51,6 @@ static ssize_t on_send(wslay_event_context_ptr wslay, const uint8_t *data, size_
 {
     struct http_conn *c = user;
 
-    (void)flags;
     if (http_out_copy(&c->out, &c->server->pool, data, len) < 0) {
         wslay_event_set_error(wslay, WSLAY_ERR_CALLBACK_FAILURE);
         return -1;
@@ -68,8 +66,8 @@ static void fail(struct http_websocket_link *link, uint16_t code)
 }
 
 /*
- * For a frame that it cannot read at all wslay has queued a close without a code, and takes no
- * other. So ours goes past it; what the handler has sent is in the output before.
+ * For a frame that it cannot read at all, wslay has queued a close without a code and takes no
+ * other. So ours bypasses it, after the messages that the handler has sent.
  */
 static int fail_unreadable(struct http_conn *c)
 {
@@ -89,7 +87,6 @@ static void on_frame_start(wslay_event_context_ptr wslay,
     struct http_conn *c = user;
     struct http_websocket_link *link = c->req.websocket;
 
-    (void)wslay;
     link->is_control = wslay_is_ctrl_frame(arg->opcode);
     if (arg->opcode == WSLAY_CONNECTION_CLOSE && arg->payload_length == 1) {
         fail(link, WSLAY_CODE_PROTOCOL_ERROR); /* a code has two bytes */
@@ -113,7 +110,6 @@ static void on_frame_chunk(wslay_event_context_ptr wslay,
     struct http_conn *c = user;
     struct http_websocket_link *link = c->req.websocket;
 
-    (void)wslay;
     if (!link->is_control && !link->is_closing &&
         buf_add(&link->message, arg->data, arg->data_length) < 0) {
         fail(link, WSLAY_CODE_INTERNAL_SERVER_ERROR);
@@ -127,7 +123,6 @@ static void on_message(wslay_event_context_ptr wslay, const struct wslay_event_o
     struct http_request *req = &c->req;
     struct http_websocket_link *link = req->websocket;
 
-    (void)wslay;
     if (arg->opcode == WSLAY_CONNECTION_CLOSE) {
         if (link->calls.on_close != NULL) {
             link->calls.on_close(req->user, req, arg->status_code);
@@ -186,9 +181,8 @@ int http_websocket_check(const struct http_request *req)
     if (status != 0 || c->after == AFTER_NEXT) {
         return status;
     }
-    return c->server->phase == SERVER_DRAINING
-               ? 503
-               : 400; /* else the client wants to close, not to talk */
+    /* The connection closes: the server stops, or the client asked for it. */
+    return c->server->phase == SERVER_DRAINING ? 503 : 400;
 }
 
 void http_websocket_offer(struct http_request *req)
@@ -269,7 +263,8 @@ int http_websocket_send(struct http_request *req, bool is_text, const void *data
         return -1;
     }
     /*
-     * Before and not after: one message may be of any length, a sender that never waits is stopped.
+     * Checked before and not after: a single message may have any length, but a sender that never
+     * waits is stopped.
      */
     if (c->out.queued > c->server->config.limits.queue_max) {
         http_conn_doom(c);
@@ -359,8 +354,8 @@ void http_websocket_tick(struct http_request *req, uint64_t now)
 
     if (req->conn->out.first != NULL) {
         /*
-         * A slow reader: what asks for a sign of life is behind all this, and write_ms sees to it
-         * that some of it is taken.
+         * A slow reader: the ping or close is queued behind all this, and write_ms makes sure that
+         * the client takes some of it.
          */
         link->heard_at = now;
         link->closing_at = now;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * WebSocket as an answer to a request. Framing is wslay's; bounds on messages, fragments and queues
- * are ours. Pings, pongs and the closing handshake go by themselves. No compression, no extensions.
+ * WebSocket as an answer to a request. wslay does the framing; messages, fragments and queues are
+ * bounded here. Pings, pongs and the closing handshake are automatic. No compression, no
+ * extensions.
  */
 #pragma once
 
@@ -16,8 +17,8 @@ struct http_websocket {
 };
 
 /*
- * True if the client wants a WebSocket: it says so, or carries a field that only such clients
- * send, whose handshake a proxy on the way may have spoiled.
+ * True if the client wants a WebSocket: it asks for one, or sends a field that only such clients
+ * send, although a proxy may have spoiled the rest of its handshake.
  */
 bool http_websocket_is_asked(const struct http_request *req);
 /*
@@ -25,12 +26,12 @@ bool http_websocket_is_asked(const struct http_request *req);
  * the server stops, 503.
  */
 int http_websocket_check(const struct http_request *req);
-/* What an answer 426 must say beside: which protocol, and which version of it. */
+/* Adds the fields that an answer 426 must have: the protocol and its version. */
 void http_websocket_offer(struct http_request *req);
 
 /*
  * Answers with 101 and switches over, choosing protocol (one that the client offered, or NULL). A
- * request that is no proper handshake is answered with 400 or 426. on_done of the request comes at
+ * request that is no valid handshake is answered with 400 or 426. on_done of the request comes at
  * the end. Returns 0 when switched, -1 when refused.
  */
 int http_websocket(struct http_request *req, const struct http_websocket *callbacks,

@@ -117,7 +117,7 @@ int place_holder(int folder, const struct config *c, pid_t *ret, struct err *e)
     }
     pid_t pid = fd < 0 ? 0 : lock_holder(fd);
     if (pid <= 0) {
-        return err_set(e, ERR_NOT_FOUND, "husk is not up with %s", c->data);
+        return err_set(e, ERR_NOT_FOUND, "no server runs with the data directory %s", c->data);
     }
     *ret = pid;
     return 0;

@@ -95,7 +95,11 @@ static void check_told(struct run *run)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    static const struct backend_ops ops = {.name = "fuzz"};
+    static struct backend backend = {.ops = &ops};
+    static struct engine engine = {.backend = &backend};
     static struct guest guest = {
+        .engine = &engine,
         .usage = {.disk_free = UINT64_MAX, .inodes_free = UINT64_MAX}}; /* token: all zero */
     static const struct husk_spec spec = {
         .code = "", .outputs = outputs, .rich = true, .variables = variables};

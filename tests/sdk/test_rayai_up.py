@@ -99,7 +99,7 @@ def test_every_framework_and_a_broken_file() -> None:
         with project.up() as served:
             names = {"a_python", "a_langchain", "a_pydantic", "a_agno", "words"}
             assert set(served.agents()) == names
-            served.wait_said("agents/broken/agent.py cannot be served: ModuleNotFoundError")
+            served.wait_said("cannot serve agents/broken/agent.py: ModuleNotFoundError")
             served.wait_said("line 2, in <module>")
             assert "2" in served.ask("a_python", "one two")["response"]
             assert served.ask("a_langchain", "one two")["response"] == "That has 2 words."
@@ -185,10 +185,10 @@ def test_second_server_of_a_project(project: Project) -> None:
     with project.up() as served:
         arguments = ["agents", "up", "--python", sys.executable, "--port"]
         said = project.run(*arguments, str(free_port()), code=125)
-        assert "is served already" in said and "`husk down --data " in said
+        assert "is already served" in said and "`husk down --data " in said
         other = ["--data", str(project.parent / "other"), "--python", sys.executable]
         said = project.run("agents", "up", "--port", str(served.port), *other, code=125)
-        assert "is taken by another program" in said
+        assert "is used by another program" in said
         assert served.ask("a", "still")["response"] == "still unset"
 
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the agents of a project; see agents_find.h. */
+/* Finds the agents of a project; see agents_find.h. */
 #include "cli/common/agents_find.h"
 
 #include <errno.h>
@@ -26,16 +26,16 @@
 
 /* ---- running discovery ---- */
 
-/* One line that is written over and over on a terminal, and once elsewhere. */
+/* On a terminal one line that is updated; elsewhere one line, once. */
 static void show_progress(const struct agents_query *q, uint64_t started, bool first)
 {
     const char *what = q->file != NULL ? q->file : q->folder;
 
     if (isatty(STDERR_FILENO)) {
-        fprintf(stderr, "\r\033[KImporting what %s has ... %.1f s", what,
+        fprintf(stderr, "\r\033[KImporting %s ... %.1f s", what,
                 (double)(clock_ms() - started) / 1000.0);
     } else if (first) {
-        fprintf(stderr, "Importing what %s has ...\n", what);
+        fprintf(stderr, "Importing %s ...\n", what);
     }
 }
 
@@ -60,7 +60,7 @@ static int read_answer(const struct agents_query *q, int fd, struct buf *ret, st
             continue;
         }
         if (buf_reserve(ret, 4096) < 0) {
-            return err_set(e, ERR_INVALID, "discovery answers more than %zu MiB",
+            return err_set(e, ERR_INVALID, "discovery printed more than %zu MiB",
                            AGENTS_PLAN_FILE_MAX >> 20);
         }
         ssize_t n = read(fd, ret->data + ret->len, 4096);
@@ -116,14 +116,14 @@ static int run_discovery(const struct agents_query *q, struct buf *ret, struct e
     }
     fd_close(&pipe_fds[0]);
     if (r == 0 && (status != 0 || ret->len == 0)) {
-        return err_set(e, ERR_SYSTEM, "looking for agents failed: %s of husk.agents.discover is %d",
+        return err_set(e, ERR_SYSTEM, "cannot find the agents: %s of husk.agents.discover is %d",
                        WIFSIGNALED(status) ? "the signal" : "the exit code",
                        WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     }
     return r;
 }
 
-/* ---- what came of it ---- */
+/* ---- the result ---- */
 
 static const char *below(const char *folder, const char *file)
 {
@@ -140,7 +140,7 @@ static void show_failures(const struct agents_plan *plan)
     for (size_t i = 0; i < plan->n_failed; i++) {
         const struct agent_failure *f = &plan->failed[i];
 
-        term_say(PROGRAM, "%s cannot be served: %s", below(plan->folder, f->file), f->error);
+        term_say(PROGRAM, "cannot serve %s: %s", below(plan->folder, f->file), f->error);
         term_out_write(&out, f->traceback, strlen(f->traceback));
         term_out_line_end(&out);
     }
@@ -163,15 +163,15 @@ static int nothing_found(const struct agents_query *q, const struct agents_plan 
 
     if (plan->n_failed > 0) {
         return err_set(e, ERR_NOT_FOUND,
-                       "nothing to serve: %zu file%s failed, no other has an agent", plan->n_failed,
-                       plan->n_failed == 1 ? "" : "s");
+                       "nothing to serve: %zu file%s failed, and no other has an agent",
+                       plan->n_failed, plan->n_failed == 1 ? "" : "s");
     }
     if (q->file != NULL) {
         return err_set(e, ERR_NOT_FOUND, "nothing to serve: %s does not call serve()", q->file);
     }
     return err_set(e, ERR_NOT_FOUND,
                    "nothing to serve in %s: no %s calls serve(); '" PROGRAM
-                   " create-%s NAME' makes one",
+                   " create-%s NAME' creates one",
                    q->folder, what, q->only_servers ? "mcp" : "agent");
 }
 
@@ -188,7 +188,7 @@ int agents_find(const struct agents_query *q, struct agents_plan *ret, struct er
     return ret->n_agents == 0 ? nothing_found(q, ret, e) : 0;
 }
 
-/* ---- for people ---- */
+/* ---- output ---- */
 
 void agents_show(const struct agents_plan *plan, const char *base)
 {

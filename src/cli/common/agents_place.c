@@ -12,7 +12,7 @@
 
 #define SOCKET_LENGTH_MAX 107
 
-/* A short name for a path, the same each time. */
+/* A short name for a path, always the same. */
 static unsigned long long path_hash(const char *path)
 {
     unsigned long long hash = 0xcbf29ce484222325ULL;
@@ -65,7 +65,7 @@ int agents_place_data(const char *given, const char *project, const char *script
     } else {
         r = str_format(ret, PATH_MAX, "%s/.husk", project);
     }
-    return r < 0 ? err_set(e, ERR_INVALID, "the path of the data folder is too long") : 0;
+    return r < 0 ? err_set(e, ERR_INVALID, "the path of the data directory is too long") : 0;
 }
 
 int agents_place_socket(const char *data, char ret[PATH_MAX], struct err *e)
@@ -77,7 +77,9 @@ int agents_place_socket(const char *data, char ret[PATH_MAX], struct err *e)
     }
     if (runtime == NULL || runtime[0] != '/' ||
         str_format(ret, PATH_MAX, "%s/husk/agents-%016llx.sock", runtime, path_hash(data)) < 0) {
-        return err_set(e, ERR_INVALID, "%s is too long for a socket in it: give --socket", data);
+        return err_set(
+            e, ERR_INVALID,
+            "the path of the socket in %s would be too long: choose another with --socket", data);
     }
     return 0;
 }

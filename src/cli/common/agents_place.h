@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the server of a project keeps its data and its socket, so that it meets no other server
- * and huskd can reach it. Works out paths only; makes nothing.
+ * Paths of the data folder and the socket of a project's server, which no other server uses and
+ * huskd can reach. Creates nothing.
  */
 #pragma once
 
@@ -10,14 +10,14 @@
 #include "base/err.h"
 
 /*
- * given (--data), made absolute; else PROJECT/.husk, with a folder of its own in it for a script
- * (NULL: none). As root a place below /var/lib if accounts other than root, one of which is
- * huskd's, may not enter the project.
+ * given (--data) as an absolute path; without it PROJECT/.husk, or a folder below it for a script
+ * (NULL: none). For root a folder below /var/lib if other accounts, such as that of huskd, cannot
+ * enter the project.
  */
 int agents_place_data(const char *given, const char *project, const char *script,
                       char ret[PATH_MAX], struct err *e);
 
 /*
- * DATA/husk.sock; if that is too long for a socket, a name made of its hash where sockets are kept.
+ * DATA/husk.sock or, if that is too long for a socket, a name with its hash in the run-time folder.
  */
 int agents_place_socket(const char *data, char ret[PATH_MAX], struct err *e);

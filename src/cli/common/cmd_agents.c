@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * husk agents up: serves the agents and MCP servers of a project. Finds them, seals the plan, and
- * runs the server as `husk up` does; its workers are the supervisor's business.
+ * runs the server as `husk up` does; the supervisor starts the workers.
  */
 #include <errno.h>
 #include <limits.h>
@@ -74,12 +74,12 @@ const struct option_table agents_table = {
     .anywhere = true,
 };
 
-/* Everything about one call of the command. */
+/* The state of one call of the command. */
 struct agents_run {
     struct agents_options o;
     bool only_servers;
     char folder[PATH_MAX]; /* of the project; absolute */
-    char file[PATH_MAX];   /* of --file; absolute */
+    char file[PATH_MAX];   /* --file as an absolute path */
     char listen[128];
     char data[PATH_MAX];
     char socket[PATH_MAX];
@@ -87,7 +87,7 @@ struct agents_run {
     struct config config;
     struct python python;
     struct agents_plan plan;
-    int sealed; /* the same for the supervisor; -1: not yet */
+    int sealed; /* the plan for the supervisor; -1: not yet */
 };
 
 /* ---- where ---- */
@@ -114,12 +114,13 @@ static int find_project(struct agents_run *a, const char *given, struct err *e)
     bool has_servers = is_folder(a->folder, "mcp_servers");
     if (a->only_servers && !has_servers) {
         return err_set(e, ERR_NOT_FOUND,
-                       "there is no mcp_servers/ folder in %s: '" PROGRAM " create-mcp' makes one",
+                       "there is no mcp_servers/ folder in %s: '" PROGRAM
+                       " create-mcp' creates one",
                        a->folder);
     }
     if (!has_servers && !is_folder(a->folder, "agents")) {
         return err_set(e, ERR_NOT_FOUND,
-                       "there is no agents/ folder in %s: '" PROGRAM " init' makes a project",
+                       "there is no agents/ folder in %s: '" PROGRAM " init' creates a project",
                        a->folder);
     }
     return 0;
@@ -130,14 +131,12 @@ static int load_dotenv(const struct agents_run *a, struct err *e)
     char path[PATH_MAX];
 
     if (str_format(path, sizeof(path), "%s/.env", a->folder) < 0) {
-        return err_set(e, ERR_INVALID, "the path of the project is too long");
+        return err_set(e, ERR_INVALID, "the path of the project is too long: %s", a->folder);
     }
     return dotenv_load(path, e);
 }
 
-/*
- * Workers and tools look for our programs: those beside this one, unless somebody says otherwise.
- */
+/* Workers and tools use the programs beside this one, unless HUSK_BIN is set. */
 static int name_programs(struct err *e)
 {
     char path[PATH_MAX];
@@ -168,12 +167,13 @@ static int choose_listen(struct agents_run *a, struct err *e)
     uint64_t n;
 
     if (parse_u64(port, &n) < 0 || n > UINT16_MAX) {
-        return err_set(e, ERR_INVALID, "--port '%s' is no port: 0 to 65535", port);
+        return err_set(e, ERR_INVALID, "--port '%s' is not a port from 0 to 65535", port);
     }
     if (str_format(a->listen, sizeof(a->listen), "%s%s%s:%s", bare_ip6 ? "[" : "", host,
                    bare_ip6 ? "]" : "", port) < 0 ||
         config_address(a->listen, &address, &len, e) < 0) {
-        return err_set(e, ERR_INVALID, "--host '%s' is no address such as 127.0.0.1 or ::1", host);
+        return err_set(e, ERR_INVALID, "--host '%s' is not an address such as 127.0.0.1 or ::1",
+                       host);
     }
     return 0;
 }
@@ -185,17 +185,18 @@ static int set(struct agents_run *a, enum config_key key, char *value, struct er
     return option_list_add(&a->o.settings.values[key], value, 1, e);
 }
 
-/* Ours come as flags do: what variables and files say to `husk up` is for another server. */
+/* Set like flags, which override variables and files: those are for the server of `husk up`. */
 static int settle(struct agents_run *a, struct err *e)
 {
     static char none[] = "";
     const struct option_list *values = a->o.settings.values;
 
     if (values[CONFIG_agents_plan].n > 0) {
-        return err_set(e, ERR_INVALID, "--agents-plan belongs to husk up: here it is made");
+        return err_set(e, ERR_INVALID,
+                       "--agents-plan is a setting of husk up only: this command creates the plan");
     }
     if (values[CONFIG_listen].n > 0 && (a->o.host != NULL || a->o.port != NULL)) {
-        return err_set(e, ERR_INVALID, "--listen or --host and --port, not both");
+        return err_set(e, ERR_INVALID, "use either --listen or --host and --port, not both");
     }
     if (values[CONFIG_listen].n == 0 &&
         (choose_listen(a, e) < 0 || set(a, CONFIG_listen, a->listen, e) < 0)) {
@@ -207,10 +208,10 @@ static int settle(struct agents_run *a, struct err *e)
         (values[CONFIG_data].n == 0 && set(a, CONFIG_data, a->data, e) < 0)) {
         return -1;
     }
-    return set(a, CONFIG_agents_plan, none, e); /* the supervisor gets ours by descriptor */
+    return set(a, CONFIG_agents_plan, none, e); /* the supervisor gets the plan as a descriptor */
 }
 
-/* What to call us in a URL: a wildcard address is no name. */
+/* The base of URLs: a wildcard address is replaced by localhost. */
 static void choose_base(struct agents_run *a)
 {
     const char *address = a->config.listen.n > 0 ? a->config.listen.items[0] : "localhost";
@@ -223,29 +224,16 @@ static void choose_base(struct agents_run *a)
     }
 }
 
-/* ---- before the long part: is there room for us? ---- */
+/* ---- checks before the slow part ---- */
 
 static int check_port(const char *text, struct err *e)
 {
-    struct sockaddr_storage address;
-    socklen_t len;
-    const int on = 1;
+    AUTO_CLOSE int fd = listeners_bind_tcp(text, e);
 
-    if (config_address(text, &address, &len, e) < 0) {
-        return -1;
+    if (fd < 0 && e->sys_errno == EADDRINUSE) {
+        return err_set(e, ERR_EXISTS, "%s is used by another program: choose another --port", text);
     }
-    AUTO_CLOSE int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-        return err_sys(e, errno, "cannot listen on %s", text);
-    }
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (bind(fd, (struct sockaddr *)&address, len) < 0) {
-        return errno == EADDRINUSE
-                   ? err_set(e, ERR_EXISTS, "%s is taken by another program: choose another --port",
-                             text)
-                   : err_sys(e, errno, "cannot listen on %s", text);
-    }
-    return 0;
+    return fd < 0 ? -1 : 0;
 }
 
 static int check_room(const struct agents_run *a, struct err *e)
@@ -255,11 +243,11 @@ static int check_room(const struct agents_run *a, struct err *e)
 
     AUTO_CLOSE int place = place_look(&a->config, &ignored);
     if (place >= 0 && place_holder(place, &a->config, &holder, &ignored) == 0) {
-        return err_set(
-            e, ERR_EXISTS,
-            "%s is served already (process %d): `husk down --data %s` ends that, or choose another "
-            "--data",
-            a->folder, (int)holder, a->config.data);
+        return err_set(e, ERR_EXISTS,
+                       "%s is already served (process %d): `husk down --data %s` stops that "
+                       "server, or choose another "
+                       "--data",
+                       a->folder, (int)holder, a->config.data);
     }
     for (size_t i = 0; i < a->config.listen.n; i++) {
         if (check_port(a->config.listen.items[i], e) < 0) {
@@ -318,7 +306,7 @@ static int serve(struct agents_run *a, const char *project)
         return EXIT_HUSK;
     }
     if (serving_load(&a->o.settings, &a->config) < 0) {
-        return EXIT_HUSK; /* it has said why */
+        return EXIT_HUSK; /* the reason is printed */
     }
     if (find(a, &e) < 0) {
         term_say(PROGRAM, "%s", e.msg);
@@ -346,7 +334,8 @@ int agents_up(const char *command, bool only_servers, int argc, char **argv)
     a->sealed = -1;
     int code = command_parse(command, &agents_table, argc, argv, &a->o, &rest);
     if (code == COMMAND_GOES_ON && rest.n > 1) {
-        err_set(&e, ERR_INVALID, "%s takes one project, not '%s' too", command, rest.args[1]);
+        err_set(&e, ERR_INVALID, "%s takes one project; '%s' is one too many", command,
+                rest.args[1]);
         code = usage_error(command, &e);
     } else if (code == COMMAND_GOES_ON) {
         code = serve(a, rest.n > 0 ? rest.args[0] : NULL);
@@ -359,17 +348,22 @@ int agents_up(const char *command, bool only_servers, int argc, char **argv)
     return code;
 }
 
-int cmd_agents(int argc, char **argv)
+int agents_verb(const char *command, const char *up, bool only_servers, int argc, char **argv)
 {
     struct err e = {0};
 
     if (argc > 1 && str_eq(argv[1], "up")) {
-        return agents_up(UP_COMMAND, false, argc - 1, argv + 1);
+        return agents_up(up, only_servers, argc - 1, argv + 1);
     }
     if (argc > 1 && (str_eq(argv[1], "--help") || str_eq(argv[1], "-h"))) {
         options_print_help(&agents_table, stdout);
         return 0;
     }
-    err_set(&e, ERR_INVALID, "agents: say up");
-    return usage_error("agents", &e);
+    err_set(&e, ERR_INVALID, "%s needs the word up: " PROGRAM " %s up", command, command);
+    return usage_error(command, &e);
+}
+
+int cmd_agents(int argc, char **argv)
+{
+    return agents_verb("agents", UP_COMMAND, false, argc, argv);
 }

@@ -35,9 +35,9 @@ static const struct option_row rows[] = {
 const struct option_table analytics_table = {
     .usage = PROGRAM " analytics on|off|status [--json]",
     .about =
-        "Counts in a file of this machine which commands and frameworks you use. Off until you "
-        "turn it on. Nothing is ever sent anywhere; 'status' shows the file and what is in "
-        "it. RAYAI_DO_NOT_TRACK=1 or DO_NOT_TRACK=1 keeps it off.",
+        "Counts in a local file which commands and frameworks you use. Off until you turn it on. "
+        "Nothing is ever sent anywhere; 'status' shows the file and its content. "
+        "RAYAI_DO_NOT_TRACK=1 or DO_NOT_TRACK=1 keeps it off.",
     .rows = rows,
     .n_rows = ARRAY_LEN(rows),
     .examples = PROGRAM " analytics status\n" PROGRAM " analytics on",
@@ -46,7 +46,7 @@ const struct option_table analytics_table = {
 
 /* ---- the file ---- */
 
-/* Which variable forbids it; NULL: none. */
+/* The variable that forbids it; NULL: none. */
 static const char *forbidden_by(void)
 {
     static const char *const names[] = {"RAYAI_DO_NOT_TRACK", "DO_NOT_TRACK"};
@@ -76,7 +76,7 @@ static int file_path(char *ret, size_t size, struct err *e)
                  : 0;
 }
 
-/* The open, locked file and what it says. ERR_NOT_FOUND: there is none. */
+/* The open, locked file and its content. ERR_NOT_FOUND: there is none. */
 static int open_file(const char *path, int flags, int *ret_fd, json_t **ret, struct err *e)
 {
     AUTO_BUF struct buf text = BUF_INIT(FILE_MAX);
@@ -100,7 +100,8 @@ static int open_file(const char *path, int flags, int *ret_fd, json_t **ret, str
         !json_is_object(json_object_get(found, "commands")) ||
         !json_is_object(json_object_get(found, "frameworks"))) {
         json_decref(found);
-        return err_set(e, ERR_INVALID, "%s is not what husk wrote: remove it", path);
+        return err_set(e, ERR_INVALID, "%s does not have the form that husk writes: remove it",
+                       path);
     }
     *ret = found;
     *ret_fd = take_fd(&fd);
@@ -150,7 +151,7 @@ void analytics_count(const char *command, const char *framework)
         add_one(value, "frameworks", framework);
         r = write_file(fd, path, value, &e);
     }
-    /* Somebody else's home, as after su: nothing was ever turned on there by this user. */
+    /* No permission, as in another user's home after su: this user has turned nothing on there. */
     if (r < 0 && e.code != ERR_NOT_FOUND && e.sys_errno != EACCES) {
         term_say(PROGRAM, "warning: not counted: %s", e.msg);
     }
@@ -219,7 +220,7 @@ static int show(const char *path, bool as_json, struct err *e)
     }
     printf("analytics are %s%s%s%s\n", on ? "on" : "off", why != NULL ? " (" : "",
            why != NULL ? why : "", why != NULL ? " is set)" : "");
-    printf("file: %s%s\n", path, value == NULL ? " (not there)" : "; nothing of it is sent");
+    printf("file: %s%s\n", path, value == NULL ? " (does not exist)" : "; it is never sent");
     print_counts(json_object_get(value, "commands"));
     print_counts(json_object_get(value, "frameworks"));
     json_decref(value);
@@ -240,11 +241,11 @@ int cmd_analytics(int argc, char **argv)
     const char *verb = rest.n == 1 ? rest.args[0] : "";
     bool is_status = str_eq(verb, "status");
     if (!is_status && !str_eq(verb, "on") && !str_eq(verb, "off")) {
-        err_set(&e, ERR_INVALID, "analytics: say on, off or status");
+        err_set(&e, ERR_INVALID, "analytics needs one of on, off, status");
         return usage_error("analytics", &e);
     }
     if (o.json && !is_status) {
-        err_set(&e, ERR_INVALID, "--json belongs to status");
+        err_set(&e, ERR_INVALID, "--json is an option of 'analytics status' only");
         return usage_error("analytics", &e);
     }
     if (file_path(path, sizeof(path), &e) < 0 ||

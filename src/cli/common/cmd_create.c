@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* husk create-agent, husk create-mcp: new members of the project in the current folder. */
+/* husk create-agent, husk create-mcp: add to the project in the current folder. */
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -53,12 +53,12 @@ const struct option_table create_mcp_table = {
     .anywhere = true,
 };
 
-/* What the new files need that may not be installed. */
+/* A kind of new files, and a package that they need. */
 struct kind {
-    const char *name;     /* of --framework */
+    const char *name;     /* value of --framework */
     const char *scaffold; /* folder of scaffold/ */
-    const char *module;   /* what they import; NULL: nothing */
-    const char *package;  /* what pip calls it */
+    const char *module;   /* the module that they import; NULL: none */
+    const char *package;  /* the module's package for pip */
 };
 
 static const struct kind frameworks[] = {
@@ -81,8 +81,9 @@ static const struct kind *find_framework(const char *name, struct err *e)
         }
     }
     const char *near = suggest(name, names, ARRAY_LEN(names));
-    err_set(e, ERR_INVALID, "--framework '%s' is none of python, langchain, pydantic, agno%s%s%s",
-            name, near != NULL ? "; did you mean " : "", near != NULL ? near : "",
+    err_set(e, ERR_INVALID,
+            "--framework '%s' is not one of python, langchain, pydantic, agno%s%s%s", name,
+            near != NULL ? "; did you mean " : "", near != NULL ? near : "",
             near != NULL ? "?" : "");
     return NULL;
 }
@@ -100,12 +101,11 @@ static int check_name(const char *name, const char *folder, struct err *e)
     struct stat st;
 
     if (scaffold_is_keyword(name)) {
-        return err_set(e, ERR_INVALID, "'%s' cannot be a name here: it is a keyword of Python",
-                       name);
+        return err_set(e, ERR_INVALID, "'%s' cannot be a name: it is a keyword of Python", name);
     }
     if (!scaffold_is_identifier(name) || str_starts(name, "__")) {
         return err_set(e, ERR_INVALID,
-                       "'%s' cannot be a name here: a Python identifier without __ at its start",
+                       "'%s' cannot be a name: use a Python identifier that does not start with __",
                        name);
     }
     if (str_format(path, sizeof(path), "%s/%s", folder, name) < 0 || lstat(path, &st) == 0) {
@@ -119,7 +119,7 @@ static int check_name(const char *name, const char *folder, struct err *e)
     return 0;
 }
 
-/* The files are there whatever the interpreter has; better to hear now what it lacks. */
+/* Reports early that the interpreter lacks a package; the files are created anyway. */
 static void hint(const struct kind *k)
 {
     struct python python;
@@ -150,7 +150,7 @@ static int create(const struct kind *k, const char *name, struct err *e)
 
     if (!is_folder("agents") && (k != &mcp || !is_folder(folder))) {
         return err_set(e, ERR_NOT_FOUND,
-                       "there is no %s/ folder here: go to a project, or make one with '" PROGRAM
+                       "there is no %s/ folder here: go to a project, or create one with '" PROGRAM
                        " init'",
                        folder);
     }

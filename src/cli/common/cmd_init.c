@@ -38,7 +38,7 @@ const struct option_table init_table = {
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-/* What a Python project may be called: letters and digits, with . _ - between them. */
+/* A valid name of a Python project: letters and digits, with . _ - between them. */
 static bool is_project_name(const char *name)
 {
     size_t n = strlen(name);
@@ -53,9 +53,10 @@ static int make(const char *folder, struct err *e)
     const char *name = slash != NULL ? slash + 1 : folder;
 
     if (!is_project_name(name)) {
-        return err_set(e, ERR_INVALID,
-                       "'%s' cannot be a project's name: letters and digits, with . _ - between",
-                       name);
+        return err_set(
+            e, ERR_INVALID,
+            "'%s' cannot be a project's name: use letters and digits, with . _ - between them",
+            name);
     }
     if (mkdir(folder, 0777) < 0) {
         return errno == EEXIST ? err_set(e, ERR_EXISTS, "%s exists already", folder)
@@ -76,18 +77,18 @@ int cmd_init(int argc, char **argv)
         return code;
     }
     if (rest.n != 1) {
-        err_set(&e, ERR_INVALID, "init takes one name, of the new project");
+        err_set(&e, ERR_INVALID, "init needs one name, that of the new project");
         return usage_error("init", &e);
     }
     if (o.type != NULL && !str_eq(o.type, "agent")) {
-        err_set(&e, ERR_INVALID, "--type '%s' is unknown: there is only agent", o.type);
+        err_set(&e, ERR_INVALID, "--type '%s' is not known: the only type is agent", o.type);
         return usage_error("init", &e);
     }
     if (make(rest.args[0], &e) < 0) {
         term_say(PROGRAM, "%s", e.msg);
         return EXIT_HUSK;
     }
-    printf("\nThe project is made. Next:\n\n"
+    printf("\nThe project is created. Next:\n\n"
            "  cd %s\n"
            "  " PROGRAM " create-agent hello\n"
            "  " PROGRAM " " UP_COMMAND "\n",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the command and hands over; see commands.h. */
+/* Finds and runs the command; see commands.h. */
 #include "cli/common/commands.h"
 
 #include <signal.h>
@@ -13,17 +13,6 @@
 
 #define COMMANDS_MAX 40
 
-static void print_lines(FILE *to, const char *lines)
-{
-    while (*lines != '\0') {
-        int n = (int)strcspn(lines, "\n");
-
-        fprintf(to, "  %.*s\n", n, lines);
-        lines += n;
-        lines += *lines == '\n';
-    }
-}
-
 static void print_overview(const struct program *program, FILE *to)
 {
     fprintf(to, "Usage: %s COMMAND [options]\n\n%s\n\nCommands:\n", PROGRAM, program->about);
@@ -32,7 +21,7 @@ static void print_overview(const struct program *program, FILE *to)
     }
     fprintf(to, "  %-13s show the options of a command: %s help %s\n\nExamples:\n", "help", PROGRAM,
             program->commands[0].name);
-    print_lines(to, program->examples);
+    options_print_lines(to, "  ", "  ", program->examples);
 }
 
 static const struct command *find_command(const struct program *program, const char *name)
@@ -87,7 +76,7 @@ int usage_error(const char *command, const struct err *e)
     if (e->code == ERR_INVALID) {
         term_say(PROGRAM, "%s ('%s %s --help' lists the options)", e->msg, PROGRAM, command);
     } else {
-        term_say(PROGRAM, "%s", e->msg); /* the options are right; something else is not */
+        term_say(PROGRAM, "%s", e->msg); /* the options are valid, so no hint about them */
     }
     return EXIT_HUSK;
 }
@@ -169,14 +158,14 @@ static int dispatch(const struct program *program, int argc, char **argv)
 
 int program_run(const struct program *program, int argc, char **argv)
 {
-    /* A caller that ignores it would keep us, and what we start, from waiting for children. */
+    /* If the caller ignores it, waitpid() fails here and in programs that we start. */
     sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     if (term_guard_stdio() < 0) {
-        return EXIT_HUSK; /* without /dev/null there may be nobody to tell */
+        return EXIT_HUSK; /* stderr may be closed */
     }
     int code = dispatch(program, argc, argv);
 
-    /* What printf() could not deliver must not look like success. */
+    /* A failed write of printf() must not look like success. */
     if (fflush(stdout) != 0 && code == 0) {
         term_say(PROGRAM, "cannot write output");
         return EXIT_HUSK;

@@ -16,9 +16,9 @@
 #include "cli/common/options.h"
 
 enum {
-    EXIT_INCOMPLETE = 1, /* doctor: a mandatory layer is missing; config: something is wrong */
+    EXIT_INCOMPLETE = 1, /* doctor: a mandatory layer is missing; config: a setting is wrong */
     EXIT_TIMEOUT = 124,
-    EXIT_HUSK = 125, /* husk itself failed, or was asked for something impossible */
+    EXIT_HUSK = 125, /* husk itself failed, or the command line is wrong */
     EXIT_MEMORY = 137,
     EXIT_BROKEN_PIPE = 141,
 };
@@ -30,7 +30,7 @@ struct command {
     const char *about; /* one line */
     const struct option_table *options;
     int (*run)(int argc, char **argv);
-    bool uncounted; /* analytics, if somebody turned them on, leave it out */
+    bool uncounted; /* not counted by analytics */
 };
 
 struct program {
@@ -40,7 +40,7 @@ struct program {
     const char *examples; /* lines */
 };
 
-/* Runs the command that argv names; the exit code. */
+/* Runs the command that argv names; returns the exit code. */
 int program_run(const struct program *program, int argc, char **argv);
 
 extern const struct option_table run_table, doctor_table, template_table, config_table,
@@ -63,20 +63,21 @@ int cmd_limited(int argc, char **argv);
 
 /* `husk agents up`, `rayai up`, `rayai mcp up`; command is what the user typed. */
 int agents_up(const char *command, bool only_servers, int argc, char **argv);
+/* The same for argv[1] "up"; else help or a mistake. up is what the user typed with that word. */
+int agents_verb(const char *command, const char *up, bool only_servers, int argc, char **argv);
 
 /*
- * Fills options, which the caller zeroed, and *rest with the plain arguments; NULL: it takes none.
- * COMMAND_GOES_ON, or the exit code after a line about what is wrong, or after the help text.
+ * Fills options, which the caller zeroed, and *rest with the plain arguments; NULL: they are an
+ * error. Returns COMMAND_GOES_ON, or the exit code after it printed the help text or a line about a
+ * mistake.
  */
 int command_parse(const char *command, const struct option_table *table, int argc, char **argv,
                   void *options, struct option_rest *rest);
 
-/*
- * One line about what cannot be done, with where to look if an option is wrong; returns EXIT_HUSK.
- */
+/* Prints a line about a failure, with a hint at --help if an option is wrong; returns EXIT_HUSK. */
 int usage_error(const char *command, const struct err *e);
 
-/* One line about a failure of the engine; returns EXIT_HUSK. */
+/* Prints a line about a failure of the engine; returns EXIT_HUSK. */
 int engine_error(const struct husk_error *e);
 
 /* Prints a JSON value with a newline and drops the reference; returns 0 or EXIT_HUSK. */

@@ -9,7 +9,7 @@
  *     #include "cli/common/config_options.def"
  *     };
  *
- * After options_parse() config_options_load() makes the configuration of them.
+ * After options_parse(), config_options_load() builds the configuration from them.
  */
 #pragma once
 
@@ -18,15 +18,15 @@
 
 struct config_options {
     char *file; /* borrowed from argv */
-    bool again; /* as of struct config_input, as is what follows */
+    bool again; /* this and only_data: see struct config_input */
     bool only_data;
     struct option_list values[CONFIG_KEYS];
 };
 
-/* Fills *c, which must be zeroed, from all sources. On -1 *e or the report says why. */
+/* Fills *c, which must be zeroed, from all sources. On -1 *e or the report has the reason. */
 int config_options_load(const struct config_options *o, struct config *c,
                         struct config_report *report, struct err *e);
 void config_options_release(struct config_options *o);
 
-/* Warnings and errors on stderr, each a line with the program's name. */
+/* Prints warnings and errors on stderr, each as a line with the program's name. */
 void config_options_say(const struct config_report *report);

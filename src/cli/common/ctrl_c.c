@@ -44,13 +44,13 @@ int ctrl_c_install(struct err *e)
 
     event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (event_fd < 0) {
-        return err_sys(e, errno, "eventfd");
+        return err_sys(e, errno, "cannot create an eventfd");
     }
     sigemptyset(&stop.sa_mask);
     sigemptyset(&quiet.sa_mask);
     if (sigaction(SIGINT, &stop, NULL) < 0 || sigaction(SIGTERM, &stop, NULL) < 0 ||
         sigaction(SIGPIPE, &quiet, NULL) < 0) {
-        return err_sys(e, errno, "sigaction");
+        return err_sys(e, errno, "cannot handle signals");
     }
     return 0;
 }

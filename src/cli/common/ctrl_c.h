@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ctrl-C: SIGINT and SIGTERM make a descriptor readable, which cancels the run. A second signal
- * ends the program at once (the launcher then kills the box).
+ * ends the program immediately (the launcher then kills the box).
  *
  * Handlers rather than a blocked mask, because programs started later would inherit the mask.
  */

@@ -65,7 +65,7 @@ static int read_name(struct reader *r, struct err *e)
     }
     size_t n = name_length(r->at);
     if (n == 0) {
-        return wrong(r, "a line is NAME=value or begins with #", e);
+        return wrong(r, "expected NAME=value, or a comment that begins with #", e);
     }
     if (buf_add(&r->name, r->at, n) < 0) {
         return err_sys(e, ENOMEM, "%s", r->origin);
@@ -73,7 +73,7 @@ static int read_name(struct reader *r, struct err *e)
     r->at += n;
     skip_blank(r);
     if (*r->at != '=') {
-        return wrong(r, "there is no = after the name", e);
+        return wrong(r, "expected = after the name", e);
     }
     r->at++;
     skip_blank(r);
@@ -115,7 +115,7 @@ static int read_quoted(struct reader *r, struct err *e)
         if (c == '\\' && quote == '"') {
             c = unescape(*++r->at);
             if (c == 0) {
-                return wrong(r, "after \\ in double quotes may come n t r \" \\ or $", e);
+                return wrong(r, "in double quotes \\ can be followed only by n t r \" \\ or $", e);
             }
         }
         if (buf_add(&r->value, &c, 1) < 0) {
@@ -125,12 +125,12 @@ static int read_quoted(struct reader *r, struct err *e)
     r->at++;
     skip_blank(r);
     if (*r->at != '\0' && *r->at != '\n' && *r->at != '#') {
-        return wrong(r, "something follows the closing quote", e);
+        return wrong(r, "unexpected text after the closing quote", e);
     }
     return 0;
 }
 
-/* To the end of the line, or to a # after a blank; blanks at the end do not count. */
+/* Reads to the end of the line, or to a # after a blank; drops blanks at the end. */
 static int read_plain(struct reader *r, struct err *e)
 {
     size_t n = 0;
@@ -172,7 +172,7 @@ int dotenv_parse(const char *text, size_t n, const char *origin,
     int status = 0;
 
     if (memchr(text, '\0', n) != NULL) {
-        return err_set(e, ERR_INVALID, "%s: not a text file", origin);
+        return err_set(e, ERR_INVALID, "%s is not a text file", origin);
     }
     while (status == 0 && *r.at != '\0') {
         skip_blank(&r);

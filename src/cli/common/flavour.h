@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What differs between husk and rayai. The commands that both have are compiled once for each;
- * rayai with -DRAYAI.
+ * Differences between husk and rayai. Commands of both are compiled once for each; rayai with
+ * -DRAYAI.
  */
 #pragma once
 
 #ifdef RAYAI
 #    define PROGRAM "rayai"
-#    define PACKAGE "rayai" /* what new projects import */
+#    define PACKAGE "rayai" /* imported by new projects */
 #    define UP_COMMAND "up" /* serves the agents of a project */
 #    define UP_USAGE                                                                               \
         "rayai up [PROJECT] [options] [settings of husk up]\n"                                     \

@@ -30,13 +30,12 @@ int hostfile_read_fd(int fd, const char *what, struct buf *ret, struct err *e)
         size_t room = MIN(STEP, ret->max - ret->len);
         char extra;
 
-        /* At the maximum one more byte tells "exactly full" from "too large". */
+        /* At the maximum, one more byte distinguishes "exactly full" from "too large". */
         if (room > 0 && buf_reserve(ret, room) < 0) {
             return err_sys(e, ENOMEM, "cannot read %s", what);
         }
         ssize_t n = room > 0 ? read(fd, ret->data + ret->len, room) : read(fd, &extra, 1);
-        if (n < 0 &&
-            errno == EAGAIN) { /* another program made the shared descriptor non-blocking */
+        if (n < 0 && errno == EAGAIN) { /* another program set O_NONBLOCK on the shared file */
             struct pollfd p = {.fd = fd, .events = POLLIN};
             (void)poll(&p, 1, -1);
             continue;
@@ -67,7 +66,7 @@ int hostfile_read(const char *path, struct buf *ret, struct err *e)
         int why = errno;
 
         err_sys(e, why, "cannot open %s", path);
-        if (why == ENOENT || why == ENOTDIR) { /* service accounts live in /dev/null */
+        if (why == ENOENT || why == ENOTDIR) { /* the home of service accounts is /dev/null */
             e->code = ERR_NOT_FOUND;
         }
         return -1;
@@ -94,7 +93,7 @@ int hostfile_check_target(const char *path, struct err *e)
     struct stat st;
 
     if (str_copy(dir, sizeof(dir), path) < 0) {
-        return err_set(e, ERR_INVALID, "the path of the output file is too long");
+        return err_set(e, ERR_INVALID, "the path of the output file is too long: %s", path);
     }
     bool exists = stat(path, &st) == 0;
     if (exists && S_ISDIR(st.st_mode)) {

@@ -6,13 +6,13 @@
 #include "base/err.h"
 
 /*
- * Fill *ret (empty before) up to its maximum; larger input is ERR_INVALID. what names it in errors.
+ * Fill *ret (empty before) up to its maximum; larger input is ERR_INVALID. `what` names it in
+ * errors. hostfile_read_script() drops a leading BOM.
  */
 int hostfile_read(const char *path, struct buf *ret, struct err *e);
-int hostfile_read_script(const char *path, struct buf *ret,
-                         struct err *e); /* drops a leading BOM */
+int hostfile_read_script(const char *path, struct buf *ret, struct err *e);
 int hostfile_read_fd(int fd, const char *what, struct buf *ret, struct err *e);
 
-/* Whether hostfile_write() has a place to write to: better heard before a run than after it. */
+/* Checks before a run that hostfile_write() will be able to write. */
 int hostfile_check_target(const char *path, struct err *e);
 int hostfile_write(const char *path, const char *data, size_t n, struct err *e);

@@ -31,7 +31,7 @@ bool json_text_is_valid(const char *text, size_t n)
     return value != NULL;
 }
 
-/* The code point if the character is one that terminals obey, else 0. */
+/* The code point if it is a control character, else 0. */
 static unsigned terminal_control(const char *p, size_t n)
 {
     unsigned char c = (unsigned char)p[0];
@@ -80,7 +80,7 @@ int json_text_add_string(struct buf *b, const char *s, size_t n)
 
 int json_text_add_harmless(struct buf *b, const char *text, size_t n)
 {
-    size_t clean = 0; /* everything before this is in the buffer */
+    size_t clean = 0; /* all before this is in the buffer */
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < n; i++) {
@@ -143,7 +143,7 @@ static const char *add_mark(struct buf *b, const char *p, const char *end, size_
     }
     const char *next = skip_space(p + 1, end);
     if (opens && next < end && (*next == '}' || *next == ']')) {
-        *r = *r < 0 ? *r : buf_add(b, next, 1); /* an empty one stays on its line */
+        *r = *r < 0 ? *r : buf_add(b, next, 1); /* an empty object or array stays on its line */
         return next + 1;
     }
     if (opens || *p == ',') {

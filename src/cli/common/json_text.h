@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON as text: written, checked and re-indented without going through a number type.
+ * JSON as text: written, checked and re-indented without a number type in between.
  *
- * What a handler returns is shown as it said it: 0.1 stays 0.1 and an integer of thirty digits
- * keeps them all, which a tree of doubles and 64-bit integers would not. Checking is jansson's
- * work.
+ * A handler's value is printed with its own digits: 0.1 stays 0.1 and an integer keeps thirty
+ * digits, which doubles and 64-bit integers would lose. jansson checks the syntax.
  *
  * Functions that write return 0 or -errno, as buf.h does.
  */
@@ -18,12 +17,12 @@
 #include "base/err.h"
 
 /*
- * Parses strictly: no duplicate keys, nothing behind the value. Every number becomes a real, so
- * that integers may have any number of digits. NULL and *e; what names the source.
+ * Parses strictly: no duplicate keys, nothing after the value. Every number becomes a real, so that
+ * integers can have any number of digits. NULL and *e on failure; `what` names the source.
  */
 json_t *json_text_load(const char *text, size_t n, const char *what, struct err *e);
 
-/* True if json_text_load() would take it. */
+/* True if json_text_load() would accept it. */
 bool json_text_is_valid(const char *text, size_t n);
 
 /* Adds bytes as a JSON string. Invalid UTF-8 becomes U+FFFD; C0, DEL and C1 are escaped. */
@@ -32,7 +31,7 @@ int json_text_add_string(struct buf *b, const char *s, size_t n);
 /* Adds valid JSON re-indented by two spaces a level, DEL and C1 escaped. */
 int json_text_add_indented(struct buf *b, const char *text, size_t n);
 
-/* Adds valid JSON as it is, but for DEL and C1, which are escaped: harmless on a terminal. */
+/* Adds valid JSON unchanged, except that DEL and C1 are escaped: harmless on a terminal. */
 int json_text_add_harmless(struct buf *b, const char *text, size_t n);
 
 /* Length of the string, number or literal that starts at p in valid JSON. */

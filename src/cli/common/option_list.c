@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of an option that may be given many times; see options.h. */
+/* Values of an option that can be repeated; see options.h. */
 #include <errno.h>
 
 #include "cli/common/options.h"
@@ -9,7 +9,7 @@ int option_list_add(struct option_list *list, char *value, size_t max, struct er
     if (list->items == NULL) {
         list->items = calloc(max, sizeof(*list->items));
         if (list->items == NULL) {
-            return err_sys(e, ENOMEM, "options");
+            return err_sys(e, ENOMEM, "cannot keep the options");
         }
     }
     if (list->n == max) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parsing by option table; see options.h. The help text is made in options_help.c. */
+/* Parses options by table; see options.h. options_help.c prints the help text. */
 #include "cli/common/options.h"
 
 #include <assert.h>
@@ -12,7 +12,7 @@
 #include "base/suggest.h"
 
 #define ROWS_MAX 96
-#define LONG_BASE 256 /* getopt_long() answers LONG_BASE + row for a long option */
+#define LONG_BASE 256 /* getopt_long() returns LONG_BASE + row for a long option */
 
 struct parser {
     const struct option_table *table;
@@ -35,7 +35,7 @@ static void parser_init(struct parser *p, const struct option_table *table)
     assert(table->n_rows <= ROWS_MAX);
     memset(p, 0, sizeof(*p));
     p->table = table;
-    /* '+': stop at the first plain argument; '-': hand plain arguments over in order. */
+    /* '+': stop at the first plain argument; '-': return plain arguments in order. */
     p->shorts[n_shorts++] = table->anywhere ? '-' : '+';
     p->shorts[n_shorts++] = ':';
     for (size_t i = 0; i < table->n_rows; i++) {
@@ -106,7 +106,7 @@ static int unknown_long(const struct option_table *table, const char *word, stru
     return err_set(e, ERR_INVALID, "unknown option %.*s", len, word);
 }
 
-/* What getopt_long() refused: word is the argument it was reading. */
+/* Explains why getopt_long() failed: word is the argument that it was reading. */
 static int refuse(const struct option_table *table, int answer, const char *word, struct err *e)
 {
     bool is_long = str_starts(word, "--");
@@ -202,19 +202,20 @@ static int apply(const struct option_row *row, char *value, int argc, char *targ
     case OPTION_MILLI:
         return set_number(row, value, field, e);
     }
-    return err_set(e, ERR_INVALID, "--%s cannot be used", row->name);
+    return err_set(e, ERR_INVALID, "--%s has an unknown type", row->name);
 }
 
 int option_isolation(const char *word, enum husk_isolation *ret, struct err *e)
 {
     if (word != NULL && !str_eq(word, "full") && !str_eq(word, "userns")) {
-        return err_set(e, ERR_INVALID, "--min-isolation '%s' is not known: full or userns", word);
+        return err_set(e, ERR_INVALID, "--min-isolation '%s' is not known: use full or userns",
+                       word);
     }
     *ret = word != NULL && str_eq(word, "userns") ? HUSK_ISOLATION_USERNS : HUSK_ISOLATION_FULL;
     return 0;
 }
 
-/* getopt() looks for a value that may be left out behind '=' only. */
+/* getopt() finds an optional value only after '='. */
 static char *bool_word(int argc, char **argv)
 {
     static char yes[] = "true";
@@ -233,7 +234,7 @@ int options_parse(const struct option_table *table, int argc, char **argv, void 
     int plain = 0;
 
     parser_init(&p, table);
-    optind = 0; /* glibc: start anew, for another command line */
+    optind = 0; /* glibc: start again with a new command line */
     opterr = 0;
     for (int at = 1;; at = optind) {
         int answer = getopt_long(argc, argv, p.shorts, p.longs, NULL);
@@ -241,7 +242,7 @@ int options_parse(const struct option_table *table, int argc, char **argv, void 
             break;
         }
         if (answer == 1) {
-            argv[1 + plain++] = optarg; /* never ahead of what getopt has read */
+            argv[1 + plain++] = optarg; /* never overtakes getopt */
             continue;
         }
         if (answer == '?' || answer == ':') {
@@ -249,7 +250,7 @@ int options_parse(const struct option_table *table, int argc, char **argv, void 
         }
         const struct option_row *row =
             answer >= LONG_BASE ? row_by_word(table, argv[at]) : row_by_letter(table, answer);
-        if (row == NULL) { /* getopt took an abbreviation */
+        if (row == NULL) { /* getopt accepted an abbreviation */
             return unknown_long(table, argv[at], e);
         }
         char *value = row->type == OPTION_BOOLS ? bool_word(argc, argv) : optarg;

@@ -23,7 +23,7 @@
 #define OUT_FD 3
 #define PROBE_MS 30000
 
-/* Must be understood by any Python, so that an old one can say that it is old. */
+/* Must run in any Python, so that an old one can report its version. */
 static const char probe[] = "import os, sys\n"
                             "def has(name):\n"
                             "    spec = importlib.util.find_spec(name)\n"
@@ -44,7 +44,7 @@ static bool is_program(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
-/* A path stays what it is but becomes absolute; a bare name is looked for in PATH. */
+/* Makes a path absolute without resolving links; searches a bare name in PATH. */
 static int search(const char *name, char *ret, size_t size)
 {
     char cwd[PATH_MAX];
@@ -80,16 +80,16 @@ int python_find(const char *given, const char *folder, struct python *ret, struc
     if (given != NULL) {
         return search(given, ret->path, sizeof(ret->path)) == 0
                    ? 0
-                   : err_set(e, ERR_NOT_FOUND, "there is no program %s (--python)", given);
+                   : err_set(e, ERR_NOT_FOUND,
+                             "there is no program %s: name another one with --python", given);
     }
     if (venv != NULL && venv[0] != '\0') {
         return str_format(path, sizeof(path), "%s/bin/python", venv) == 0 &&
                        search(path, ret->path, sizeof(ret->path)) == 0
                    ? 0
-                   : err_set(
-                         e, ERR_NOT_FOUND,
-                         "VIRTUAL_ENV is %s, which has no bin/python: unset it or give --python",
-                         venv);
+                   : err_set(e, ERR_NOT_FOUND,
+                             "VIRTUAL_ENV is %s, which has no bin/python: unset it or use --python",
+                             venv);
     }
     if (str_format(path, sizeof(path), "%s/.venv/bin/python", folder) == 0 &&
         search(path, ret->path, sizeof(ret->path)) == 0) {
@@ -97,7 +97,8 @@ int python_find(const char *given, const char *folder, struct python *ret, struc
     }
     return search("python3", ret->path, sizeof(ret->path)) == 0
                ? 0
-               : err_set(e, ERR_NOT_FOUND, "there is no python3 in PATH: give --python");
+               : err_set(e, ERR_NOT_FOUND,
+                         "there is no python3 in PATH: name an interpreter with --python");
 }
 
 /* ---- starting it ---- */
@@ -147,7 +148,7 @@ int python_start(const struct python *p, char **argv, const char *folder, int ou
 
 /* ---- what it has ---- */
 
-/* What the probe says; "" when it says nothing in time. */
+/* The output of the probe; "" if there is none in time. */
 static int ask(const struct python *p, char **argv, char *ret, size_t size, struct err *e)
 {
     uint64_t until = clock_ms() + PROBE_MS;
@@ -158,7 +159,7 @@ static int ask(const struct python *p, char **argv, char *ret, size_t size, stru
     if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
         return err_sys(e, errno, "pipe");
     }
-    /* In the root folder, so that no module of the project is taken for one that is installed. */
+    /* In the root folder, so that a module of the project does not count as installed. */
     int r = python_start(p, argv, "/", pipe_fds[1], &pid, e);
     fd_close(&pipe_fds[1]);
     while (r == 0 && n < size - 1) {
@@ -196,7 +197,8 @@ int python_missing(const struct python *p, const char *const *names, size_t n,
         return -1;
     }
     if (str_starts(answer, "old ")) {
-        return err_set(e, ERR_INVALID, "%s is Python %s: husk needs 3.10 or newer (--python)",
+        return err_set(e, ERR_INVALID,
+                       "%s is Python %s: husk needs 3.10 or newer, name another one with --python",
                        p->path, answer + 4);
     }
     if (!str_starts(answer, "ok ") || strlen(answer) != 3 + n) {
@@ -211,7 +213,7 @@ int python_missing(const struct python *p, const char *const *names, size_t n,
     return 0;
 }
 
-/* A folder that came with this program, without symbolic links; -1: it is not there. */
+/* A folder that was installed with this program, without symbolic links; -1: it does not exist. */
 static int own_folder(const char *name, char ret[PATH_MAX], struct err *e)
 {
     char path[PATH_MAX];
@@ -240,7 +242,9 @@ int python_find_sdk(struct python *p, struct err *e)
     if (own_folder("python", sdk, e) < 0) {
         return err_wrap(e, "%s has no package husk", p->path);
     }
-    /* What the SDK needs may have come with it; packages that the interpreter has are better. */
+    /*
+     * Packages that the SDK needs may be installed with it; those of the interpreter are preferred.
+     */
     bool add_deps = missing != 1 && own_folder("python-deps", deps, &ignored) == 0;
     return str_format(p->sdk, sizeof(p->sdk), "%s%s%s", sdk, add_deps ? ":" : "",
                       add_deps ? deps : "") < 0

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Python interpreter of a project: which one it is, what it can import, and running a module
- * of the SDK with it.
+ * The Python interpreter of a project: finds it, checks what it can import, and runs modules of the
+ * SDK with it.
  */
 #pragma once
 
@@ -14,29 +14,30 @@
 #define PYTHON_MODULES_MAX 8
 
 struct python {
-    char path[4096]; /* absolute; symbolic links are kept, a virtual environment is one */
-    char sdk[8192];  /* what to put first in PYTHONPATH so that husk is found; "": nothing */
+    char path[4096]; /* absolute; links are not resolved: that would leave a virtual environment */
+    char sdk[8192];  /* put first in PYTHONPATH so that husk is found; "": not needed */
 };
 
-/* given (--python), else $VIRTUAL_ENV/bin/python, FOLDER/.venv/bin/python, python3 of PATH. */
+/* given (--python), else $VIRTUAL_ENV/bin/python, FOLDER/.venv/bin/python, python3 in PATH. */
 int python_find(const char *given, const char *folder, struct python *ret, struct err *e);
 
 /*
- * Which of the modules it cannot import: bit i of *ret_missing for names[i]. Refuses one that is
- * too old.
+ * Sets bit i of *ret_missing if the interpreter cannot import names[i]. Refuses an interpreter that
+ * is too old.
  */
 int python_missing(const struct python *p, const char *const *names, size_t n,
                    uint32_t *ret_missing, struct err *e);
 
 /*
- * Fills p->sdk: empty if the interpreter has husk by itself, else the SDK that came with this
+ * Fills p->sdk: empty if the interpreter has the package husk, else the SDK installed with this
  * program.
  */
 int python_find_sdk(struct python *p, struct err *e);
 
 /*
- * Starts it in a folder with these arguments (argv[0] is filled in here) and PYTHONPATH for the
- * SDK. out becomes descriptor 3; its standard output goes to our standard error. It dies with us.
+ * Starts the interpreter in a folder with these arguments (argv[0] is filled in here) and
+ * PYTHONPATH for the SDK. out becomes its descriptor 3; its standard output goes to our standard
+ * error. It ends when we end.
  */
 int python_start(const struct python *p, char **argv, const char *folder, int out, pid_t *ret,
                  struct err *e);

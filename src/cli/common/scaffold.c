@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* New files from templates; see scaffold.h. */
+/* Creates files from scaffold/; see scaffold.h. */
 #include "cli/common/scaffold.h"
 
 #include <dirent.h>
@@ -115,11 +115,11 @@ static int fill_in(const struct scaffold *s, const char *text, struct buf *ret, 
         const char *value = close != NULL ? value_of(s, open + 2, (size_t)(close - open - 2)) : "";
 
         if (value == NULL || (open != NULL && close == NULL)) {
-            return err_set(e, ERR_INVALID, "the template '%s' has a {{ that means nothing",
+            return err_set(e, ERR_INVALID, "the scaffold '%s' has an unknown {{placeholder}}",
                            s->kind);
         }
         if (buf_add(ret, text, plain) < 0 || buf_add_str(ret, value) < 0) {
-            return err_sys(e, ENOMEM, "cannot fill in a template");
+            return err_sys(e, ENOMEM, "cannot fill in a scaffold");
         }
         text = close != NULL ? close + 2 : text + plain;
     }
@@ -221,7 +221,7 @@ int scaffold_copy(const struct scaffold *s, const char *into, struct err *e)
     char from[PATH_MAX];
 
     if (str_format(name, sizeof(name), "scaffold/%s", s->kind) < 0) {
-        return err_set(e, ERR_INVALID, "there is no template '%s'", s->kind);
+        return err_set(e, ERR_INVALID, "there is no scaffold '%s'", s->kind);
     }
     if (paths_lib(name, from, sizeof(from), e) < 0) {
         return -1;

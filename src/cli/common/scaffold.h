@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * New files from the folders of scaffold/, which are installed as lib/husk/scaffold.
+ * Creates files from the folders of scaffold/, which are installed as lib/husk/scaffold.
  *
- * Each file there ends in ".in", which the copy loses, and holds {{name}}, {{class_name}},
- * {{package}}, {{program}} and {{up}}, which are replaced, in names of files and folders too.
- * Nothing that exists is ever overwritten.
+ * Each file ends in ".in", which the copy drops. {{name}}, {{class_name}}, {{package}}, {{program}}
+ * and {{up}} are replaced, also in names of files and folders. Existing files are never
+ * overwritten.
  */
 #pragma once
 
@@ -18,10 +18,10 @@ struct scaffold {
     const char *class_name;
 };
 
-/* Copies into a folder that exists, and prints the name of each new file. */
+/* Copies into an existing folder, and prints the name of each new file. */
 int scaffold_copy(const struct scaffold *s, const char *into, struct err *e);
 
-/* A Python identifier of ASCII letters that is no keyword, at most 63 bytes. */
+/* True for a Python identifier of ASCII characters that is no keyword, at most 63 bytes. */
 bool scaffold_is_identifier(const char *name);
 bool scaffold_is_keyword(const char *name); /* of Python */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running the server from a command; see serving.h. */
+/* Runs the server from a command; see serving.h. */
 #include "cli/common/serving.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@
 struct starting {
     const struct serving *serving;
     struct config *config;
-    int report; /* detached: where the waiting parent hears of it; else -1 */
+    int report; /* detached: pipe to the waiting parent; else -1 */
 };
 
 static void on_ready(void *user)
@@ -41,11 +41,11 @@ static void on_ready(void *user)
     }
 }
 
-/* From the same file, even if the system's has gone since. */
+/* From the same file, even if it was the system's file and is gone now. */
 static int load_again(void *user, struct config *ret, struct config_report *report, struct err *e)
 {
     const struct starting *s = user;
-    struct config_options settings = *s->serving->settings; /* borrows what that owns */
+    struct config_options settings = *s->serving->settings; /* shallow copy */
 
     settings.again = true;
     if (s->config->file != NULL) {
@@ -54,21 +54,20 @@ static int load_again(void *user, struct config *ret, struct config_report *repo
     return config_options_load(&settings, ret, report, e);
 }
 
-/* With our rights: the daemon has named one, and that is all it can do. */
-static int define(void *user, const struct launcher_want *want,
+/* Read with our rights; the daemon can only name a template. */
+static int define(void *user, const struct definition_wanted *want,
                   int (*put)(void *to, struct launcher_req *req, const int *fd, struct err *e),
                   void *to, struct err *e)
 {
     const struct starting *s = user;
     const struct template_dirs dirs = {.operators = s->config->templates, .must_be_ours = true};
-    const struct template_choice choice = {.preload = want->preload != 0,
-                                           .modules = want->modules,
-                                           .memory_most = limits_machine_memory()};
+    const struct template_choice choice = {
+        .preload = want->preload, .modules = want->modules, .memory_most = limits_machine_memory()};
     const struct template_sink sink = {.put = put, .user = to};
     AUTO_FREE struct template_def *def = malloc(sizeof(*def));
 
     if (def == NULL) {
-        return err_sys(e, ENOMEM, "template %s", want->base);
+        return err_sys(e, ENOMEM, "cannot define template %s", want->base);
     }
     return template_find(&dirs, want->base, def, e) < 0 ? -1
                                                         : template_fill(def, &choice, &sink, e);
@@ -100,7 +99,7 @@ static int supervise(struct starting *s)
     return 0;
 }
 
-/* The child's: its last words and its log go to DATA/husk.log. Never returns. */
+/* In the child: its log and its last message go to DATA/husk.log. Never returns. */
 static NORETURN void go_on_detached(struct starting *s, int log)
 {
     setsid();
@@ -111,7 +110,7 @@ static NORETURN void go_on_detached(struct starting *s, int log)
     _exit(supervise(s));
 }
 
-/* Why it could not start, as without --detach. The log keeps it, too. */
+/* Prints why it could not start, as without --detach. The log has it, too. */
 static void show_end(const struct starting *s, int log, off_t begin)
 {
     char text[4096];
@@ -120,11 +119,12 @@ static void show_end(const struct starting *s, int log, off_t begin)
     if (n > 0) {
         (void)!write(STDERR_FILENO, text, (size_t)n);
     } else {
-        term_say(PROGRAM, "the server could not start: see %s/husk.log", s->config->data);
+        term_say(PROGRAM, "the server could not start: %s/husk.log has the reason",
+                 s->config->data);
     }
 }
 
-/* The child goes on in a session of its own. */
+/* The child continues in a session of its own. */
 static int run_detached(struct starting *s)
 {
     struct err e = {0};
@@ -139,7 +139,7 @@ static int run_detached(struct starting *s)
     }
     off_t begin = lseek(log, 0, SEEK_END);
     if (pipe2(report, O_CLOEXEC) < 0) {
-        term_say(PROGRAM, "pipe: %s", strerror(errno));
+        term_say(PROGRAM, "cannot create a pipe: %s", strerror(errno));
         return EXIT_HUSK;
     }
     pid_t pid = fork();
@@ -160,7 +160,7 @@ static int run_detached(struct starting *s)
     }
     s->serving->greet(s->serving);
     printf("`husk down --data %s` stops it.\n", s->config->data);
-    (void)fflush(stdout); /* it serves, whether or not anybody reads that: no failure */
+    (void)fflush(stdout); /* the server is up: an output that is closed is no failure */
     return 0;
 }
 
@@ -188,7 +188,7 @@ static void warn_about_addresses(const struct config *c)
             !config_is_loopback(&address)) {
             term_say(PROGRAM,
                      "warning: %s can be reached from other machines, and there is no "
-                     "authentication: put a proxy that has some in front of it; names other than "
+                     "authentication: put a proxy that has it in front; host names other than "
                      "localhost must be in --allowed-hosts",
                      c->listen.items[i]);
         }

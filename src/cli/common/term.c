@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Output to the user; see term.h. Must not buffer across calls: streams are shown as they come. */
+/* Output to the user; see term.h. Must not buffer across calls: output is streamed. */
 #include "cli/common/term.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ int term_guard_stdio(void)
     int fd;
 
     do {
-        fd = open("/dev/null", O_RDONLY | O_CLOEXEC); /* takes the lowest number that is free */
+        fd = open("/dev/null", O_RDONLY | O_CLOEXEC); /* gets the lowest free number */
     } while (fd >= 0 && fd <= STDERR_FILENO);
     if (fd < 0) {
         return -errno;
@@ -40,7 +40,7 @@ void term_out_init(struct term_out *o, int fd, bool raw)
     *o = (struct term_out){.fd = fd, .filter = !raw && isatty(fd) == 1};
 }
 
-/* Like fd_write_all(), but waits when another program made the shared descriptor non-blocking. */
+/* Like fd_write_all(), but waits if another program made the shared descriptor non-blocking. */
 static int write_patiently(int fd, const char *data, size_t n)
 {
     while (n > 0) {
@@ -48,7 +48,7 @@ static int write_patiently(int fd, const char *data, size_t n)
 
         if (w < 0 && errno == EAGAIN) {
             struct pollfd p = {.fd = fd, .events = POLLOUT};
-            (void)poll(&p, 1, -1); /* the next write() tells what is wrong */
+            (void)poll(&p, 1, -1); /* the next write() reports an error */
         } else if (w < 0 && errno != EINTR) {
             return -errno;
         } else if (w == 0) {
@@ -102,7 +102,7 @@ static bool is_begun(const char *p, size_t n)
     return true;
 }
 
-/* Shows the held bytes that are decided: whole characters, and bytes that cannot begin one. */
+/* Shows held bytes that are complete: whole characters, and bytes that cannot begin one. */
 static void settle(struct term_out *o, struct chunk *c, bool last)
 {
     while (o->n_held > 0) {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* husk config: what huskd would run with, and where each value comes from. Starts nothing. */
+/*
+ * husk config: shows the settings that huskd would run with and the source of each. Starts nothing.
+ */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -36,8 +38,8 @@ const struct option_table config_table = {
     .usage = "husk config show [--json] [--config PATH] [settings]\n"
              "husk config check [--config PATH] [settings]\n"
              "husk config doc [--check FILE]",
-    .about = "Shows the settings that huskd would run with and where each comes from (default, "
-             "file, environment, flag), checks them, or prints their reference as Markdown.",
+    .about = "Shows the settings that huskd would run with and the source of each (default, file, "
+             "environment, flag), checks them, or prints their reference as Markdown.",
     .rows = rows,
     .n_rows = ARRAY_LEN(rows),
     .examples = "husk config show\n"
@@ -102,7 +104,7 @@ static json_t *row_json(const struct config *c, enum config_key key, const char 
                         const char *from)
 {
     const struct config_row *row = &config_rows[key];
-    char shown[512]; /* the file's name may be any bytes */
+    char shown[512]; /* the file's name can be any bytes */
 
     str_printable(shown, sizeof(shown), from, strlen(from));
     return json_pack("{s:o, s:s*, s:s, s:s, s:s}", "value", value_json(c, row, text), "unit",
@@ -127,7 +129,7 @@ static json_t *config_json(const struct config *c, struct err *e)
     return all;
 }
 
-/* The widest value of those that are not so wide that they would push everything aside. */
+/* The width of the column: the widest value below a limit. */
 static int value_column(const struct config *c, struct buf *text, struct err *e)
 {
     size_t widest = 0;
@@ -210,7 +212,7 @@ static int doc(const char *file)
         return EXIT_HUSK;
     }
     if (there.len != n || memcmp(there.data, made, n) != 0) {
-        term_say(PROGRAM, "%s is not current; write it anew: husk config doc > %s", file, file);
+        term_say(PROGRAM, "%s is not current: run `husk config doc > %s`", file, file);
         return EXIT_INCOMPLETE;
     }
     return 0;
@@ -236,21 +238,22 @@ static int check_usage(const struct command_options *o, const struct option_rest
     bool is_show = str_eq(verb, "show");
 
     if (!is_doc && !is_show && !str_eq(verb, "check")) {
-        return rest->n == 0
-                   ? err_set(e, ERR_INVALID, "config: say show, check or doc")
-                   : err_set(e, ERR_INVALID, "config: '%s' is not show, check or doc", verb);
+        return rest->n == 0 ? err_set(e, ERR_INVALID, "config needs one of show, check, doc")
+                            : err_set(e, ERR_INVALID,
+                                      "config '%s' is not known: use show, check or doc", verb);
     }
     if (rest->n != 1) {
         return err_set(e, ERR_INVALID, "config %s takes no argument '%s'", verb, rest->args[1]);
     }
     if (o->json && !is_show) {
-        return err_set(e, ERR_INVALID, "--json belongs to show");
+        return err_set(e, ERR_INVALID, "--json is an option of 'config show' only");
     }
     if (o->check != NULL && !is_doc) {
-        return err_set(e, ERR_INVALID, "--check belongs to doc");
+        return err_set(e, ERR_INVALID, "--check is an option of 'config doc' only");
     }
     if (is_doc && has_settings(&o->settings)) {
-        return err_set(e, ERR_INVALID, "settings belong to show and check");
+        return err_set(e, ERR_INVALID,
+                       "settings are options of 'config show' and 'config check' only");
     }
     return 0;
 }
@@ -270,7 +273,7 @@ static int show_or_check(const struct command_options *o, bool is_show)
     if (is_show) {
         return show(&c, o->json != 0);
     }
-    printf("%s: %d settings, nothing wrong\n", c.file != NULL ? c.file : "no file", CONFIG_KEYS);
+    printf("%s: %d settings, no mistakes\n", c.file != NULL ? c.file : "no file", CONFIG_KEYS);
     return 0;
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* husk doctor: what this machine can isolate, and how to get what is missing. Changes nothing. */
+/*
+ * husk doctor: shows the layers of isolation of this machine, and how to get missing ones. Changes
+ * nothing.
+ */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * husk limited: a program with real limits on memory, processors and processes; no sandbox. See
+ * husk limited: runs a program with limits on memory, processors and processes; no sandbox. See
  * limited/limited.h.
  */
 #include <errno.h>
@@ -63,7 +63,7 @@ const struct option_table limited_table = {
                 "husk limited --pids 64 -- make -j",
 };
 
-/* Our own copy, which the program does not get; the caller's number is free again. */
+/* Keeps a copy that the program does not inherit, and closes the caller's descriptor. */
 static int take_report(struct limited_command *c, struct err *e)
 {
     int given = (int)c->report_fd;
@@ -77,12 +77,12 @@ static int take_report(struct limited_command *c, struct err *e)
         return err_set(e, ERR_INVALID, "--report-fd %" PRIu32 " is not open", c->report_fd);
     }
     if ((flags & O_ACCMODE) == O_RDONLY) {
-        return err_set(e, ERR_INVALID, "--report-fd %" PRIu32 " cannot be written to",
+        return err_set(e, ERR_INVALID, "--report-fd %" PRIu32 " is open for reading only",
                        c->report_fd);
     }
     c->report = fcntl(given, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (c->report < 0) {
-        return err_sys(e, errno, "--report-fd");
+        return err_sys(e, errno, "cannot keep --report-fd");
     }
     if (given > STDERR_FILENO) {
         close(given);
@@ -111,10 +111,10 @@ static void on_start(void *user, pid_t pid, bool weak)
     const struct limited_command *c = user;
 
     if (weak && c->pids != 0) {
-        term_say(PROGRAM, "%s: --pids is not enforced: there is no cgroup for it", c->name);
+        term_say(PROGRAM, "%s: --pids is not enforced, because there is no cgroup", c->name);
     }
     if (c->report >= 0) {
-        (void)limited_report_start(c->report, pid, weak); /* who does not read it does not care */
+        (void)limited_report_start(c->report, pid, weak); /* a reader that is gone is no failure */
     }
 }
 
@@ -142,7 +142,8 @@ static int run(struct limited_command *c, char **argv)
     }
     if (limited_is_out_of_memory(&end)) {
         term_say(PROGRAM,
-                 "%s was killed: it reached its memory limit of %" PRIu64 " MiB (--memory)",
+                 "%s was killed: it reached its memory limit of %" PRIu64
+                 " MiB (raise it with --memory)",
                  c->name, c->memory >> 20);
     }
     if (c->report >= 0) {

@@ -3,7 +3,7 @@
  * husk run: one program in one box.
  *
  * The command line is checked completely (run_request.c) before an engine is opened, so that a
- * mistake starts nothing. Output streams through as it comes; Ctrl-C cancels the run.
+ * mistake starts nothing. Output is streamed; Ctrl-C cancels the run.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include "cli/husk/run_report.h"
 #include "cli/husk/run_request.h"
 
-#define KEEP_NOTHING 1 /* 0 would mean the default; what was streamed need not be kept */
+#define KEEP_NOTHING 1 /* output is streamed, not kept; 0 would mean the default */
 
 static void on_output(void *user, enum husk_stream stream, const char *data, size_t n)
 {
@@ -27,15 +27,15 @@ static void on_output(void *user, enum husk_stream stream, const char *data, siz
     }
     term_out_write(stream == HUSK_STDOUT ? &s->out : &s->err, data, n);
     if (s->out.error != 0) {
-        ctrl_c_raise(); /* nobody reads any more: stop the program as a broken pipe would */
+        ctrl_c_raise(); /* the reader is gone: stop the program as a broken pipe would */
     }
 }
 
-/* Our stdin for the program, as a descriptor that is not 0; -1 when there is none. */
+/* Our stdin for the program, as a descriptor other than 0; -1 if there is none. */
 static int stdin_for_box(const struct run_request *r)
 {
     if (r->code_from_stdin) {
-        return -1; /* it was the code and is used up */
+        return -1; /* the code was read from it */
     }
     return fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* husk template: what sandboxes can be made from. */
+/* husk template: lists, shows and adds templates of sandboxes. */
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -39,8 +39,8 @@ const struct option_table template_table = {
     .usage = "husk template list [--json]\n"
              "husk template show NAME [--json]\n"
              "husk template add NAME --python PATH [--preload MODULES]",
-    .about = "Shows the templates that sandboxes are made from, or adds one for a Python "
-             "installation of your own.",
+    .about = "Lists or shows the templates of sandboxes, or adds one for a Python installation of "
+             "your own.",
     .rows = rows,
     .n_rows = ARRAY_LEN(rows),
     .examples = "husk template list\n"
@@ -49,7 +49,7 @@ const struct option_table template_table = {
     .anywhere = true,
 };
 
-/* What a run gets that asks for nothing: a template's 0 stands for the default. */
+/* The limits of a run that sets none: 0 in a template stands for the default. */
 static struct limits effective(const struct husk_limits *given)
 {
     struct limits l = engine_limits_import(given);
@@ -130,15 +130,15 @@ static int show(const struct husk_template_info *list, size_t n, const char *nam
     const char *near = suggest(name, names, n);
     term_say(PROGRAM, "there is no template '%s'%s%s%s", name,
              near != NULL ? "; did you mean '" : "",
-             near != NULL ? near : "; 'husk template list' shows them", near != NULL ? "'?" : "");
+             near != NULL ? near : "; 'husk template list' shows all", near != NULL ? "'?" : "");
     return EXIT_HUSK;
 }
 
-/* list, and show when a name is given */
+/* List, or show if a name is given. */
 static int list_or_show(const char *name, bool json)
 {
     AUTO_FREE struct husk_template_info *list = NULL;
-    struct husk_options options = {.min_isolation = HUSK_ISOLATION_USERNS}; /* nothing is run */
+    struct husk_options options = {.min_isolation = HUSK_ISOLATION_USERNS}; /* no box is started */
     struct husk_engine *engine = NULL;
     struct husk_error why;
     size_t n = 0;
@@ -155,7 +155,7 @@ static int list_or_show(const char *name, bool json)
     return name != NULL ? show(list, n, name, json) : print_list(list, n, json);
 }
 
-/* Cuts the text at spaces and commas. */
+/* Splits the text at spaces and commas. */
 static int split_modules(char *text, const char **names, struct err *e)
 {
     size_t n = 0;
@@ -202,26 +202,27 @@ static int check(const struct template_options *o, const struct option_rest *res
     bool is_add = str_eq(verb, "add");
 
     if (!is_list && !is_add && !str_eq(verb, "show")) {
-        return rest->n == 0
-                   ? err_set(e, ERR_INVALID, "template: say list, show or add")
-                   : err_set(e, ERR_INVALID, "template: '%s' is not list, show or add", verb);
+        return rest->n == 0 ? err_set(e, ERR_INVALID, "template needs one of list, show, add")
+                            : err_set(e, ERR_INVALID,
+                                      "template '%s' is not known: use list, show or add", verb);
     }
     if (rest->n != (is_list ? 1 : 2)) {
         return is_list
                    ? err_set(e, ERR_INVALID, "template list takes no argument '%s'", rest->args[1])
-                   : err_set(e, ERR_INVALID, "template %s takes one name", verb);
+                   : err_set(e, ERR_INVALID, "template %s needs one name", verb);
     }
     if (is_add && o->python == NULL) {
         return err_set(e, ERR_INVALID, "template add needs --python PATH");
     }
     if (is_add && o->json) {
-        return err_set(e, ERR_INVALID, "--json belongs to list and show");
+        return err_set(e, ERR_INVALID,
+                       "--json is an option of 'template list' and 'template show' only");
     }
     if (!is_add && (o->python != NULL || o->preload != NULL)) {
-        return err_set(e, ERR_INVALID, "--python and --preload belong to add");
+        return err_set(e, ERR_INVALID, "--python and --preload are options of 'template add' only");
     }
     if (!is_list && !str_is_name(rest->args[1])) {
-        return err_set(e, ERR_INVALID, "'%s' is not a name: lower-case letters, digits, . _ -",
+        return err_set(e, ERR_INVALID, "'%s' is not a name of lower-case letters, digits, . _ -",
                        rest->args[1]);
     }
     return 0;

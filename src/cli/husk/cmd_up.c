@@ -24,7 +24,7 @@ struct up_options {
 #define FIELD(name) offsetof(struct up_options, name)
 #define CONFIG_OPTIONS_AT FIELD(settings)
 
-#define UP_ROWS 2 /* at the beginning: they make no sense for `down` */
+#define UP_ROWS 2 /* the first rows, which `down` does not have */
 
 static const struct option_row rows[] = {
     {OPTION_GROUP, 0, "Start", NULL, 0, 0, NULL},
@@ -93,7 +93,9 @@ int cmd_up(int argc, char **argv)
 
 /* ---- down ---- */
 
-/* How long the server may take: by the settings that it runs with, whatever the file says now. */
+/*
+ * How long the server may take, by the settings that it runs with, which may differ from the file.
+ */
 static int patience_ms(int folder, const struct config *c)
 {
     AUTO(config_release) struct config saved = {0};
@@ -110,15 +112,15 @@ static int wait_end(pid_t pid, int pidfd, int ms)
     struct pollfd p = {.fd = pidfd, .events = POLLIN};
 
     if (pidfd < 0 || pidfd_send_signal(pidfd, SIGTERM, NULL, 0) < 0) {
-        term_say(PROGRAM, "end process %d: %s", (int)pid, strerror(errno));
+        term_say(PROGRAM, "cannot end process %d: %s", (int)pid, strerror(errno));
         return EXIT_HUSK;
     }
     if (poll(&p, 1, ms) != 1) {
-        term_say(PROGRAM, "process %d does not end", (int)pid);
+        term_say(PROGRAM, "process %d has not ended in %d s", (int)pid, ms / 1000);
         return EXIT_HUSK;
     }
     printf("husk is down\n");
-    (void)fflush(stdout); /* it is, whether or not anybody reads that: no failure */
+    (void)fflush(stdout); /* the server has ended: an output that is closed is no failure */
     return 0;
 }
 
@@ -131,16 +133,16 @@ static int end(const struct config *c)
     AUTO_CLOSE int folder = place_look(c, &e);
     if (folder < 0 || place_holder(folder, c, &pid, &e) < 0) {
         if (e.code == ERR_NOT_FOUND) {
-            term_say(PROGRAM, "husk is not up with %s", c->data);
+            term_say(PROGRAM, "no server runs with the data directory %s", c->data);
         } else {
             term_say(PROGRAM, "%s", e.msg);
         }
         return EXIT_HUSK;
     }
     AUTO_CLOSE int pidfd = pidfd_open(pid, 0);
-    /* Asked again: its number may have become another process's in between. */
+    /* Checked again: the pid may have been reused before pidfd_open(). */
     if (place_holder(folder, c, &still, &e) < 0 || still != pid) {
-        term_say(PROGRAM, "husk is not up with %s", c->data);
+        term_say(PROGRAM, "no server runs with the data directory %s", c->data);
         return EXIT_HUSK;
     }
     return wait_end(pid, pidfd, patience_ms(folder, c));
@@ -148,7 +150,7 @@ static int end(const struct config *c)
 
 int cmd_down(int argc, char **argv)
 {
-    /* A file that was broken after the start must not keep the server up. */
+    /* A mistake in the file must not keep the server running. */
     struct up_options o = {.settings.only_data = true};
     AUTO(config_release) struct config c = {0};
 

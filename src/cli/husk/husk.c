@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* husk: its commands. Finding the right one is done in commands.c. */
+/* husk: the table of its commands. commands.c finds the right one. */
 #include "cli/common/commands.h"
 
 static const struct command commands[] = {
     {"run", "run code or a script in a fresh sandbox", &run_table, cmd_run, false},
     {"up", "start the server", &up_table, cmd_up, false},
-    {"down", "end the server", &down_table, cmd_down, false},
-    {"init", "start a project of agents", &init_table, cmd_init, false},
+    {"down", "stop the server", &down_table, cmd_down, false},
+    {"init", "create a project of agents", &init_table, cmd_init, false},
     {"create-agent", "add an agent to a project", &create_agent_table, cmd_create_agent, false},
     {"create-mcp", "add an MCP server to a project", &create_mcp_table, cmd_create_mcp, false},
     {"agents", "serve the agents of a project", &agents_table, cmd_agents, false},
@@ -19,7 +19,7 @@ static const struct command commands[] = {
 };
 
 static const struct program program = {
-    .about = "Runs code that nobody trusts in a fresh, isolated sandbox, and serves agents.",
+    .about = "Runs untrusted code in a fresh, isolated sandbox, and serves agents.",
     .commands = commands,
     .n_commands = ARRAY_LEN(commands),
     .examples = "husk run 'print(6 * 7)'\n"

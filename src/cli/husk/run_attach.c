@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `husk run` takes along and brings back: environment, mounts, files; see run_request.h. */
+/* Environment, mounts and files of `husk run`; see run_request.h. */
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static int attach_env(struct run_request *r, struct err *e)
 
     r->env = calloc(list->n + 1, sizeof(*r->env));
     if (r->env == NULL) {
-        return err_sys(e, ENOMEM, "--env");
+        return err_sys(e, ENOMEM, "cannot keep --env");
     }
     for (size_t i = 0; i < list->n; i++) {
         const char *item = list->items[i];
@@ -52,13 +52,16 @@ static int attach_env(struct run_request *r, struct err *e)
         }
         r->env[i] = item[name_len] == '=' ? item : environ_find(item);
         if (r->env[i] == NULL) {
-            return err_set(e, ERR_INVALID, "--env %s: there is no such variable to copy", item);
+            return err_set(e, ERR_INVALID, "--env %s: this variable is not set; use --env %s=VALUE",
+                           item, item);
         }
     }
     return 0;
 }
 
-/* Cuts "host:box" at the colon before the last absolute path. The host part may hold colons. */
+/*
+ * Splits "host:box" at the colon before the last absolute path. The host part can contain colons.
+ */
 static char *cut_before_path(char *text)
 {
     for (char *p = text + strlen(text); p > text; p--) {
@@ -97,7 +100,7 @@ static int attach_mounts(struct run_request *r, struct err *e)
 
     r->mounts = calloc(list->n + 1, sizeof(*r->mounts));
     if (r->mounts == NULL) {
-        return err_sys(e, ENOMEM, "--mount");
+        return err_sys(e, ENOMEM, "cannot keep --mount");
     }
     for (; r->n_mounts < list->n; r->n_mounts++) {
         if (parse_mount(list->items[r->n_mounts], &r->mounts[r->n_mounts], e) < 0) {
@@ -173,7 +176,7 @@ static int attach_files(struct run_request *r, struct err *e)
     r->files = calloc(n + 1, sizeof(*r->files));
     r->file_data = calloc(n + 1, sizeof(*r->file_data));
     if (r->files == NULL || r->file_data == NULL) {
-        return err_sys(e, ENOMEM, "--file");
+        return err_sys(e, ENOMEM, "cannot keep --file");
     }
     for (; r->n_files < n; r->n_files++) {
         if (attach_file(r, r->n_files, &room, e) < 0) {
@@ -190,7 +193,7 @@ static int attach_outs(struct run_request *r, struct err *e)
     r->outputs = calloc(list->n + 1, sizeof(*r->outputs));
     r->out_paths = calloc(list->n + 1, sizeof(*r->out_paths));
     if (r->outputs == NULL || r->out_paths == NULL) {
-        return err_sys(e, ENOMEM, "--out");
+        return err_sys(e, ENOMEM, "cannot keep --out");
     }
     for (size_t i = 0; i < list->n; i++) {
         if (split_pair(list->items[i], &r->outputs[i], &r->out_paths[i]) < 0 ||

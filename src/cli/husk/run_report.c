@@ -14,9 +14,9 @@
 #include "cli/common/json_text.h"
 
 #define JSON_MAX ((size_t)1 << 30)
-#define NOT_STARTED 126 /* what a box says of a run that it could not start */
+#define NOT_STARTED 126 /* exit code of a run that the box could not start */
 
-/* An error of the program's own comes with a traceback. */
+/* An error of the program itself has a traceback. */
 static bool is_refused(const struct husk_result *result)
 {
     return result->status == HUSK_FAILED && result->exit_code == NOT_STARTED &&
@@ -55,7 +55,7 @@ static void show_value(const struct husk_spec *spec, const struct husk_result *r
     term_out_line_end(&s->out);
 }
 
-/* A script writes its own to stderr, as an interpreter does; a cell only reports it. */
+/* A script writes its traceback to stderr, as an interpreter does; a cell only reports it. */
 static void show_traceback(const struct husk_spec *spec, const struct husk_result *result,
                            struct run_streams *s)
 {
@@ -69,7 +69,7 @@ static void show_traceback(const struct husk_spec *spec, const struct husk_resul
     term_out_line_end(&s->err);
 }
 
-/* Displays were not asked for, so what was dropped is a part of the value. */
+/* Displays were not requested, so the dropped part belongs to the value. */
 static void say_cut(const struct husk_spec *spec, const struct husk_result *result)
 {
     if (spec->kind == HUSK_CELL && result->value != NULL && result->displays_dropped) {
@@ -77,9 +77,7 @@ static void say_cut(const struct husk_spec *spec, const struct husk_result *resu
     }
 }
 
-/*
- * What ended the program when it did not end by itself, and which option would have let it go on.
- */
+/* What ended a program that did not end by itself, and the option that raises the limit. */
 static void say_ending(const struct husk_result *result)
 {
     static const struct {
@@ -92,7 +90,7 @@ static void say_ending(const struct husk_result *result)
         [HUSK_CAUSE_SECCOMP] = {"killed: the program", NULL},
         [HUSK_CAUSE_DISK] = {"failed: the disk of the sandbox is full", "--disk"},
         [HUSK_CAUSE_OUTPUT_LIMIT] = {"stopped: too much output", "--max-output"},
-        [HUSK_CAUSE_INTERNAL] = {"the sandbox broke:", NULL},
+        [HUSK_CAUSE_INTERNAL] = {"the sandbox failed:", NULL},
     };
     const char *detail = result->termination.detail;
     const char *limit = result->termination.limit;
@@ -149,7 +147,7 @@ static const struct husk_output_file *find_output(const struct husk_result *resu
     return NULL;
 }
 
-/* Returns how many files could not be brought back. */
+/* Returns the number of files that could not be copied back. */
 static int save_outputs(const struct run_request *r, const struct husk_result *result)
 {
     int lost = 0;
@@ -160,7 +158,8 @@ static int save_outputs(const struct run_request *r, const struct husk_result *r
 
         if (f == NULL || f->data == NULL) {
             term_say(PROGRAM, "--out %s: %s", r->outputs[i],
-                     f != NULL && f->error != NULL ? f->error : "the run ended before it was read");
+                     f != NULL && f->error != NULL ? f->error
+                                                   : "the run ended before the file was read");
             lost++;
         } else if (hostfile_write(r->out_paths[i], f->data, f->len, &e) < 0) {
             term_say(PROGRAM, "--out %s: %s", r->outputs[i], e.msg);
@@ -185,11 +184,11 @@ static int show_json(const struct husk_result *result, struct run_streams *s)
     return 0;
 }
 
-/* What the program wrote could not be passed on, so it was stopped; that is no fault of its own. */
+/* The program was stopped because its output could not be passed on. */
 static int output_lost(int error)
 {
     if (error == -EPIPE) {
-        return EXIT_BROKEN_PIPE; /* whoever read it has gone, as in "husk run ... | head" */
+        return EXIT_BROKEN_PIPE; /* the reader is gone, as in "husk run ... | head" */
     }
     term_say(PROGRAM, "cannot write output: %s", strerrordesc_np(-error));
     return EXIT_HUSK;

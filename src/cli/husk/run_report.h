@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `husk run` says after the run: value, traceback, what ended it, receipt, files, exit code.
+ * After a run: prints value, traceback, what ended it and the receipt, writes files, and returns
+ * the exit code.
  */
 #pragma once
 
@@ -12,7 +13,7 @@
 struct run_streams {
     struct term_out out;
     struct term_out err;
-    bool quiet; /* --json: nothing is shown while the program runs */
+    bool quiet; /* --json: no output while the program runs */
 };
 
 /* Shows the result and returns the exit code of husk. */

@@ -16,7 +16,7 @@
 #include "core/core.h"
 
 static const struct {
-    const char *word; /* what people type */
+    const char *word; /* value of --lang */
     const char *extension;
     const char *template_name;
     enum husk_language language;
@@ -35,7 +35,8 @@ static int language_by_word(const char *word, enum husk_language *ret, struct er
             return 0;
         }
     }
-    return err_set(e, ERR_INVALID, "--lang '%s' is not known: python, shell or javascript", word);
+    return err_set(e, ERR_INVALID, "--lang '%s' is not known: use python, shell or javascript",
+                   word);
 }
 
 static bool language_by_extension(const char *path, enum husk_language *ret)
@@ -51,7 +52,7 @@ static bool language_by_extension(const char *path, enum husk_language *ret)
     return false;
 }
 
-/* The template that was asked for, else the language's own. */
+/* The template given by --template, else the language's own. */
 static const char *template_of(const struct run_request *r)
 {
     if (r->opt.template_name != NULL) {
@@ -72,7 +73,7 @@ static bool is_file(const char *text)
     return stat(text, &st) == 0 && !S_ISDIR(st.st_mode);
 }
 
-/* "scirpt.py" as Python code would be a puzzling NameError. */
+/* Running "scirpt.py" as code would be a puzzling NameError. */
 static bool looks_like_script(const char *text)
 {
     enum husk_language ignored;
@@ -92,14 +93,14 @@ static int read_code(struct run_request *r, const char *what, struct err *e)
         return hostfile_read_script(what, &r->code, e);
     }
     if (looks_like_script(what)) {
-        return err_set(e, ERR_NOT_FOUND, "there is no file '%s'; to run it as code, pipe it to '-'",
-                       what);
+        return err_set(e, ERR_NOT_FOUND,
+                       "there is no file '%s' (to run it as code, pipe it to 'husk run -')", what);
     }
     int rc = buf_add_str(&r->code, what);
     if (rc == -EMSGSIZE) {
         return err_set(e, ERR_INVALID, "code is larger than 1 MiB");
     }
-    return rc < 0 ? err_sys(e, -rc, "code") : 0;
+    return rc < 0 ? err_sys(e, -rc, "cannot keep the code") : 0;
 }
 
 static int find_language(struct run_request *r, struct err *e)
@@ -115,22 +116,24 @@ static int find_language(struct run_request *r, struct err *e)
         return 0;
     }
     if (r->opt.template_name != NULL) {
-        r->has_language = false; /* the template's own */
+        r->has_language = false; /* use the template's language */
         return 0;
     }
     if (from_file) {
-        return err_set(e, ERR_INVALID, "'%s' does not end in .py, .sh or .js: say --lang", r->name);
+        return err_set(e, ERR_INVALID,
+                       "'%s' does not end in .py, .sh or .js: name the language with --lang",
+                       r->name);
     }
     return 0;
 }
 
-/* The same ranges as the engine's, checked before an engine is started. */
+/* The engine's ranges, checked before an engine is started. */
 static int check_limits(const struct husk_limits *given, struct err *e)
 {
     struct limits l = engine_limits_import(given);
 
     if (given->memory_bytes == 0 && given->disk_bytes != 0) {
-        /* A template may have more memory than the default: only the engine knows. */
+        /* Only the engine knows whether the template has more memory than the default. */
         uint64_t fitting = MAX(limits_default().memory_bytes, given->disk_bytes / 3 * 4 + 4096);
         l.memory_bytes = MIN(fitting, LIMITS_MEMORY_MAX);
     }
@@ -145,7 +148,7 @@ static int check_options(struct run_request *r, struct err *e)
     }
     if (r->opt.template_name != NULL && !str_is_name(r->opt.template_name)) {
         return err_set(e, ERR_INVALID,
-                       "--template '%s' is not a name: lower-case letters, digits, . _ -",
+                       "--template '%s' is not a name of lower-case letters, digits, . _ -",
                        r->opt.template_name);
     }
     return check_limits(&r->opt.limits, e);
@@ -160,7 +163,8 @@ int run_request_parse(struct run_request *r, int argc, char **argv, struct err *
         return parsed;
     }
     if (rest.n == 0) {
-        return err_set(e, ERR_INVALID, "nothing to run: give code, a script, or '-'");
+        return err_set(e, ERR_INVALID,
+                       "nothing to run: give code, a script, or '-' for standard input");
     }
     r->args = (const char *const *)rest.args + 1;
     if (check_options(r, e) < 0 || run_request_attach(r, e) < 0 ||
@@ -182,7 +186,7 @@ int run_request_check_template(struct run_request *r, struct husk_engine *engine
     }
     names = calloc(n + 1, sizeof(*names));
     if (names == NULL) {
-        return err_sys(e, ENOMEM, "templates");
+        return err_sys(e, ENOMEM, "cannot list the templates");
     }
     for (size_t i = 0; i < n; i++) {
         names[i] = list[i].name;
@@ -202,7 +206,7 @@ int run_request_check_template(struct run_request *r, struct husk_engine *engine
         return err_set(e, ERR_NOT_FOUND, "there is no template '%s'; did you mean '%s'?",
                        r->opt.template_name, near);
     }
-    return err_set(e, ERR_NOT_FOUND, "there is no template '%s'; 'husk template list' shows them",
+    return err_set(e, ERR_NOT_FOUND, "there is no template '%s'; 'husk template list' shows all",
                    r->opt.template_name);
 }
 

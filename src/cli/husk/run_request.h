@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line of `husk run` turned into a husk_spec: options, code, language, and what goes
- * in and out. All of it is checked here, before anything is started.
+ * Builds a husk_spec from the command line of `husk run`: options, code, language, files in and
+ * out. All of it is checked here, before anything is started.
  *
- * A request owns what it read; strings are borrowed from argv and the environment, so argv must
- * stay and may be cut at its colons.
+ * A request owns what it read. Strings are borrowed from argv and the environment: argv must stay
+ * valid, and colons in it are replaced by NULs.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 #include "cli/common/options.h"
 
 #define CODE_MAX ((size_t)1 << 20)
-#define FILES_MAX ((size_t)256 << 20) /* all files handed in, together */
+#define FILES_MAX ((size_t)256 << 20) /* total of all --file */
 
 enum value_choice { VALUE_DEFAULT = 0, VALUE_ON, VALUE_OFF };
 
@@ -40,7 +40,7 @@ struct run_request {
     const char *name; /* for tracebacks; NULL: inline code */
     const char *const *args;
     bool code_from_stdin;
-    bool has_language; /* known from --lang or the extension, or python for inline code */
+    bool has_language; /* from --lang or the extension; python for inline code */
     enum husk_language language;
     enum husk_isolation min_isolation;
 
@@ -51,18 +51,18 @@ struct run_request {
     struct husk_file *files;
     size_t n_files;
     const char **outputs;   /* NULL-terminated workspace paths; owned array */
-    const char **out_paths; /* where each goes on the host; owned array */
+    const char **out_paths; /* destination of each on the host; owned array */
 };
 
-/* Options and code. 0, 1 when only the help text is asked for, or -1 and *e. */
+/* Options and code. Returns 0, 1 if --help was given, or -1 and *e. */
 int run_request_parse(struct run_request *r, int argc, char **argv, struct err *e);
 void run_request_release(struct run_request *r);
 
-/* Env, mounts, files and outputs (run_attach.c). */
+/* run_attach.c: environment, mounts, files and outputs. */
 int run_request_attach(struct run_request *r, struct err *e);
 
-/* The language of a template that was named must be the one of the code. */
+/* Checks that a template given by --template has the language of the code. */
 int run_request_check_template(struct run_request *r, struct husk_engine *engine, struct err *e);
 
-/* Fills in everything but descriptors and callbacks. Borrows from the request. */
+/* Fills in all but descriptors and callbacks. Borrows from the request. */
 void run_request_spec(const struct run_request *r, struct husk_spec *spec);

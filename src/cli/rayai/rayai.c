@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rayai: the commands of husk for agents under the names that users of rayai know. What that had
- * for its hosted platform answers that there is none here.
+ * rayai: the commands of husk for agents, under the names of the rayai CLI. Commands of its hosted
+ * platform report that there is none.
  */
-#include "base/str.h"
 #include "cli/common/commands.h"
 #include "cli/common/term.h"
 
@@ -16,17 +15,7 @@ static int cmd_rayai_up(int argc, char **argv)
 
 static int cmd_mcp(int argc, char **argv)
 {
-    struct err e = {0};
-
-    if (argc > 1 && str_eq(argv[1], "up")) {
-        return agents_up("mcp up", true, argc - 1, argv + 1);
-    }
-    if (argc > 1 && (str_eq(argv[1], "--help") || str_eq(argv[1], "-h"))) {
-        options_print_help(&agents_table, stdout);
-        return 0;
-    }
-    err_set(&e, ERR_INVALID, "mcp: say up");
-    return usage_error("mcp", &e);
+    return agents_verb("mcp", "mcp up", true, argc, argv);
 }
 
 static int cmd_hosted(int argc, char **argv)
@@ -39,23 +28,24 @@ static int cmd_hosted(int argc, char **argv)
 
 static const struct option_table hosted_table = {
     .usage = "rayai login|logout|deploy|status|logs|delete",
-    .about = "Not there: husk has no hosted platform. 'rayai up' serves agents on this machine.",
+    .about =
+        "Not available: husk has no hosted platform. 'rayai up' serves agents on this machine.",
 };
 
 static const struct command commands[] = {
-    {"init", "start a project of agents", &init_table, cmd_init, false},
+    {"init", "create a project of agents", &init_table, cmd_init, false},
     {"create-agent", "add an agent to a project", &create_agent_table, cmd_create_agent, false},
     {"create-mcp", "add an MCP server to a project", &create_mcp_table, cmd_create_mcp, false},
     {"up", "serve the agents and MCP servers of a project", &agents_table, cmd_rayai_up, false},
     {"mcp", "mcp up: serve the MCP servers only", &agents_table, cmd_mcp, false},
     {"analytics", "count commands in a local file, or not", &analytics_table, cmd_analytics, true},
     {"version", "show the version", &version_table, cmd_version, false},
-    {"login", "not here: there is no hosted platform", &hosted_table, cmd_hosted, true},
-    {"logout", "likewise", &hosted_table, cmd_hosted, true},
-    {"deploy", "likewise", &hosted_table, cmd_hosted, true},
-    {"status", "likewise", &hosted_table, cmd_hosted, true},
-    {"logs", "likewise", &hosted_table, cmd_hosted, true},
-    {"delete", "likewise", &hosted_table, cmd_hosted, true},
+    {"login", "not available: husk has no hosted platform", &hosted_table, cmd_hosted, true},
+    {"logout", "not available", &hosted_table, cmd_hosted, true},
+    {"deploy", "not available", &hosted_table, cmd_hosted, true},
+    {"status", "not available", &hosted_table, cmd_hosted, true},
+    {"logs", "not available", &hosted_table, cmd_hosted, true},
+    {"delete", "not available", &hosted_table, cmd_hosted, true},
 };
 
 static const struct program program = {

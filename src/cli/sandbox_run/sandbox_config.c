@@ -2,8 +2,8 @@
 /*
  * .sandboxrc.json; see sandbox_run.h.
  *
- * Every key is a row of one table; what is not in the table is an error, so that a mistyped limit
- * is never silently no limit.
+ * Every key is a row of one table. Any other key is an error, so that a mistyped limit is never
+ * ignored.
  */
 #include <errno.h>
 #include <limits.h>
@@ -18,7 +18,7 @@
 
 #define CONFIG_NAME ".sandboxrc.json"
 #define CONFIG_MAX ((size_t)1 << 20)
-#define MEMORY_KB_MIN 16384 /* as limits_check() has it */
+#define MEMORY_KB_MIN 16384 /* as in limits_check() */
 #define CORES_MAX 64        /* a larger cpu_quota is a percentage: 300 means three cores */
 
 struct sandbox_config sandbox_config_default(void)
@@ -108,7 +108,7 @@ static int set_pids(struct sandbox_config *c, const json_t *v, struct err *e)
     return 0;
 }
 
-/* A box of sandbox-run serves one task and is never idle: every valid bound holds. */
+/* A box of sandbox-run runs one task and is never idle, so every valid bound is kept. */
 static int check_bound(struct sandbox_config *c, const json_t *v, struct err *e)
 {
     uint64_t ignored = 0;
@@ -198,7 +198,8 @@ static int apply_section(struct sandbox_config *c, const char *section, json_t *
     json_t *value;
 
     if (!is_section(section)) {
-        return err_set(e, ERR_INVALID, "unknown section \"%s\": sandbox, cli or logging", section);
+        return err_set(e, ERR_INVALID, "unknown section \"%s\": use sandbox, cli or logging",
+                       section);
     }
     if (!json_is_object(keys)) {
         return err_set(e, ERR_INVALID, "%s must be an object", section);
@@ -217,7 +218,7 @@ static int apply_section(struct sandbox_config *c, const char *section, json_t *
     return 0;
 }
 
-/* The engine checks these too, but its message could not name the file. */
+/* The engine checks these, too, but its message does not name the file. */
 static int check_ranges(const struct sandbox_config *c, struct err *e)
 {
     struct limits l = {.memory_bytes = c->memory_bytes, .cpu_milli = c->cpu_milli, .pids = c->pids};
@@ -259,7 +260,7 @@ int sandbox_config_parse(struct sandbox_config *c, const char *text, size_t n, s
     return r;
 }
 
-/* 1 when the file was read, 0 when there is none. */
+/* Returns 1 if the file was read, 0 if there is none. */
 static int load_file(struct sandbox_config *c, const char *path, struct err *e)
 {
     AUTO_BUF struct buf text = BUF_INIT(CONFIG_MAX);
@@ -283,7 +284,7 @@ int sandbox_config_load(struct sandbox_config *c, struct err *e)
         return r < 0 ? -1 : 0;
     }
     if (str_format(path, sizeof(path), "%s/%s", home, CONFIG_NAME) < 0) {
-        return err_set(e, ERR_INVALID, "the path of the home directory is too long");
+        return err_set(e, ERR_INVALID, "the path of the home directory is too long: %s", home);
     }
     return load_file(c, path, e) < 0 ? -1 : 0;
 }

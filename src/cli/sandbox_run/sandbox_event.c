@@ -13,7 +13,10 @@
 #define MEMORY_KEY "memory_limit_in_mb"
 #define EVENT_TIMEOUT_MAX 3600 /* seconds; documented */
 
-/* Fills *ret from the option's text, its file, or "{}". NULL and *e; the caller drops the tree. */
+/*
+ * Fills *ret from the option's text, its file, or "{}". Returns the tree, which the caller drops;
+ * NULL and *e on failure.
+ */
 static json_t *read_json(const char *text, const char *path, const char *what, struct buf *ret,
                          struct err *e)
 {
@@ -29,16 +32,16 @@ static json_t *read_json(const char *text, const char *path, const char *what, s
         r = buf_add_str(ret, text != NULL ? text : "{}");
     }
     if (r < 0) {
-        err_sys(e, -r, "%s", what);
+        err_sys(e, -r, "cannot keep the %s", what);
         return NULL;
     }
     return json_text_load(ret->data, ret->len, path != NULL ? path : what, e);
 }
 
-/* Absent or not positive: 0, which is "not given". */
+/* Returns 0 ("not given") if it is absent or not positive. */
 static int event_timeout(const json_t *event, double *ret, struct err *e)
 {
-    const json_t *v = json_object_get(event, TIMEOUT_KEY); /* NULL also when it is no object */
+    const json_t *v = json_object_get(event, TIMEOUT_KEY); /* NULL also if it is no object */
 
     *ret = 0;
     if (v == NULL) {
@@ -54,8 +57,8 @@ static int event_timeout(const json_t *event, double *ret, struct err *e)
 }
 
 /*
- * Adds the box's memory to the text of a context that does not name one. As text, since numbers of
- * the tree have lost their digits.
+ * Adds the box's memory to a context that has no such field. Edits the text, since numbers of the
+ * tree have lost their digits.
  */
 static int add_memory(struct buf *text, const json_t *context, const struct sandbox_config *c,
                       struct err *e)
@@ -71,7 +74,7 @@ static int add_memory(struct buf *text, const json_t *context, const struct sand
     r = r < 0 ? r : buf_add(&full, text->data, text->len);
     buf_release(text);
     *text = full;
-    return r < 0 ? err_sys(e, -r, "context") : 0;
+    return r < 0 ? err_sys(e, -r, "cannot keep the context") : 0;
 }
 
 int sandbox_input_read(struct sandbox_input *in, const struct sandbox_options *o,

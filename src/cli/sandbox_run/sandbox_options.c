@@ -43,7 +43,7 @@ static const struct option_row rows[] = {
 const struct option_table sandbox_table = {
     .usage = "sandbox-run [options] SCRIPT.py",
     .about = "Calls handler(event) or handler(event, context) of a Python file in a fresh sandbox "
-             "without network and shows what it returns. Exit codes: 0 success, 1 the handler "
+             "without network and prints what it returns. Exit codes: 0 success, 1 the handler "
              "failed, 2 a file is missing or invalid, 3 syntax error or no handler, 4 time limit, "
              "5 the sandbox could not start, 130 interrupted.",
     .rows = rows,
@@ -129,10 +129,11 @@ int sandbox_options_parse(struct sandbox_options *o, int argc, char **argv, stru
         return r;
     }
     if (rest.n == 0) {
-        return err_set(e, ERR_INVALID, "no script given");
+        return err_set(e, ERR_INVALID, "no script given: sandbox-run SCRIPT.py");
     }
     if (rest.n > 1) {
-        return err_set(e, ERR_INVALID, "one script at a time: '%s' is too much", rest.args[1]);
+        return err_set(e, ERR_INVALID, "sandbox-run takes one script; '%s' is one too many",
+                       rest.args[1]);
     }
     o->script = rest.args[0];
     return check(o, e);

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run means to sandbox-run: exit code and error; see sandbox_run.h. */
+/* Exit code and error of a run; see sandbox_run.h. */
 #include <string.h>
 
 #include "base/str.h"
 #include "cli/common/json_text.h"
 #include "cli/sandbox_run/sandbox_run.h"
 
-/*
- * The function of the first frame, '  File "x.py", line 3, in NAME'; NULL when there is no frame.
- */
+/* The function of the first frame, '  File "x.py", line 3, in NAME'; NULL if there is no frame. */
 static const char *first_frame(const char *traceback)
 {
     static const char mark[] = "\", line ";
@@ -31,9 +29,9 @@ static const char *first_frame(const char *traceback)
 }
 
 /*
- * A SyntaxError means "the script does not load" only if the handler was not yet running: one that
- * the handler causes, by compile() for example, is an exception like any other. Loading fails
- * without any frame (the script itself) or below "<module>" (what it imports).
+ * A SyntaxError means "the script does not load" only if the handler was not running yet: the
+ * handler can cause one itself, by compile() for example. Loading fails without any frame (the
+ * script itself) or below "<module>" (an import).
  */
 static bool is_load_error(const struct husk_result *run)
 {
@@ -111,7 +109,7 @@ struct sandbox_outcome sandbox_outcome_of(const struct husk_result *run)
     }
     if (run->value_json == NULL || !json_text_is_valid(run->value_json, strlen(run->value_json))) {
         set_error(&o, SANDBOX_ERROR, "NotSerializable",
-                  "what the handler returned cannot be said in JSON");
+                  "the handler returned a value that JSON cannot express");
         return o;
     }
     o.value_json = run->value_json;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What sandbox-run shows; see sandbox_run.h.
+ * Output of sandbox-run; see sandbox_run.h.
  *
- * json and yaml are one document, built as JSON text. pretty is what the handler printed and then
- * its answer; errors and metrics go to stderr, so that stdout holds nothing else.
+ * json and yaml are one document, built as JSON text. pretty is the handler's output and then its
+ * value; errors and metrics go to stderr, so that stdout has nothing else.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -124,7 +124,7 @@ static int add_document(struct buf *b, const struct sandbox_outcome *o, enum san
     return r < 0 ? r : buf_add(b, "\n", 1);
 }
 
-/* The answer; before it what the handler printed, unless that was shown while it ran. */
+/* The handler's output, unless it was shown while it ran, and then its value. */
 static int add_pretty(struct buf *b, const struct sandbox_outcome *o, bool with_stdout)
 {
     const struct husk_result *run = o->run;

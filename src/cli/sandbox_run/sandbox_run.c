@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandbox-run: the order of things and the exit code; see sandbox_run.h. */
+/* sandbox-run: the sequence of steps and the exit code; see sandbox_run.h. */
 #include "cli/sandbox_run/sandbox_run.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 #include "cli/common/hostfile.h"
 
 #define SCRIPT_MAX ((size_t)1 << 20)
-#define OUTPUT_MAX ((uint64_t)16 << 20) /* per stream: kept whole, so more ends the run */
+#define OUTPUT_MAX ((uint64_t)16 << 20) /* per stream, which is kept whole: more ends the run */
 
 struct session {
     struct sandbox_options opt;
@@ -22,7 +22,7 @@ struct session {
     struct buf script;
     struct term_out out;
     struct term_out err;
-    bool live_out; /* what the handler prints is shown as it comes */
+    bool live_out; /* the handler's output is streamed */
     bool live_err;
 };
 
@@ -36,11 +36,11 @@ static void on_output(void *user, enum husk_stream stream, const char *data, siz
         term_out_write(&s->err, data, n);
     }
     if (s->out.error != 0) {
-        ctrl_c_raise(); /* nobody reads any more */
+        ctrl_c_raise(); /* the reader is gone */
     }
 }
 
-/* Flags win over the configuration file. */
+/* Options override the configuration file. */
 static int settle_config(struct session *s, struct err *e)
 {
     s->config = sandbox_config_default();
@@ -59,7 +59,8 @@ static int settle_config(struct session *s, struct err *e)
 }
 
 /*
- * Why no Python can compile it; NULL: it is text. Pythons differ in the exception for a NUL byte.
+ * Why Python cannot compile it; NULL: it is text. Versions of Python raise different exceptions for
+ * a NUL byte.
  */
 static const char *why_not_text(const struct buf *b)
 {
@@ -77,7 +78,7 @@ static const char *why_not_text(const struct buf *b)
     return NULL;
 }
 
-/* Everything that can be wrong before a sandbox is needed. */
+/* Checks all that can be checked before a sandbox is started. */
 static int prepare(struct session *s, struct err *e)
 {
     s->script = BUF_INIT(SCRIPT_MAX);
@@ -181,7 +182,7 @@ static int run(struct session *s)
     return code;
 }
 
-/* What printf() could not deliver must not look like success. */
+/* A failed write of printf() must not look like success. */
 static int delivered(void)
 {
     if (fflush(stdout) != 0) {
@@ -197,7 +198,7 @@ int main(int argc, char **argv)
     struct err e;
 
     if (term_guard_stdio() < 0) {
-        return SANDBOX_NO_START; /* without /dev/null there may be nobody to tell */
+        return SANDBOX_NO_START; /* stderr may be closed */
     }
     int parsed = sandbox_options_parse(&s.opt, argc, argv, &e);
     if (parsed < 0) {

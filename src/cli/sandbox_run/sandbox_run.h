@@ -4,9 +4,9 @@
  *
  *   sandbox_options.c   the command line
  *   sandbox_config.c    .sandboxrc.json
- *   sandbox_event.c     event, context, and the time limit that follows from all three sources
- *   sandbox_output.c    what is shown of the result, in three formats
- *   sandbox_run.c       the order of things and the exit code
+ *   sandbox_event.c     event, context, and the time limit from all three sources
+ *   sandbox_output.c    prints the result in three formats
+ *   sandbox_run.c       the sequence of steps and the exit code
  */
 #pragma once
 
@@ -55,7 +55,7 @@ struct sandbox_options {
 
 extern const struct option_table sandbox_table;
 
-/* 0, 1 when the help text is asked for, or -1. */
+/* Returns 0, 1 if --help was given, or -1. */
 int sandbox_options_parse(struct sandbox_options *o, int argc, char **argv, struct err *e);
 
 /* Words used both on the command line and in the file; -1 if unknown. */
@@ -77,7 +77,10 @@ struct sandbox_config {
 
 struct sandbox_config sandbox_config_default(void);
 
-/* Overwrites what the JSON text says. Unknown keys and wrong types are errors that name the key. */
+/*
+ * Overwrites the values that the JSON text has. Unknown keys and wrong types are errors that name
+ * the key.
+ */
 int sandbox_config_parse(struct sandbox_config *c, const char *text, size_t n, struct err *e);
 
 /* Reads .sandboxrc.json of the working directory, else of the home directory, else nothing. */
@@ -112,6 +115,6 @@ struct sandbox_outcome {
 
 struct sandbox_outcome sandbox_outcome_of(const struct husk_result *run);
 
-/* Shows the outcome on stdout, or writes it to o->output. */
+/* Prints the outcome on stdout, or writes it to o->output. */
 int sandbox_show(const struct sandbox_outcome *outcome, const struct sandbox_options *o,
                  const struct sandbox_config *c, struct term_out *out, struct err *e);

@@ -49,7 +49,7 @@ static bool take(struct walk *w, char c)
     return false;
 }
 
-/* Words that some YAML version reads as something else than text. */
+/* Words that some version of YAML does not read as text. */
 static bool is_reserved(const char *s)
 {
     static const char *const words[] = {"true", "false", "yes", "no",  "on",
@@ -63,7 +63,7 @@ static bool is_reserved(const char *s)
     return false;
 }
 
-/* A narrow rule on purpose: a letter, then letters, digits, "_./-" and single spaces. */
+/* Narrow on purpose: a letter, then letters, digits, "_./-" and single spaces. */
 static bool is_plain(const char *s, size_t n)
 {
     if (n == 0 || n > PLAIN_MAX || strlen(s) != n || !(isascii(s[0]) && isalpha(s[0])) ||
@@ -91,7 +91,7 @@ static unsigned code_point(const char *p, size_t len)
     return v;
 }
 
-/* Characters that YAML forbids, or that some reader takes for a line break. */
+/* Characters that YAML forbids, or that some readers take for a line break. */
 static bool needs_escape(unsigned c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 || c == 0xfeff ||
@@ -213,7 +213,7 @@ static int add_mapping(struct walk *w, int indent, bool on_this_line)
     return r == 0 && !take(w, '}') ? -EINVAL : r;
 }
 
-/* What follows a dash or a colon. A collection starts on this line only behind a dash. */
+/* Writes what follows a dash or a colon. A collection starts on this line only after a dash. */
 static int add_value(struct walk *w, int indent, bool in_list)
 {
     bool is_list = take(w, '[');
@@ -243,7 +243,7 @@ int yaml_add(struct buf *b, const char *json, size_t n)
     AUTO_BUF struct buf out = BUF_INIT(b->max);
     struct walk w = {.p = json, .end = json + n, .out = &out};
 
-    /* As if behind a dash, but flush left; the space before it is dropped. */
+    /* As after a dash, but flush left; the space before it is dropped. */
     int r = add_value(&w, 0, true);
     if (r < 0) {
         return r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON said in YAML: block style, strings plain where every YAML reader takes them for strings and
- * double-quoted otherwise. Numbers keep their digits.
+ * Writes JSON as YAML: block style, strings plain where every YAML reader takes them for strings
+ * and double-quoted otherwise. Numbers keep their digits.
  */
 #pragma once
 

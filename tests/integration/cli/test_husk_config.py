@@ -141,7 +141,7 @@ def test_check_of_a_right_file(husk: Program) -> None:
     path = write(husk, "pids = 9\n")
     done = husk("config", "check", "--config", path)
     assert (done.code, done.error) == (0, "")
-    assert done.text == f"{path}: {len(keys_in_table())} settings, nothing wrong\n"
+    assert done.text == f"{path}: {len(keys_in_table())} settings, no mistakes\n"
 
 
 def test_contradictions_are_found(husk: Program) -> None:

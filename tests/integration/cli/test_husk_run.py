@@ -105,7 +105,7 @@ def test_language_by_extension(husk: Program) -> None:
     assert husk("run", "--lang", "sh", "s.txt").text == "text\n"
     done = husk("run", "s.txt")
     assert done.code == 125
-    assert "say --lang" in done.error
+    assert "with --lang" in done.error
 
 
 def test_code_from_stdin(husk: Program) -> None:

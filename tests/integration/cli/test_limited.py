@@ -82,7 +82,7 @@ def test_report_on_a_descriptor_that_cannot_be_written(husk: Program) -> None:
             check=False,
         )
     assert done.returncode == 125
-    assert b"cannot be written to" in done.stderr
+    assert b"is open for reading only" in done.stderr
 
 
 def test_a_reader_of_reports_that_goes_ends_nothing(husk: Program) -> None:
@@ -153,7 +153,10 @@ def test_memory_limit_kills(husk: Program) -> None:
         husk, "--memory", "64M", "--name", "hungry", "--", PYTHON, "-c", "bytearray(300 << 20)"
     )
     assert code == 137
-    assert err == "husk: hungry was killed: it reached its memory limit of 64 MiB (--memory)\n"
+    assert (
+        err
+        == "husk: hungry was killed: it reached its memory limit of 64 MiB (raise it with --memory)\n"
+    )
     assert report[0]["limits"] == "cgroup"
     assert report[1]["oom_kills"] >= 1
     assert report[1]["signal"] == signal.SIGKILL

@@ -131,7 +131,7 @@ def test_the_last_one_saves_with_what_was_accepted(settled: Settled) -> None:
     settled.process.send_signal(signal.SIGTERM)
     settled.kill_huskd()
     assert settled.process.wait(PATIENCE) == 0
-    settled.wait_said("another one saves files")
+    settled.wait_said("starting another one to save them")
     settled.wait_said("settings_kept")
     assert not [line for line in settled.lines if line.startswith(str(settled.file))]
 

@@ -413,7 +413,7 @@ def test_down_does_not_guess_which_server_is_meant(text: str | None, named: bool
             check=False,
         )
         assert (done.returncode, done.stdout) == ((0, "husk is down\n") if named else (125, ""))
-        assert str(file) in done.stderr and "is not up" not in done.stderr
+        assert str(file) in done.stderr and "no server runs" not in done.stderr
         assert server.is_running() != named
 
 

@@ -110,7 +110,7 @@ def test_what_is_not_in_the_plan_is_refused(up: Up) -> None:
     assert said[4] == event(4, "started")
     assert said[5] == event(5, "failed", status=errno.EAGAIN)
     assert said[6] == event(6, "started", agent=1)
-    up.wait_said("there is no such agent in the plan")
+    up.wait_said("the plan has no such agent")
 
 
 @pytest.mark.parametrize(
