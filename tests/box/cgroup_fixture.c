@@ -122,6 +122,22 @@ void wait_empty(const struct cgroup *cg)
     CHECK_INT(errno, ECHILD);
 }
 
+void kill_all(struct cgroup *cg)
+{
+    CHECK_INT(cgroup_kill(cg), 0);
+    wait_empty(cg);
+}
+
+void fixture_host_close(struct cgroup_host **host)
+{
+    cgroup_host_close(*host);
+}
+
+void fixture_cgroup_free(struct cgroup **cg)
+{
+    cgroup_free(*cg);
+}
+
 void sleep_forever(void)
 {
     for (;;) {
