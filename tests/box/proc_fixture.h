@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes as the host sees them: who belongs to an engine, and what the kernel says about them.
+ * Processes as the host sees them: those of an engine, and what the kernel shows of them.
  *
  * An engine's launcher is a child of the test, the guard and the zygotes are children of the
  * launcher, and the first processes of boxes are children of their zygote.

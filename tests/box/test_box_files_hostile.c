@@ -153,10 +153,7 @@ TEST(a_box_that_ends_ends_the_file_work)
 
     CHECK_DONE(fixture_write(f, "f", "x", &e));
     fixture_session_close(&s);
-    uint64_t until = clock_ms() + 10000;
-    while (clock_ms() < until &&
-           fixture_write(f, "f", "y", &e) == 0) { /* its processes are dying */
-    }
+    AWAIT(fixture_write(f, "f", "y", &e) != 0); /* its processes are dying */
     CHECK_STR(files_msg_status_name(box_files_status(f)), "worker_lost");
 }
 

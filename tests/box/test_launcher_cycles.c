@@ -19,8 +19,8 @@
 #define SLACK_CGROUPS 32
 
 /*
- * In a mount namespace of its own, nobody else's mounts come. They go, though: whoever removes a
- * folder takes what is mounted there away in every namespace.
+ * In a mount namespace of its own, no mounts of others appear. They disappear, though: removing a
+ * folder removes what is mounted there in every namespace.
  */
 static struct husk_engine *open_alone(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whoever of us dies: no process and no cgroup stays behind, the caller learns it, life goes on. */
+/* Whichever process dies: no process and no cgroup is left, and the caller is told. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -21,8 +21,8 @@ static const char sleeper[] = "import subprocess, time\n"
 
 /*
  * The launcher is dead: so is all that was below it. Its guard goes last, and when it is gone,
- * nothing is left in any hierarchy, not even for a moment: somebody else's launcher might tidy up
- * a little later.
+ * nothing is left in any hierarchy, not even for a moment: another launcher might clean up a
+ * little later.
  */
 static void check_nothing_left(const struct proc_list *tree)
 {
@@ -271,7 +271,7 @@ static bool set_last_pid(pid_t pid)
     return fd_write_file(AT_FDCWD, "/proc/sys/kernel/ns_last_pid", text) == 0;
 }
 
-/* A child with just that id, which sleeps; 0: somebody else on this machine has it by now. */
+/* A child with just that id, which sleeps; 0: another process of the machine has it by now. */
 static pid_t child_with_pid(pid_t want)
 {
     for (int tries = 0; tries < 200; tries++) {
@@ -286,7 +286,7 @@ static pid_t child_with_pid(pid_t want)
         if (pid == want) {
             return pid;
         }
-        CHECK_INT(kill(pid, SIGKILL), 0); /* somebody else was faster, or it is still taken */
+        CHECK_INT(kill(pid, SIGKILL), 0); /* another process was faster, or it is still taken */
         CHECK_INT(waitpid(pid, NULL, 0), pid);
     }
     return 0;

@@ -197,8 +197,8 @@ TEST(sessions_and_mounts_work_without_root)
 }
 
 /*
- * Its owner may write there anyway. A folder of somebody else's is refused, also one that all may
- * write.
+ * Its owner may write there anyway. A folder of another user is refused, even if all may write
+ * there.
  */
 TEST(only_a_folder_of_ones_own_is_lent_without_root)
 {

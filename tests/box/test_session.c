@@ -229,8 +229,7 @@ static bool has_spoken(struct husk_session *s, uint32_t context)
 }
 
 /*
- * While a cell runs, all output of the interpreter is its output; between cells there is nobody to
- * write to.
+ * While a cell runs, all output of the interpreter is its output; between cells there is no reader.
  */
 TEST(what_a_background_thread_writes_between_cells_is_nobodys)
 {
