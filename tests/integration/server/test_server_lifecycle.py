@@ -341,7 +341,7 @@ def test_detach_says_why_it_cannot_start() -> None:
         assert (server.data / "husk.log").read_text() == done.stderr
         (server.folder / "file").touch()
         done = husk("up", "--detach", "--data", server.folder / "file" / "data")
-        assert done.stderr == f"husk: make {server.folder}/file/data: Not a directory\n"
+        assert done.stderr == f"husk: cannot create {server.folder}/file/data: Not a directory\n"
     finally:
         server.remove()
 
