@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rayai.Sandbox`: tools for agents, exec, upload, who may end it; with a real Pydantic AI
+"""`rayai.Sandbox`: tools for agents, exec, upload, ownership; with a real Pydantic AI
 agent.
 """
 
