@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 from audit import Audit, kill_boxes, wait_tree
-from disk_faults import put
 from husk_server import Server
 from v1_client import Api
+from v1_files import put
 from waiting import wait_settled, wait_until
 
 FOREVER = "import time\nprint('on', flush=True)\nwhile True: time.sleep(0.05)"

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 from audit import Audit, Ledger
-from disk_faults import kill_and_wait, needs_root, put, server
+from disk_faults import kill_and_wait, needs_root, server
 from husk_server import Server
 from places import BIN
 from se_client import Se
 from v1_client import Api
+from v1_files import put
 from waiting import PATIENCE, wait_until
 
 __all__ = ["server"]

@@ -17,7 +17,6 @@ from disk_faults import (
     kill_and_wait,
     names_in,
     new_template,
-    put,
     small_disk,
     until_refused,
     wait_successor,
@@ -25,6 +24,7 @@ from disk_faults import (
 )
 from husk_server import Server
 from v1_client import WAITS, Api, check_error
+from v1_files import put
 from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from audit import Audit, Ledger
-from disk_faults import failing, kill_and_wait, needs_root, new_template, put, server, wait_taken
+from disk_faults import failing, kill_and_wait, needs_root, new_template, server, wait_taken
 from husk_server import Server
 from v1_client import Api, check_error
+from v1_files import put
 from waiting import wait_until
 
 __all__ = ["server"]

@@ -19,10 +19,11 @@ from typing import Any
 import pytest
 from audit import Audit, Ledger, Tree, check_all_gone, wait_tree
 from beside import beside
-from disk_faults import new_template, put, wait_successor
+from disk_faults import new_template, wait_successor
 from husk_server import Server
 from places import BIN
 from v1_client import Api
+from v1_files import put
 from waiting import PATIENCE, wait_until
 
 COUNT = "import time\nfor i in range({n}):\n    print(i, flush=True)\n    time.sleep({pause})\n"

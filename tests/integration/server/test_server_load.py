@@ -24,7 +24,6 @@ from v1_files import put
 from waiting import wait_until
 
 SEED = int(os.environ.get("HUSK_TEST_SEED", random.randrange(1 << 32)))
-BYTES = {"Content-Type": "application/octet-stream"}
 
 
 @pytest.fixture
@@ -117,9 +116,7 @@ class Client(threading.Thread):
 
     def put(self, path: str, data: bytes) -> None:
         try:
-            answer = self.api.call(
-                "PUT", f"/sessions/{self.session}/files/{path}", raw=data, headers=BYTES
-            )
+            answer = put(self.api, self.session, path, data)
         except (OSError, http.client.HTTPException):
             return  # not acknowledged
         assert answer.status in (200, 201), answer
