@@ -22,7 +22,7 @@
 
 #define PROGRAM_FD (SUPERVISOR_PLAN_FD + 1)
 
-/* ---- as whom and with what ---- */
+/* ---- account and environment ---- */
 
 static bool is_for_daemon(const char *variable)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listening sockets; see supervisor.h. */
+/* Listening sockets; see listeners.h. */
+#include "supervisor/listeners.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -17,8 +19,9 @@
 #include "supervisor/supervisor.h"
 
 #define BACKLOG 4096
+#define LISTEN_FAILED "cannot listen on %s (choose another with --listen)"
 
-static int listen_tcp(const char *text, struct err *e)
+int listeners_bind_tcp(const char *text, struct err *e)
 {
     struct sockaddr_storage address;
     socklen_t len;
@@ -27,17 +30,25 @@ static int listen_tcp(const char *text, struct err *e)
     if (config_address(text, &address, &len, e) < 0) {
         return -1;
     }
-    int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    AUTO_CLOSE int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
-        return err_sys(e, errno, "cannot listen on %s", text);
+        return err_sys(e, errno, LISTEN_FAILED, text);
     }
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (bind(fd, (struct sockaddr *)&address, len) < 0 || listen(fd, BACKLOG) < 0) {
-        err_sys(e, errno, "cannot listen on %s (choose another with --listen)", text);
-        fd_close(&fd);
+    if (bind(fd, (struct sockaddr *)&address, len) < 0) {
+        return err_sys(e, errno, LISTEN_FAILED, text);
+    }
+    return take_fd(&fd);
+}
+
+static int listen_tcp(const char *text, struct err *e)
+{
+    AUTO_CLOSE int fd = listeners_bind_tcp(text, e);
+
+    if (fd < 0) {
         return -1;
     }
-    return fd;
+    return listen(fd, BACKLOG) < 0 ? err_sys(e, errno, LISTEN_FAILED, text) : take_fd(&fd);
 }
 
 /* Removes a socket file without a listener, which an earlier server left. */

@@ -15,7 +15,7 @@
 #include "tap.h"
 
 #define ACCOUNT 65534
-#define SECRET "1\n" /* of root; also the number of a process that nobody may end */
+#define SECRET "1\n" /* of root; also the pid of a process that must not be ended */
 #define PATH_SIZE 128
 
 static char top[] = "/tmp/husk-place-XXXXXX"; /* root's, not writable for others */

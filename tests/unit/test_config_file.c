@@ -141,7 +141,7 @@ TEST(a_named_file_must_be_readable)
     unload(&l);
 
     in.env = NULL;
-    in.system_file = "/nonexistent/husk.conf"; /* nobody asked for it */
+    in.system_file = "/nonexistent/husk.conf"; /* not named by the user */
     CHECK_INT(config_load(&in, &l.c, &l.report, &l.e), 0);
     CHECK(l.c.file == NULL);
     unload(&l);

@@ -31,7 +31,7 @@ TEST(what_is_packed_is_unpacked_as_it_was)
     unload(&l);
 }
 
-TEST(what_nobody_packed_is_refused)
+TEST(unknown_packed_text_is_refused)
 {
     static const struct {
         const char *text;

@@ -360,7 +360,7 @@ TEST(addresses_of_other_machines_need_a_word)
     }
 }
 
-/* ---- variables and arguments that nobody knows ---- */
+/* ---- unknown variables and arguments ---- */
 
 TEST(unknown_variables_are_only_named)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The supervisor's files in the data folder: who holds it, and which files it does not trust even
+ * The supervisor's files in the data folder: its holder, and which files it does not trust even
  * though they are in a folder of its own.
  */
 #include <signal.h>
@@ -48,7 +48,7 @@ static int open_place(void)
     return fd;
 }
 
-/* ---- who holds it ---- */
+/* ---- the holder ---- */
 
 static void take(const char *path)
 {

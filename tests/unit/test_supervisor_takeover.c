@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The data folder itself: who owns which part of it, and how one that the daemon's account owned as
- * a whole is taken over, whatever that account has put there.
+ * The data folder itself: the owners of its parts, and how one that the daemon's account owned as a
+ * whole is taken over, whatever that account has put there.
  */
 #include <errno.h>
 #include <sys/wait.h>
@@ -86,7 +86,7 @@ static void check_moved(void)
     check_owner(path, ACCOUNT, 0700);
     in_folder("store/workspaces/a.tar", path);
     check_text(path, "tar");
-    in_folder("store/husk.log", path); /* kept for people, trusted by nobody */
+    in_folder("store/husk.log", path); /* kept, but not trusted */
     check_text(path, "log");
     in_folder("script-1", path); /* the data folder of another server */
     check_owner(path, ACCOUNT, 0700);

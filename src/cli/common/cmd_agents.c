@@ -228,25 +228,12 @@ static void choose_base(struct agents_run *a)
 
 static int check_port(const char *text, struct err *e)
 {
-    struct sockaddr_storage address;
-    socklen_t len;
-    const int on = 1;
+    AUTO_CLOSE int fd = listeners_bind_tcp(text, e);
 
-    if (config_address(text, &address, &len, e) < 0) {
-        return -1;
+    if (fd < 0 && e->sys_errno == EADDRINUSE) {
+        return err_set(e, ERR_EXISTS, "%s is used by another program: choose another --port", text);
     }
-    AUTO_CLOSE int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-        return err_sys(e, errno, "cannot listen on %s", text);
-    }
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (bind(fd, (struct sockaddr *)&address, len) < 0) {
-        return errno == EADDRINUSE
-                   ? err_set(e, ERR_EXISTS, "%s is used by another program: choose another --port",
-                             text)
-                   : err_sys(e, errno, "cannot listen on %s", text);
-    }
-    return 0;
+    return fd < 0 ? -1 : 0;
 }
 
 static int check_room(const struct agents_run *a, struct err *e)
@@ -361,17 +348,22 @@ int agents_up(const char *command, bool only_servers, int argc, char **argv)
     return code;
 }
 
-int cmd_agents(int argc, char **argv)
+int agents_verb(const char *command, const char *up, bool only_servers, int argc, char **argv)
 {
     struct err e = {0};
 
     if (argc > 1 && str_eq(argv[1], "up")) {
-        return agents_up(UP_COMMAND, false, argc - 1, argv + 1);
+        return agents_up(up, only_servers, argc - 1, argv + 1);
     }
     if (argc > 1 && (str_eq(argv[1], "--help") || str_eq(argv[1], "-h"))) {
         options_print_help(&agents_table, stdout);
         return 0;
     }
-    err_set(&e, ERR_INVALID, "agents needs the word up: husk agents up");
-    return usage_error("agents", &e);
+    err_set(&e, ERR_INVALID, "%s needs the word up: " PROGRAM " %s up", command, command);
+    return usage_error(command, &e);
+}
+
+int cmd_agents(int argc, char **argv)
+{
+    return agents_verb("agents", UP_COMMAND, false, argc, argv);
 }

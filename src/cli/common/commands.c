@@ -13,17 +13,6 @@
 
 #define COMMANDS_MAX 40
 
-static void print_lines(FILE *to, const char *lines)
-{
-    while (*lines != '\0') {
-        int n = (int)strcspn(lines, "\n");
-
-        fprintf(to, "  %.*s\n", n, lines);
-        lines += n;
-        lines += *lines == '\n';
-    }
-}
-
 static void print_overview(const struct program *program, FILE *to)
 {
     fprintf(to, "Usage: %s COMMAND [options]\n\n%s\n\nCommands:\n", PROGRAM, program->about);
@@ -32,7 +21,7 @@ static void print_overview(const struct program *program, FILE *to)
     }
     fprintf(to, "  %-13s show the options of a command: %s help %s\n\nExamples:\n", "help", PROGRAM,
             program->commands[0].name);
-    print_lines(to, program->examples);
+    options_print_lines(to, "  ", "  ", program->examples);
 }
 
 static const struct command *find_command(const struct program *program, const char *name)

@@ -63,6 +63,8 @@ int cmd_limited(int argc, char **argv);
 
 /* `husk agents up`, `rayai up`, `rayai mcp up`; command is what the user typed. */
 int agents_up(const char *command, bool only_servers, int argc, char **argv);
+/* The same for argv[1] "up"; else help or a mistake. up is what the user typed with that word. */
+int agents_verb(const char *command, const char *up, bool only_servers, int argc, char **argv);
 
 /*
  * Fills options, which the caller zeroed, and *rest with the plain arguments; NULL: they are an

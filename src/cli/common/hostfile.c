@@ -35,8 +35,7 @@ int hostfile_read_fd(int fd, const char *what, struct buf *ret, struct err *e)
             return err_sys(e, ENOMEM, "cannot read %s", what);
         }
         ssize_t n = room > 0 ? read(fd, ret->data + ret->len, room) : read(fd, &extra, 1);
-        if (n < 0 &&
-            errno == EAGAIN) { /* another program made the shared descriptor non-blocking */
+        if (n < 0 && errno == EAGAIN) { /* another program set O_NONBLOCK on the shared file */
             struct pollfd p = {.fd = fd, .events = POLLIN};
             (void)poll(&p, 1, -1);
             continue;

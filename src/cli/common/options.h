@@ -78,4 +78,6 @@ int option_isolation(const char *word, enum husk_isolation *ret, struct err *e);
 #define OPTION_TEXT_ISOLATION                                                                      \
     "full (default): use every layer or fail; userns: accept what the kernel offers without root"
 
+/* Prints each line after a prefix: the first one after `first`, all others after `later`. */
+void options_print_lines(FILE *to, const char *first, const char *later, const char *lines);
 void options_print_help(const struct option_table *table, FILE *to);

@@ -53,7 +53,7 @@ static void print_wrapped(FILE *to, const char *text, int column)
     fputc('\n', to);
 }
 
-static void print_lines(FILE *to, const char *first, const char *later, const char *lines)
+void options_print_lines(FILE *to, const char *first, const char *later, const char *lines)
 {
     while (*lines != '\0') {
         int n = (int)strcspn(lines, "\n");
@@ -69,7 +69,7 @@ void options_print_help(const struct option_table *table, FILE *to)
 {
     int column = name_column(table) + 2;
 
-    print_lines(to, "Usage: ", "       ", table->usage);
+    options_print_lines(to, "Usage: ", "       ", table->usage);
     fputc('\n', to);
     print_wrapped(to, table->about, 0);
     for (size_t i = 0; i < table->n_rows; i++) {
@@ -90,6 +90,6 @@ void options_print_help(const struct option_table *table, FILE *to)
     }
     if (table->examples != NULL) {
         fputs("\nExamples:\n", to);
-        print_lines(to, "  ", "  ", table->examples);
+        options_print_lines(to, "  ", "  ", table->examples);
     }
 }

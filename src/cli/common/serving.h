@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the server for `husk up` and `husk agents up`: loads the settings, runs the supervisor in this
- * process or detached from the terminal, and prints a greeting when the server is ready.
+ * Runs the server for `husk up` and `husk agents up`: loads the settings, runs the supervisor in
+ * this process or detached from the terminal, and prints a greeting when the server is ready.
  */
 #pragma once
 

@@ -3,7 +3,6 @@
  * rayai: the commands of husk for agents, under the names of the rayai CLI. Commands of its hosted
  * platform report that there is none.
  */
-#include "base/str.h"
 #include "cli/common/commands.h"
 #include "cli/common/term.h"
 
@@ -16,17 +15,7 @@ static int cmd_rayai_up(int argc, char **argv)
 
 static int cmd_mcp(int argc, char **argv)
 {
-    struct err e = {0};
-
-    if (argc > 1 && str_eq(argv[1], "up")) {
-        return agents_up("mcp up", true, argc - 1, argv + 1);
-    }
-    if (argc > 1 && (str_eq(argv[1], "--help") || str_eq(argv[1], "-h"))) {
-        options_print_help(&agents_table, stdout);
-        return 0;
-    }
-    err_set(&e, ERR_INVALID, "mcp needs the word up: rayai mcp up");
-    return usage_error("mcp", &e);
+    return agents_verb("mcp", "mcp up", true, argc, argv);
 }
 
 static int cmd_hosted(int argc, char **argv)

@@ -229,7 +229,13 @@ def test_up_refuses(project: Program, taken: int) -> None:
     refused(outside, up(outside), "no agents/ folder", "init")
     refused(outside, up(outside, "nowhere"), "nowhere")
     refused(project, up(project, "a", "b"), "one project")
-    refused(project, up(project, "--port", str(taken)), str(taken), "is taken", "--port")
+    refused(
+        project,
+        up(project, "--port", str(taken)),
+        str(taken),
+        "is used by another program",
+        "--port",
+    )
     for port in ["", "x", "-1", "65536", "8000 "]:
         refused(project, up(project, f"--port={port}"), "--port")
     refused(project, up(project, "--host", "not an address"), "--host")
@@ -249,7 +255,7 @@ def test_up_reads_dotenv_strictly(project: Program) -> None:
         ("A='x' y", ".env:1: "),
         ("1A=x", ".env:1: "),
         ("A\n", ".env:1: "),
-        ("A=\0", ".env: not a text file"),
+        ("A=\0", ".env is not a text file"),
     ]:
         (project.cwd / ".env").write_text(text)
         refused(project, up(project), place)

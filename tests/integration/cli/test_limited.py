@@ -153,7 +153,10 @@ def test_memory_limit_kills(husk: Program) -> None:
         husk, "--memory", "64M", "--name", "hungry", "--", PYTHON, "-c", "bytearray(300 << 20)"
     )
     assert code == 137
-    assert err == "husk: hungry was killed: it reached its memory limit of 64 MiB (--memory)\n"
+    assert (
+        err
+        == "husk: hungry was killed: it reached its memory limit of 64 MiB (raise it with --memory)\n"
+    )
     assert report[0]["limits"] == "cgroup"
     assert report[1]["oom_kills"] >= 1
     assert report[1]["signal"] == signal.SIGKILL
