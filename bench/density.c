@@ -106,7 +106,7 @@ struct crowd {
     double keepers_before;
 };
 
-/* KB written: by the crowd, and by those who keep it (us and the launcher, for boxes). */
+/* KB written: by the crowd, and by its keepers (husk-bench and the launcher, for boxes). */
 static int dirty_of(const struct crowd *c, double *ret_crowd, double *ret_keepers, struct err *e)
 {
     static struct host_family family;

@@ -71,7 +71,7 @@ def se(server: Server) -> Iterator[Se]:
 
 @pytest.fixture
 def sid() -> str:
-    """An id that nobody has used."""
+    """An id that was never used."""
     return f"s-{uuid.uuid4().hex[:12]}"
 
 

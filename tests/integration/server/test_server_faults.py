@@ -168,12 +168,12 @@ def test_kill_does_not_extend_a_time_limit(one: Server) -> None:
     api.wait_output(execution, "on")
     kill_and_wait(one)
     api.wait_status(execution, "timeout")
-    assert 2.5 < time.monotonic() - start < 30, "its limit is 3 s, whoever watches"
+    assert 2.5 < time.monotonic() - start < 30, "its limit is 3 s, also across a restart"
     assert api.run(session, "kept")["value"] == "1"
 
 
 def test_kill_while_somebody_waits_for_the_answer(one: Server) -> None:
-    """Nobody has its name, but it runs: its time limit holds, its end is recorded, and the session
+    """No client knows its id, but it runs: its time limit holds, its end is recorded, and the session
     goes on.
     """
     api = Api(one.port)

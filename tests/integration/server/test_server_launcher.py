@@ -209,7 +209,7 @@ def test_a_cancel_while_the_box_is_made() -> None:
 
 
 def test_launcher_killed_while_requests_wait(one: Server) -> None:
-    """Whoever waits is told so; nobody hangs."""
+    """Each client that waits gets an answer; none hangs."""
     api = Api(one.port)
     sessions = [api.session() for _ in range(4)]
     answers: list[Any] = []
@@ -294,7 +294,7 @@ def test_a_template_that_is_changed_while_a_box_of_it_is_made() -> None:
             execution = api.start(sessions[1], "6 * 7")
             changed = api.call("PUT", "/templates/mine", {"default_env_vars": {"A": "b"}})
             assert changed.status == 200
-            time.sleep(2)  # of housekeeping, which clears away what nobody uses
+            time.sleep(2)  # of housekeeping, which clears away what is not in use
         finally:
             os.kill(tree.launcher, signal.SIGCONT)
         api.wait_status(execution, "completed")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many clients, hostile neighbours, clients that vanish, long queues: nobody else notices, and
+"""Many clients, hostile neighbours, clients that vanish, long queues: other clients notice nothing, and
 nothing is left.
 """
 from __future__ import annotations
@@ -415,8 +415,8 @@ def test_three_hundred_runs_leave_nothing(one: Server) -> None:
 
 
 def test_queue_of_twenty_clients() -> None:
-    """Two places, six in line: positions count down, order is kept, whoever is too many is told
-    when to come again.
+    """Two places, six in line: positions count down, order is kept, and a client beyond
+    them is told when to come again.
     """
     with Server.run("--max-executions", "2", "--queue-length", "6") as server:
         audit = Audit(server)
@@ -471,7 +471,7 @@ def test_queue_under_a_burst() -> None:
 
 
 def test_queue_deadline() -> None:
-    """Who waits for too long is told so, and never runs."""
+    """An execution that waits for too long fails and never runs."""
     with Server.run("--max-executions", "1", "--queue-timeout", "500ms") as server:
         api = Api(server.port)
         sessions = [api.session(), api.session()]
