@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * P7 and P8: many boxes of one template: how fast they come into being, and what each one occupies.
+ * P7 and P8: many boxes of one template: how fast they are made, and what each one occupies.
  */
 #include <stdio.h>
 #include <time.h>

@@ -54,5 +54,5 @@ def names(api: Api, sid: str, path: str = "", query: str = "") -> list[str]:
 
 
 def raw_get(api: Api, target: str, method: str = "GET", body: bytes | None = None) -> Answer:
-    """Without any normalising of ours, and without the contract: the parser may refuse it first."""
+    """The target as it is, and no look at the contract: the parser may refuse it first."""
     return exchange(unchecked(api.port), method, target, body, RAW if body is not None else {})

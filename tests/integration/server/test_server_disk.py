@@ -121,7 +121,7 @@ def test_full_disk(kind: str) -> None:
             scene.check_refused(scene.changes())
             scene.check_reads()
             filler.unlink()
-        else:  # here the index of the log may find no room, then it serves only when there is some
+        else:  # the index of the log may not fit: then it serves once there is room
             old = wait_tree(server)
             os.kill(old.huskd, signal.SIGKILL)
             wait_next_huskd(server, old)

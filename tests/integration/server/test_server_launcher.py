@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launcher or a zygote is killed, stopped or missing: the daemon says so, and goes on when
+"""The launcher or a zygote is killed, stopped or missing: the daemon reports it, and goes on when
 there is another.
 """
 from __future__ import annotations
@@ -357,7 +357,7 @@ def test_killed_zygote(one: Server) -> None:
     for zygote in old.zygotes:
         os.kill(zygote, signal.SIGKILL)
     start = time.monotonic()
-    # The first ones may get boxes that are just dying, and are told so; nothing else may go wrong.
+    # The first ones may get boxes that are just dying, and an error for it; nothing else may fail.
     for _ in range(4):
         answer = one.post("/run", {"code": "print(1)"})
         assert answer.status in (200, 503), answer.body
