@@ -8,7 +8,7 @@
 #include "base/units.h"
 
 #define INODE_COST 1024 /* bytes of kernel memory per file, name and small attributes included */
-#define INODE_SHARE 4   /* files may take a quarter of the memory */
+#define INODE_SHARE 4   /* inodes may take a quarter of the memory */
 
 struct limits limits_default(void)
 {

@@ -104,6 +104,8 @@ struct guest {
     char failure[400];          /* GUEST_BROKEN: why */
     bool claimed;               /* adopted by somebody */
     bool release_later;         /* its end is the undertaker's */
+    bool has_contexts;          /* of a notebook: its PID 1 is listened to */
+    bool is_silent;             /* and says no more */
     bool exited;                /* the launcher said so */
     int wait_status;
     enum launcher_end end;
@@ -206,8 +208,10 @@ void guest_wake(struct guest *g); /* wakes the fibers that wait for news of it *
 /* The launcher has been told to end it: nothing it says about it matters any more. */
 void guest_forget(struct engine *engine, const struct guest *g);
 void guest_serve_start(struct guest *g); /* READY or FAILED of a starting box */
-void guest_unwatch(struct engine *engine,
-                   struct guest *g); /* from now on its user reads its control socket */
+/* From now on its user reads its control socket. */
+void guest_unwatch(struct engine *engine, struct guest *g);
+/* From now on what its PID 1 says is taken when it comes (context_hear()). */
+int guest_listen(struct engine *engine, struct guest *g, struct err *e);
 /* What it has used, where view.n > 0: nobody has to be asked. */
 void guest_kill(struct engine *engine, const struct guest *g); /* its EXIT event follows */
 void guest_counters(const struct guest *g, struct launcher_usage *ret);

@@ -158,7 +158,8 @@ void guest_free(struct engine *engine, struct guest *g)
         engine->guests[g->box_id % ENGINE_BOXES_MAX] = NULL;
         guest_kill(engine, g);
     }
-    channel_release(&g->control); /* leaves the epoll set with it */
+    guest_unwatch(engine, g); /* the launcher may hold a copy: closing ours would not do it */
+    channel_release(&g->control);
     budget_close(&g->share);
     fd_set_release(&g->counters);
     fd_close(&g->in);
@@ -177,6 +178,18 @@ void guest_forget(struct engine *engine, const struct guest *g)
 void guest_unwatch(struct engine *engine, struct guest *g)
 {
     (void)epoll_ctl(engine->epoll, EPOLL_CTL_DEL, g->control.fd, NULL); /* twice does no harm */
+}
+
+int guest_listen(struct engine *engine, struct guest *g, struct err *e)
+{
+    struct epoll_event in = {.events = EPOLLIN, .data.ptr = g};
+
+    channel_keep_small(&g->control);
+    g->has_contexts = true;
+    if (epoll_ctl(engine->epoll, EPOLL_CTL_ADD, g->control.fd, &in) < 0 && errno != EEXIST) {
+        return err_sys(e, errno, "watch a box");
+    }
+    return 0;
 }
 
 static void note_failure(struct guest *g, const char *body, size_t len)

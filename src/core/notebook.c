@@ -98,8 +98,9 @@ static int start_box(struct engine *engine, const struct husk_spec *spec, struct
     if (nb->guest->state != GUEST_READY) {
         return err_set(e, ERR_ISOLATION, "%s", nb->guest->failure);
     }
-    guest_unwatch(engine, nb->guest);
-    channel_keep_small(&nb->guest->control);
+    if (guest_listen(engine, nb->guest, e) < 0) {
+        return -1;
+    }
     return context_start(nb->engine, nb->guest, &nb->contexts[0], &nb->guest->control,
                          FRAME_CONTEXT, e);
 }

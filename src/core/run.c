@@ -18,7 +18,6 @@
 
 #define READ_CHUNK 16384 /* on the stack, perhaps of a fiber */
 #define KEEP_DEFAULT ((uint64_t)1 << 20)
-#define LOOK_MS 200 /* how often the end of a context is looked for whose socket others hold open */
 
 enum { P_CONTROL, P_OUT, P_ERR, P_IN, P_STDIN, P_CANCEL, P_COUNT };
 
@@ -294,27 +293,25 @@ static void serve(struct run *run, struct pollfd p[P_COUNT], bool *stdin_ready)
     run->cancelled = run->cancelled || p[P_CANCEL].revents != 0;
 }
 
-/*
- * By the clock: PID 1's socket belongs to all cells of the session, and only one fiber could wait
- * for it.
- */
+/* PID 1 says that the context has ended. What that forked may hold its socket open for longer. */
 static void look_for_end(struct run *run)
 {
-    if (context_has_ended(run->guest, run->pid)) {
+    if (run->in_session && !is_over(run) && context_has_ended(run->guest, run->pid)) {
         take_frames(run); /* what it said before is all there */
         run->channel_lost = !run->done;
     }
 }
 
-/* Time is up. It may have ended before, while nobody was there to see it. */
+/* Time is up. It may have ended before, while this process was held up. */
 static bool is_over_by_now(struct run *run)
 {
     if (!run->channel_lost) {
         take_frames(run);
     }
-    if (run->in_session && !is_over(run)) {
-        look_for_end(run);
+    if (run->in_session) {
+        context_hear(run->guest);
     }
+    look_for_end(run);
     return is_over(run);
 }
 
@@ -330,22 +327,6 @@ static bool is_stopped(struct run *run)
         return true;
     }
     return false;
-}
-
-/* Does what is due. True: it may have ended the run, so nothing is waited for yet. */
-static bool do_what_is_due(struct run *run, uint64_t now, uint64_t *look_at)
-{
-    bool is_due = now >= channel_due_ms(run->channel) && !run->channel_lost;
-
-    if (is_due) {
-        take_frames(run);
-    }
-    if (now >= *look_at && !is_over(run)) {
-        *look_at = now + LOOK_MS;
-        look_for_end(run);
-        return true;
-    }
-    return is_due && is_over(run);
 }
 
 static void take_rest(struct run *run)
@@ -364,26 +345,31 @@ int run_drive(struct run *run, int64_t wait_ms, struct err *e)
     struct pollfd p[P_COUNT];
     bool stdin_ready = false;
     uint64_t until = wait_ms >= 0 ? clock_ms() + (uint64_t)wait_ms : UINT64_MAX;
-    uint64_t look_at = run->in_session ? clock_ms() + LOOK_MS : UINT64_MAX;
 
     if (run->spec->stdin_fd <= 0) {
-        feed_data(run); /* mostly there is none: then nobody has to wait for room in its pipe */
+        feed_data(
+            run); /* mostly there is none: then there is no need to wait for room in its pipe */
     }
+    look_for_end(run);
     while (!is_over(run) && !is_stopped(run)) {
         uint64_t now = clock_ms();
         if (now >= until && !is_over_by_now(run)) {
             return 0;
         }
-        if (is_over(run) || do_what_is_due(run, now, &look_at)) {
-            continue;
+        if (!is_over(run) && now >= channel_due_ms(run->channel) && !run->channel_lost) {
+            take_frames(run); /* a frame that was begun is overdue */
+        }
+        if (is_over(run)) {
+            break;
         }
         watch(run, p, stdin_ready);
-        uint64_t next = MIN(MIN(until, look_at), channel_due_ms(run->channel));
-        int64_t wait = next == UINT64_MAX ? -1 : (int64_t)(next - now);
+        uint64_t next = MIN(until, channel_due_ms(run->channel));
+        int64_t wait = next == UINT64_MAX ? -1 : (int64_t)(next - MIN(now, next));
         if (engine_poll(run->engine, run->guest, p, P_COUNT, wait, e) < 0) {
             return -1;
         }
         serve(run, p, &stdin_ready);
+        look_for_end(run);
     }
     take_rest(run);
     return 1;

@@ -18,7 +18,8 @@ from typing import Any, Iterator
 import pytest
 
 import tool_samples
-from engine_steps import PATIENCE, hang, is_gone, pid, run
+from engine_steps import hang, is_gone, pid, run
+from waiting import PATIENCE
 from husk import tool
 from husk.engines.engine import ToolSpec
 from husk.engines.local import process as tool_process

@@ -19,8 +19,9 @@ from typing import Any, Iterator
 
 import pytest
 
-from engine_steps import PATIENCE, hang, is_gone, pid, run
-from waiting import wait_until
+from engine_steps import hang, is_gone, pid, run
+from eventually import eventually
+from waiting import PATIENCE, wait_until
 
 from husk.engines.engine import ToolSpec
 from husk.engines.local.engine import LocalEngine
@@ -42,8 +43,7 @@ def test_cancelling_ends_the_call(engine: LocalEngine, tmp_path: Path) -> None:
 
     async def main() -> None:
         task = asyncio.create_task(engine.call(ToolSpec("hang", hang), (str(file),), {}))
-        while not (file.exists() and file.read_text()):
-            await asyncio.sleep(0.01)
+        await eventually(lambda: file.exists() and file.read_text(), "it runs")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -137,7 +137,7 @@ def test_somebody_else_is_not_taken_for_huskd(
     assert not locate.answers(locate.parse(stranger))
     assert not locate.answers(locate.Address(str(tmp_path / "none"), "http://localhost"))
     assert locate.answers(locate.parse(server.url))
-    with Client(stranger) as client, pytest.raises(errors.ServerNotFoundError, match="no huskd"):
+    with Client(stranger) as client, pytest.raises(errors.ServerNotFoundError, match="not huskd"):
         client.health()
 
 

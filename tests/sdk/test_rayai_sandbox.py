@@ -141,7 +141,7 @@ def test_a_dockerfile_is_refused_at_once() -> None:
 def test_refusals_reach_both_kinds_of_methods(monkeypatch: pytest.MonkeyPatch) -> None:
     sandbox = Sandbox(image="ubuntu:22.04")
     assert asyncio.run(sandbox.run_code("1")).startswith(
-        "Error: image 'ubuntu:22.04' is no template"
+        "Error: image 'ubuntu:22.04' is not a template"
     )
     with pytest.raises(BackendUnavailableError, match="no template"):
         sandbox.exec("true")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""husk: run code that nobody trusts, from Python.
+"""husk: run untrusted code from Python.
 
     from husk import Sandbox
 
     with Sandbox() as s:
         print(s.run("1 + 1").text)
 
-Importing this package imports nothing else: every name comes from its module when it is first used.
+Importing this package imports nothing else: each name is loaded from its module on first use.
 A name is one row in each of the two lists below, which a test compares.
 """
 

@@ -28,9 +28,9 @@ from typing import Any
 from husk_server import Server
 from procfs import Process, below, is_alive
 from v1_client import FINAL, Api
-from waiting import wait_until
+from waiting import wait_settled, wait_until
 
-HEALTH_S = 1.0  # /health answers within this, or the server is down: never hung
+HEALTH_S = 5.0  # /health answers within this, or the server is down: never hung
 CGROUPS = Path("/sys/fs/cgroup")
 EMPTY_CGROUPS_KEPT = 600  # the launcher keeps so many for the next boxes
 
@@ -135,12 +135,13 @@ class Level:
 
     @classmethod
     def of(cls, server: Server) -> Level:
-        tree = wait_tree(server)
-        try:
-            return cls._of(tree)
-        except OSError:  # one of them has just ended, or is about to
-            time.sleep(0.05)
-            return cls.of(server)
+        def look() -> Level | None:
+            try:
+                return cls._of(wait_tree(server))
+            except OSError:  # one of them has just ended, or is about to
+                return None
+
+        return wait_until(look, "huskd and its launcher stay for a look")
 
     @classmethod
     def _of(cls, tree: Tree) -> Level:
@@ -201,17 +202,13 @@ class Audit:
 
     def idle_level(self) -> Level:
         """Once pools are full and nothing changes any more."""
-        last: list[Level] = []
 
-        def is_still() -> bool:
+        def look() -> tuple[int, int]:
             now = Level.of(self.server)
-            still = bool(last) and (now.boxes, now.huskd_fds) == (last[0].boxes, last[0].huskd_fds)
-            last[:] = [now]
-            time.sleep(0.2)
-            return still
+            return now.boxes, now.huskd_fds
 
-        wait_until(is_still, "the server is at rest")
-        return last[0]
+        wait_settled(look, "the server", 2)
+        return Level.of(self.server)
 
     def check(self, ledger: Ledger | None = None) -> None:
         """Everything that holds at any time: also while sessions live and cells run."""

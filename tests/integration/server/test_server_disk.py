@@ -24,13 +24,12 @@ from disk_faults import (
     wait_taken,
 )
 from husk_server import Server
-from v1_client import Api, check_error
+from v1_client import WAITS, Api, check_error
 from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
 
 LARGE = 400_000  # bytes: more than the log of the store has room for without growing
-WAITS = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.02)\n"
 
 
 class Scene:

@@ -22,8 +22,8 @@ from beside import beside
 from disk_faults import new_template, put, wait_successor
 from husk_server import Server
 from places import BIN
-from v1_client import Api, check_error
-from waiting import wait_until
+from v1_client import Api
+from waiting import PATIENCE, wait_until
 
 COUNT = "import time\nfor i in range({n}):\n    print(i, flush=True)\n    time.sleep({pause})\n"
 
@@ -219,12 +219,12 @@ def test_launcher_killed_while_requests_wait(one: Server) -> None:
     clients = [threading.Thread(target=ask, args=(s,)) for s in sessions]
     for client in clients:
         client.start()
-    wait_until(lambda: int(api.get("/containers?status=running")["total"]) >= 4, "all of them run")
-    time.sleep(0.3)
+    for session in sessions:
+        api.wait_busy(session)
     old = wait_tree(one)
     os.kill(old.launcher, signal.SIGKILL)
     for client in clients:
-        client.join(20)
+        client.join(PATIENCE)
     assert [a["status"] for a in answers] == ["lost"] * 4
     wait_successor(one, old)
     assert [api.run(s, "1")["value"] for s in sessions] == ["1"] * 4
