@@ -127,6 +127,7 @@ static void note_end(struct execution *x, int state, json_t *result)
     if (!durable) {
         x->end = END_WAITING;
         fiber_queue_wake_all(&x->news);
+        fiber_queue_wake_all(&x->session->left);
         durable = store_end(x, &next, UINT_MAX);
     }
     x->end = durable ? END_DURABLE : END_GIVEN_UP;

@@ -229,7 +229,7 @@ static int take_box(struct execution *x, struct err *e)
     if (x->cancel && x->kept == NULL) { /* making the box took its time */
         return err_set(e, ERR_CONFLICT, "cancelled before it began");
     }
-    x->session->box_users++;
+    session_box_hold(x->session);
     x->box = x->session->box;
     return 0;
 }
@@ -249,7 +249,7 @@ static void let_go(struct execution *x)
             notebook_drop_cell(x->box, x->context);
             FAULT_POINT("execution.cell.dropped");
         }
-        x->session->box_users--;
+        session_box_let_go(x->session);
         x->box = NULL;
     }
     if (x->has_turn) {
@@ -352,6 +352,7 @@ static void live(void *user)
     let_go(x);
     end_ephemeral(s);
     s->working--;
+    fiber_queue_wake_all(&s->left);
     svc->fibers--;
     execution_release(x);
 }

@@ -80,7 +80,8 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     bool spent;     /* ephemeral: its execution is over, and a full disk did not take its end */
     bool ending;
     struct fiber_queue ended;
-    size_t working; /* executions that run or wait */
+    size_t working;          /* executions that run or wait */
+    struct fiber_queue left; /* woken when one of these, or a user of the box or files, leaves */
     struct turn turns[CONTEXTS_MAX];
     struct box_files *files;    /* one that nobody has taken; NULL: none */
     struct notebook *files_box; /* whose files were taken last */
@@ -229,6 +230,9 @@ void session_touch(struct session *s); /* there was work */
 /* Its box, made or made again if there is none. Waits. */
 int session_box(struct session *s, struct err *e);
 bool session_box_is_dead(const struct session *s); /* false without one */
+/* While a fiber waits with the box in its hands. */
+void session_box_hold(struct session *s);
+void session_box_let_go(struct session *s);
 
 /* session_files.c */
 /* Access to the workspace; `last`: also of a session that is ending. */

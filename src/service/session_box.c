@@ -33,6 +33,17 @@ bool session_box_is_dead(const struct session *s)
     return s->box != NULL && notebook_is_dead(s->box);
 }
 
+void session_box_hold(struct session *s)
+{
+    s->box_users++;
+}
+
+void session_box_let_go(struct session *s)
+{
+    s->box_users--;
+    fiber_queue_wake_all(&s->left);
+}
+
 static bool can_drop(const struct session *s)
 {
     return session_box_is_dead(s) && s->box_users == 0 && !s->files_busy && !s->opening;
@@ -45,7 +56,7 @@ static bool can_drop(const struct session *s)
 static int drop_dead_box(struct session *s, struct err *e)
 {
     while (session_box_is_dead(s) && !can_drop(s)) {
-        fiber_sleep(2); /* they see it as well, and go */
+        (void)fiber_queue_wait(s->opening ? &s->opened : &s->left, -1);
     }
     if (session_box_is_dead(s) && !notebook_has_ended(s->box) && s->dirty) {
         if (workspace_save(s, e) == 0) {

@@ -96,9 +96,9 @@ int session_interrupt(struct session *s, uint32_t context, bool *ret_was_running
         }
         return 0;
     }
-    s->box_users++; /* a box that does not listen keeps us waiting */
+    session_box_hold(s); /* a box that does not listen keeps us waiting */
     int r = notebook_interrupt(s->box, context, ret_was_running, e) < 0 ? box_failed(s, e) : 0;
-    s->box_users--;
+    session_box_let_go(s);
     return r;
 }
 
@@ -116,9 +116,9 @@ int session_reset(struct session *s, uint32_t context, struct err *e)
     }
     int r = session_box(s, e); /* the one of before the wait may be gone */
     if (r == 0) {
-        s->box_users++;
+        session_box_hold(s);
         r = notebook_reset(s->box, context, e) < 0 ? box_failed(s, e) : 0;
-        s->box_users--;
+        session_box_let_go(s);
     }
     turn_give(s, context);
     session_touch(s);
@@ -134,9 +134,9 @@ static int copy(struct session *s, uint32_t context, uint32_t *ret,
         turn_take(s, context, 0, false, NULL, e) < 0) {
         return -1;
     }
-    s->box_users++;
+    session_box_hold(s);
     int r = how(s->box, context, ret, e) < 0 ? box_failed(s, e) : 0;
-    s->box_users--;
+    session_box_let_go(s);
     turn_give(s, context);
     session_touch(s);
     /* Contexts stay for as long as the session: waiting is no use. */
@@ -166,9 +166,9 @@ int session_restore(struct session *s, uint32_t context, uint32_t checkpoint, st
         turn_take(s, context, 0, false, NULL, e) < 0) {
         return -1;
     }
-    s->box_users++;
+    session_box_hold(s);
     int r = notebook_restore(s->box, context, checkpoint, e) < 0 ? box_failed(s, e) : 0;
-    s->box_users--;
+    session_box_let_go(s);
     turn_give(s, context);
     session_touch(s);
     return r;

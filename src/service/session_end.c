@@ -42,20 +42,27 @@ static bool has_waiting_end(const struct session *s)
  */
 static int wait_for_users(struct session *s, struct err *e)
 {
-    uint64_t until = clock_ms() + CANCEL_PATIENCE_MS;
+    uint64_t kill_at = clock_ms() + CANCEL_PATIENCE_MS;
     uint64_t files_until = clock_ms() + FILES_PATIENCE_MS;
 
-    while (s->working > 0 || s->box_users > 0 || (s->files_busy && clock_ms() < files_until)) {
+    for (;;) {
+        uint64_t now = clock_ms();
+        bool waits_for_files = s->files_busy && now < files_until;
+        if (s->working == 0 && s->box_users == 0 && !waits_for_files) {
+            return 0;
+        }
         if (has_waiting_end(s)) {
             return err_set(e, ERR_STORAGE, "session %s: a result waits for the disk", s->id);
         }
-        if (clock_ms() >= until && s->box != NULL && !notebook_has_ended(s->box)) {
-            notebook_kill(s->box);
-            until = UINT64_MAX;
+        if (now >= kill_at) {
+            kill_at = now + CANCEL_PATIENCE_MS; /* a box may be opening only now */
+            if (s->box != NULL && !notebook_has_ended(s->box)) {
+                notebook_kill(s->box);
+            }
         }
-        fiber_sleep(2);
+        uint64_t next = waits_for_files ? MIN(files_until, kill_at) : kill_at;
+        (void)fiber_queue_wait(&s->left, (int64_t)(next - now));
     }
-    return 0;
 }
 
 /*

@@ -14,6 +14,13 @@ static void files_pass(struct session *s)
     }
 }
 
+static void files_free(struct session *s)
+{
+    s->files_busy = false;
+    (void)fiber_queue_wake(&s->files_line);
+    fiber_queue_wake_all(&s->left);
+}
+
 /* Until nobody has them. A box that is being opened may not have got its files back yet. */
 static int files_await(struct session *s, int64_t patience_ms, struct err *e)
 {
@@ -47,10 +54,10 @@ static int await_box_end(struct session *s, struct err *e)
     if (s->box == NULL) {
         return 0;
     }
-    s->box_users++;
+    session_box_hold(s);
     (void)notebook_await_end(s->box, END_PATIENCE_MS, e);
     bool has_ended = notebook_has_ended(s->box);
-    s->box_users--;
+    session_box_let_go(s);
     return has_ended
                ? 0
                : err_set(e, ERR_TIMEOUT,
@@ -93,8 +100,7 @@ struct box_files *files_take(struct session *s, bool last, struct err *e)
         fiber_queue_wake_all(&s->opened);
     }
     if (files == NULL) {
-        s->files_busy = false;
-        (void)fiber_queue_wake(&s->files_line);
+        files_free(s);
     }
     session_touch(s);
     return files;
@@ -113,7 +119,6 @@ void session_files_give(struct session *s, struct box_files *files, bool changed
         s->files = files;
     }
     s->dirty = s->dirty || changed;
-    s->files_busy = false;
-    (void)fiber_queue_wake(&s->files_line);
+    files_free(s);
     session_touch(s);
 }

@@ -32,5 +32,6 @@ struct execution *fixture_start(struct session *s, uint32_t context, const char 
                                 struct err *e);
 /* The same, which must not be refused. */
 struct execution *fixture_begin(struct session *s, const char *code);
+const char *fixture_state(struct execution *x); /* "pending", ... */
 /* Waits for its end, releases it, and checks its state and exit code. */
 void fixture_check_end(struct execution *x, int state, int exit_code);
