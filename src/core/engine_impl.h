@@ -226,7 +226,7 @@ int guest_usage(struct engine *engine, const struct guest *g, bool want_disk,
 int guest_finish(struct engine *engine, struct guest *g, bool want_disk,
                  struct err *e); /* fills usage; box goes away */
 
-/* birth.c */
+/* guest_birth.c */
 #define GUEST_UNBORN 1
 struct guest_use {
     struct guest *parked; /* used first, if there is one */
