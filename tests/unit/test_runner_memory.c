@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runner/maps.h, runner/clonesync.h: the list of mappings, and what a zygote and its child share. */
+/* runner/maps.h, runner/clonesync.h: the list of mappings, and how zygote and child wait. */
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
