@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# A thin front of meson and the scripts in tools/: each target is a few commands that can also be
+# A thin front end of meson and the scripts in tools/: each target is a few commands that can also be
 # typed by hand.
 BUILD ?= build
 PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 PYTHON := /usr/bin/python3
-# make up DETACH=1: the server goes to the background. UP: more settings, as of husk up.
+# make up DETACH=1: the server runs in the background. UP: more settings, as for husk up.
 DETACH ?=
 UP ?=
 
@@ -14,7 +14,7 @@ UP ?=
 .PHONY: help up build test bench lint asan fuzz format install clean
 
 help: ## this list
-	@echo "husk $$(cat VERSION): runs code that nobody trusts. Targets (make alone builds):"
+	@echo "husk $$(cat VERSION): runs untrusted code in sandboxes. Targets (make alone builds):"
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
 
 up: ## install what is missing, build, check this host, show a run, start the server

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes docs/python-api.md from the docstrings of sdk/python: every public name of the packages
+"""Writes docs/python-api.md from the docstrings of sdk/python: every public name of the packages
 husk and rayai.
 
     build/venv/bin/python tools/pyref.py            writes it
-    build/venv/bin/python tools/pyref.py --check    complains if that is not what is there already,
+    build/venv/bin/python tools/pyref.py --check    fails if the file differs from that,
                                                     or if a public name has no docstring
 
-The packages are imported, so this needs what they need: httpx and cloudpickle.
+It imports the packages, so httpx and cloudpickle must be installed.
 """
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "docs" / "python-api.md"
 PACKAGES = ["husk", "rayai", "rayai.sandbox"]
 OURS = {"husk", "rayai"}
-# What nobody imports, but gets: from a sandbox, from a client, from a result.
+# Classes that users do not import: their objects come from a sandbox, a client or a result.
 GIVEN: dict[str, list[str]] = {
     "husk.sandbox": ["Files", "Stream"],
     "husk.sandbox.aio": ["AsyncStream"],
@@ -62,7 +62,7 @@ def markdown(text: str) -> str:
 
 
 def described(thing: Any, where: str) -> str:
-    """Its docstring, which must be its own."""
+    """Returns the docstring, which must not be inherited."""
     text = thing.__doc__ if isinstance(thing, type) else inspect.getdoc(thing)
     if not text:
         undocumented.append(where)
@@ -71,11 +71,11 @@ def described(thing: Any, where: str) -> str:
 
 
 def signature(thing: Any) -> str:
-    """What it is called with, without self."""
+    """Returns the signature without self."""
     text = str(inspect.signature(thing))
     text = re.sub(r"^\((self|cls)(: [^,)]*)?(, /)?(, )?", "(", text)
     text = re.sub(r"<(\w+) [^>]* at 0x[0-9a-f]+>", r"<\1>", text)
-    return re.sub(r"(: |-> )([\"'])(.*?)\2", r"\1\3", text)  # annotations that are texts
+    return re.sub(r"(: |-> )([\"'])(.*?)\2", r"\1\3", text)  # string annotations
 
 
 def fields(kind: type) -> str:
@@ -88,7 +88,7 @@ def is_ours(thing: Any) -> bool:
 
 
 def members(kind: type) -> Iterator[tuple[str, Any]]:
-    """Public methods and properties, those of our base classes too; each name once."""
+    """Yields public methods and properties, including those of our base classes."""
     seen: set[str] = set()
     for base in filter(is_ours, kind.__mro__):
         for name, member in vars(base).items():
@@ -132,7 +132,7 @@ def name_text(name: str, thing: Any, blocking: type | None, is_given: bool = Fal
         parts.append(f"`class {name}{arguments}`" if shown else f"`class {name}`")
         parts.append(described(thing, name))
         listed = dict(members(thing))
-        if is_given:  # how they are made is nobody's business
+        if is_given:  # users do not construct these
             listed = {n: m for n, m in listed.items() if not isinstance(m, classmethod)}
         if blocking is not None:
             parts.append(
@@ -191,7 +191,7 @@ def package_text(package: ModuleType, known: dict[int, str]) -> str:
 
 def given_text() -> str:
     """Classes of objects that calls return."""
-    parts = ["## What calls return", "Nobody makes these; calls of the classes above do."]
+    parts = ["## What calls return", "Calls of the classes above create these objects."]
     for module_name, names in GIVEN.items():
         module = importlib.import_module(module_name)
         own = [name for name, kind in vars(module).items() if is_dataclass(kind)]

@@ -4,7 +4,7 @@ its children run.
 
 Tests run husk as ordinary users, too. In a mount namespace of our own, each folder above the
 checkout that only its owner may enter is replaced by one that all may enter, with everything that
-was in it. Nothing changes on the disk, and nobody outside notices.
+was in it. Nothing changes on the disk or for other processes.
 """
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def is_expected_skip(name: str) -> bool:
 
 
 class Interrupted(Exception):
-    """Somebody pressed Ctrl-C."""
+    """The user pressed Ctrl-C."""
 
 
 class Programs:
@@ -327,9 +327,11 @@ def main() -> int:
             parser.error(f"no suite {suite}; there are: {', '.join(SUITES)}")
 
     make_reachable(ROOT)
-    # A shell that starts us in the background has SIGINT ignored, and so would every program that a
-    # test interrupts.
+    # What a shell in the background (SIGINT) or nohup (SIGHUP) has ignored would be ignored by every
+    # program that a test signals. Programs do not inherit handlers.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
     total = Tally()
     check_registration(registered_programs(build), total)
     start = time.monotonic()

@@ -143,8 +143,8 @@ int backend_close_template(struct backend *b, uint32_t id,
                            struct err *e); /* ends its guests; waits */
 
 /*
- * `born` is called before any event of the guest can be seen. ERR_NOT_FOUND: the template has ended,
- * and the news of it is on its way. Waits.
+ * `born` is called before any event of the guest can be seen. ERR_NOT_FOUND: the template has
+ * ended, and the news of it is on its way. Waits.
  */
 int backend_make_guest(struct backend *b, const struct backend_guest *spec,
                        void (*born)(void *user, struct backend_birth *birth), void *user,

@@ -27,7 +27,7 @@ static inline void auto_free_cleanup(void *p)
     free(*(void **)p);
 }
 
-/* For interfaces that forgot a const: whoever gets it does not write. */
+/* For interfaces that lack a const: the callee does not write. */
 static inline void *drop_const(const void *p)
 {
     return (void *)(uintptr_t)p; /* NOLINT(performance-no-int-to-ptr) */

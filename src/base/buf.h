@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A byte buffer that grows up to a maximum given at its start.
+ * A byte buffer that grows up to a maximum given at creation.
  *
  * The buffer owns its bytes. data is NUL-terminated whenever it is not NULL (the NUL is not
- * counted), so that text in it can be used as a string. Returns 0 or -errno; -EMSGSIZE at the
- * maximum.
+ * counted), so that text in it can be used as a string. Functions return 0 or -errno; -EMSGSIZE at
+ * the maximum.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time that only moves forward. Limits are never measured by the wall clock. */
+/* Time that only moves forward. Limits are never measured with the wall clock. */
 #pragma once
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folders; see dirs.h. Follows links, as the path does when it is used afterwards. */
+/* Folders; see dirs.h. Follows links, as any later use of the path does. */
 #include "base/dirs.h"
 
 #include <errno.h>

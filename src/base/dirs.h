@@ -4,5 +4,5 @@
 
 #include <sys/types.h>
 
-/* Makes the folders on the way to path, not path itself; those that are there stay. 0 or -errno. */
+/* Creates the missing parent folders of path, not path itself. 0 or -errno. */
 int dirs_make_parents(const char *path, mode_t mode);

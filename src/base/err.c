@@ -30,7 +30,7 @@ int err_set(struct err *e, enum err_code code, const char *fmt, ...)
     return -1;
 }
 
-/* Descriptors: there will be some again when others have finished. */
+/* Out of descriptors: there will be free ones again. */
 static bool out_of(int sys_errno)
 {
     return sys_errno == EMFILE || sys_errno == ENFILE;

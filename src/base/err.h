@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one error type: a plain value that a failing function fills in and its callers carry up.
+ * The one error type: a plain value that a failing function fills in and its callers pass up.
  *
- * It never allocates, so it works after fork(), when memory is gone, and can be written to a pipe
- * as it is. What a boxed program did (exit code, signal, timeout) is a result, never an err.
+ * It never allocates, so it works after fork() and without memory, and can be written to a pipe as
+ * it is. What a boxed program did (exit code, signal, timeout) is a result, never an err.
  */
 #pragma once
 
@@ -24,9 +24,9 @@ struct err {
 };
 
 /*
- * Each of these returns -1, so that a failing function can end in one line. err_sys() is
- * ERR_SYSTEM, or ERR_LIMIT without descriptors; err_disk() is ERR_STORAGE: files of our own could
- * not be read or written.
+ * Each of these returns -1, so that a failing function can end in one line. err_sys() sets
+ * ERR_SYSTEM, or ERR_LIMIT when out of descriptors; err_disk() sets ERR_STORAGE: files of husk
+ * itself could not be read or written.
  */
 int err_set(struct err *e, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 int err_sys(struct err *e, int sys_errno, const char *fmt, ...) PRINTF_LIKE(3, 4);
@@ -37,4 +37,4 @@ int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 const char *err_type(enum err_code code); /* "invalid_argument", ... */
 int err_http(enum err_code code);         /* 400, ... */
-enum err_code err_find(const char *type); /* the other way round; ERR_SYSTEM for one that is none */
+enum err_code err_find(const char *type); /* the reverse; ERR_SYSTEM for an unknown type */

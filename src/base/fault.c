@@ -13,12 +13,12 @@
 #include "base/parse.h"
 #include "base/str.h"
 
-static char armed[64]; /* "": nothing is to happen */
+static char armed[64]; /* "": no fault */
 static uint64_t passes_left = 1;
 
 /*
- * Before there are threads. One that cannot be removed would kill every successor too: it does not
- * count.
+ * Runs before there are threads. A file that cannot be removed would kill every successor too, so
+ * it is ignored.
  */
 __attribute__((constructor)) static void arm(void)
 {

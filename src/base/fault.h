@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Places where a test can have this process killed: FAULT_POINT("store.commit.before").
+ * Places where a test can kill this process: FAULT_POINT("store.commit.before").
  *
- * Nothing at all unless the build was configured with -Dfault_points=true. In such a build
+ * They are empty unless the build was configured with -Dfault_points=true. In such a build
  * HUSK_TEST_FAULT_AT names a file that says `label` or `label:N`. It is read once, before main(),
- * and removed: it is meant for this process and not for its successor. At the first or Nth passing
- * of the label the process is gone, as by kill -9.
+ * and removed: it is meant for this process and not for its successor. When the process passes the
+ * label for the first or Nth time it ends, as by kill -9.
  *
  * Labels are unique. tests/integration/server/test_server_fault_points.py lists them and passes
  * each one.

@@ -58,7 +58,7 @@ int fd_write_all(int fd, const void *buf, size_t n)
             return -errno;
         }
         if (w == 0) {
-            return -EIO; /* a file that takes nothing and reports nothing: do not spin */
+            return -EIO; /* the file takes nothing and reports no error: do not spin */
         }
         done += (size_t)w;
     }
@@ -95,7 +95,7 @@ int fd_write_file(int dirfd, const char *path, const char *text)
         return -errno;
     }
 
-    /* One write: kernel interface files take a value whole or not at all. */
+    /* One write: kernel interface files take a whole value or none. */
     ssize_t w = write(fd, text, n);
     if (w < 0) {
         return -errno;
@@ -110,7 +110,7 @@ void fd_set_release(struct fd_set_msg *set)
     while (i < set->n && set->fds[i] == set->fds[i - 1] + 1) {
         i++;
     }
-    /* As they come from a socket: side by side, which takes one call. */
+    /* Descriptors from a socket have adjacent numbers, which one call closes. */
     bool together = i == set->n && set->fds[0] >= 0 &&
                     close_range((unsigned)set->fds[0], (unsigned)set->fds[i - 1], 0) == 0;
     for (i = 0; i < set->n && !together; i++) {
@@ -153,9 +153,7 @@ ssize_t fd_send(int sock, const void *buf, size_t n, const int *fds, size_t nfds
     }
 }
 
-/*
- * Collects the descriptors of a message. Also those that the caller does not want: they are open.
- */
+/* Collects all descriptors of a message, also unwanted ones: they are open. */
 static size_t collect_fds(struct msghdr *msg, int *fds, size_t most)
 {
     size_t count = 0;
@@ -172,7 +170,7 @@ static size_t collect_fds(struct msghdr *msg, int *fds, size_t most)
     return count;
 }
 
-/* Bytes or -errno; -EMSGSIZE when something was cut off. The descriptors that came are open. */
+/* Bytes or -errno; -EMSGSIZE when something was cut off. The received descriptors are open. */
 static ssize_t receive(int sock, struct iovec *iov, int *fds, size_t most, size_t *ret_n, int flags)
 {
     union {

@@ -2,7 +2,7 @@
 /*
  * File descriptors: ownership, whole reads and writes, and messages that carry descriptors.
  *
- * Everything made here is close-on-exec. Functions return 0 or a count, or -errno.
+ * Every descriptor made here is close-on-exec. Functions return 0 or a count, or -errno.
  */
 #pragma once
 
@@ -40,7 +40,7 @@ int fd_write_all(int fd, const void *buf, size_t n);
 ssize_t fd_read_file(int dirfd, const char *path, char *buf, size_t size);
 int fd_write_file(int dirfd, const char *path, const char *text); /* opens existing, writes once */
 
-/* A descriptor set that came with, or goes with, a message. Owned by whoever holds the struct. */
+/* Descriptors that came with a message or go with it. The struct owns them. */
 struct fd_set_msg {
     int fds[FD_MESSAGE_MAX];
     size_t n;
@@ -58,29 +58,29 @@ ssize_t fd_send(int sock, const void *buf, size_t n, const int *fds, size_t nfds
  */
 ssize_t fd_recv(int sock, void *buf, size_t n, struct fd_set_msg *set, int flags);
 
-/* Every descriptor that one message can bring. Owned by its holder. */
+/* Every descriptor that one message can bring. The struct owns them. */
 struct fd_pile {
     int fds[FD_PILE_MAX];
     size_t n;
 };
 
 /*
- * Like fd_recv(), but closes none, whatever it returns: for receivers that must not wait for a
- * close(). pile->n is set in any case.
+ * Like fd_recv(), but never closes any: for receivers that must not wait for a close(). Always sets
+ * pile->n.
  */
 ssize_t fd_recv_pile(int sock, void *buf, size_t n, struct fd_pile *pile, int flags);
 
 int fd_set_nonblock(int fd, bool on);
 
 /*
- * A pair of unix stream sockets. To pair[0] no descriptors can be sent: one whose close() waits
- * would make its receiver wait. Before Linux 6.16 the kernel has no such option, and they can. 0 or
+ * A pair of unix stream sockets. No descriptors can be sent to pair[0]: closing a hostile one could
+ * block the receiver. Kernels before Linux 6.16 lack this option and accept descriptors. 0 or
  * -errno.
  */
 int fd_pair_for_box(int pair[2]);
 
 /*
- * As many descriptors as the hard limit allows. Callers have a soft limit that suits select(), or a
- * tiny one; a box takes some ten. Children inherit it: not for who runs other programs as they are.
+ * Raises the soft limit of descriptors to the hard one: callers often have a low limit, and a box
+ * takes about ten. Children inherit it, so programs that start others unchanged must not call this.
  */
 void fd_raise_limit(void);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who runs when; see fiber.h.
+ * The scheduler of fibers; see fiber.h.
  *
- * A waiting fiber puts its descriptors into one epoll set and gives the processor back to whoever
- * resumed it. Each has a stack of its own (fiber_stack.h); those of the dead are kept for the next.
+ * A waiting fiber puts its descriptors into one epoll set and returns the processor to its resumer.
+ * Each fiber has its own stack (fiber_stack.h); stacks of finished fibers are kept for reuse.
  */
 #include "base/fiber.h"
 
@@ -20,16 +20,16 @@
 #define EVENTS_MAX 128
 
 struct fiber {
-    struct fiber *next; /* in the ready list, or in the free list */
+    struct fiber *next; /* on the ready list or the free list */
     struct fiber *prev_waiting;
     struct fiber *next_waiting;
     struct fiber_stack stack;
-    struct pollfd *fds; /* of the wait that is going on */
+    struct pollfd *fds; /* of the current wait */
     size_t n;
     uint64_t until_ms; /* 0: no limit */
     bool waiting;
-    bool woken; /* somebody called fiber_wake() */
-    bool ready; /* in the ready list */
+    bool woken; /* fiber_wake() was called */
+    bool ready; /* on the ready list */
 };
 
 static _Thread_local struct {
@@ -289,10 +289,7 @@ static void gather_ready(void)
     }
 }
 
-/*
- * Only those that are ready now: one that wakes itself again and again must not keep the others
- * out.
- */
+/* Runs only fibers that are ready now: one that keeps waking itself must not starve others. */
 static void run_ready(void)
 {
     struct fiber *last = sched.ready_last;
@@ -316,7 +313,7 @@ void fiber_run(void)
 {
     gather_ready();
     run_ready();
-    /* mostly whoever waited for one of them: its answer need not go round the loop first */
+    /* Again, for fibers that the first round has woken: they need not wait for the loop. */
     run_ready();
 }
 

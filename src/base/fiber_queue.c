@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fibers that wait in line; see fiber.h. */
+/* Queues of fibers; see fiber.h. */
 #include <errno.h>
 
 #include "base/clock.h"

@@ -2,11 +2,10 @@
 /*
  * Waiting for something that is about to happen; see fiber.h.
  *
- * A processor that falls asleep and is woken again costs tens of microseconds on a virtual
- * machine, more than a short cell takes. So one fiber at a time may look again and again for a
- * moment before it really waits. Between two looks everybody else runs, so nobody waits for it;
- * what it costs is processor time, and it stops where that is wasted: when there is only one
- * processor, or when the last looks were in vain.
+ * On a virtual machine, putting a processor to sleep and waking it costs tens of microseconds, more
+ * than a short cell takes. So one fiber at a time may poll actively for a moment before it really
+ * waits. Other fibers run between two polls, so none is blocked. The price is processor time, so it
+ * stops when that is wasted: with only one processor, or when the last polls were in vain.
  */
 #include <errno.h>
 #include <sched.h>
@@ -15,15 +14,15 @@
 #include "base/clock.h"
 #include "base/fiber.h"
 
-#define LOOK_NS 200000u /* longest look; about what a short run takes */
+#define LOOK_NS 200000u /* longest active poll; about as long as a short run */
 #define LUCK_MAX 8
 #define RETRY_EVERY 64 /* waits between two tries when out of luck */
 
 static _Thread_local struct {
     bool looking;
-    int luck; /* one up for a look that paid, two down for one that did not */
+    int luck; /* plus one for a poll that succeeded, minus two for one that did not */
     unsigned skipped;
-    int processors; /* 0: not asked yet */
+    int processors; /* 0: not known yet */
 } state = {.luck = LUCK_MAX};
 
 static int processors(void)
@@ -44,7 +43,7 @@ static bool pays(void)
     return state.luck > 0 || ++state.skipped % RETRY_EVERY == 0;
 }
 
-/* As poll() of now, or 0 when time is up or the fiber was woken. */
+/* As poll() without waiting; 0 when the time is up or the fiber was woken. */
 static int look(struct pollfd *fds, size_t n)
 {
     uint64_t until = clock_ns() + LOOK_NS;
@@ -55,7 +54,7 @@ static int look(struct pollfd *fds, size_t n)
         if (r != 0 || fiber_yield() || clock_ns() >= until) {
             return r;
         }
-        sched_yield(); /* whom we wait for may share this processor, awake as we are */
+        sched_yield(); /* the process that we wait for may share this processor */
     }
 }
 

@@ -16,11 +16,11 @@
 #    include <sanitizer/common_interface_defs.h>
 #    define STACK_SIZE ((size_t)1 << 20) /* the sanitizer's frames are many times larger */
 #else
-#    define STACK_SIZE ((size_t)256 << 10) /* only what is touched takes memory */
+#    define STACK_SIZE ((size_t)256 << 10) /* only touched pages take memory */
 #endif
 #define GUARD_SIZE ((size_t)4096)
 
-static _Thread_local struct fiber_stack *entering; /* for a function that begins */
+static _Thread_local struct fiber_stack *entering; /* read by the function that starts */
 
 int fiber_stack_init(struct fiber_stack *s)
 {
@@ -89,7 +89,8 @@ static void trampoline(void)
 }
 
 /*
- * getcontext() returns as setjmp() does, and compilers are wary of locals beside it: here are none.
+ * getcontext() returns twice, like setjmp(), and compilers distrust locals beside it: this function
+ * has none.
  */
 void fiber_stack_prepare(struct fiber_stack *s, void (*fn)(void *user), void *user)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to fiber.c: a stack of its own for a function, and the way to it and back, on ucontext.
- * Knows nothing of who runs when.
+ * Private to fiber.c: a separate stack for a function, and switching to it and back, on ucontext.
+ * Knows nothing of scheduling.
  */
 #pragma once
 
@@ -14,9 +14,9 @@ struct fiber_stack {
     void (*fn)(void *user);
     void *user;
     ucontext_t context;
-    ucontext_t back; /* whoever entered it */
+    ucontext_t back; /* where it was entered */
     bool over;       /* fn has returned */
-    /* For the address sanitizer, which has to be told of every switch. */
+    /* For the address sanitizer, which must know of every switch. */
     void *fake;
     void *back_fake;
     const void *back_memory;
@@ -27,11 +27,11 @@ struct fiber_stack {
 int fiber_stack_init(struct fiber_stack *s);
 void fiber_stack_release(struct fiber_stack *s);
 
-/* The next to enter it runs fn(user) from its beginning. The stack is not in use. */
+/* The next fiber_stack_enter() runs fn(user) from its start. The stack must not be in use. */
 void fiber_stack_prepare(struct fiber_stack *s, void (*fn)(void *user), void *user);
 
-/* Goes on where it was left, and returns when it is left again or over. */
+/* Continues on the stack; returns when the function leaves it or ends. */
 void fiber_stack_enter(struct fiber_stack *s);
 
-/* From the function on it back to whoever entered; returns when it is entered again. */
+/* Leaves the stack, called by the function on it; returns when it is entered again. */
 void fiber_stack_leave(struct fiber_stack *s);

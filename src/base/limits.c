@@ -8,7 +8,7 @@
 #include "base/units.h"
 
 #define INODE_COST 1024 /* bytes of kernel memory per file, name and small attributes included */
-#define INODE_SHARE 4   /* files may take a quarter of the memory */
+#define INODE_SHARE 4   /* inodes may take a quarter of the memory */
 
 struct limits limits_default(void)
 {
@@ -36,6 +36,11 @@ uint64_t limits_machine_memory(void)
 uint64_t limits_disk_max(uint64_t memory_bytes)
 {
     return memory_bytes / 4 * 3;
+}
+
+uint64_t limits_memory_for(uint64_t disk_bytes)
+{
+    return disk_bytes / 3 * 4 + 4;
 }
 
 uint32_t limits_inodes_max(uint64_t memory_bytes)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What one box may use. A plain value that crosses process borders inside fixed-size frames, so
- * whoever receives one checks it again with limits_check().
+ * every receiver checks it again with limits_check().
  */
 #pragma once
 
@@ -24,21 +24,24 @@ struct limits {
 /* 1 GiB memory, 1 core, 128 pids, 30 s, 256 MiB disk. */
 #define LIMITS_MEMORY_MAX (1024 * GIB)
 
+#define CONTEXTS_MAX 64                /* contexts and checkpoints of one box */
+#define HANDLER_TIMEOUT_MAX_MS 3600000 /* that the __timeout of an event may ask for */
+
 struct limits limits_default(void);
 
-/* Gives every field that is 0 its default; disk and inodes shrink with a small memory. */
+/* Sets every field that is 0 to its default; disk and inodes shrink with a small memory. */
 void limits_fill(struct limits *l);
 
 /* ERR_INVALID naming the field and its range when a value is outside it. */
 int limits_check(const struct limits *l, struct err *e);
 
 /*
- * ERR_INVALID naming the field when one is larger than in `most`; a field that is 0 there bounds
- * nothing.
+ * ERR_INVALID naming the field when one is larger than in `most`; a field that is 0 there sets no
+ * bound.
  */
 int limits_within(const struct limits *l, const struct limits *most, struct err *e);
 
-/* What this machine has; more would be no limit. LIMITS_MEMORY_MAX if the kernel does not tell. */
+/* The memory of this machine, the highest useful limit. LIMITS_MEMORY_MAX if unknown. */
 uint64_t limits_machine_memory(void);
 
 /* Files that fit beside the disk: each takes about 1 KiB of the box's memory. */
@@ -46,3 +49,4 @@ uint32_t limits_inodes_max(uint64_t memory_bytes);
 
 /* The largest disk that fits below a memory limit: beyond it, "disk full" would be an OOM kill. */
 uint64_t limits_disk_max(uint64_t memory_bytes);
+uint64_t limits_memory_for(uint64_t disk_bytes); /* the least memory with room for that disk */

@@ -91,7 +91,7 @@ void log_event(enum log_level level, const char *event, const char *fmt, ...)
     }
     int n = snprintf(line, sizeof(line) - 1, "%s %s %s %s", stamp, names[level], event, text);
     size_t len = MIN((size_t)MAX(n, 0), sizeof(line) - 2);
-    /* One event, one line: text from outside must not be able to forge a second one. */
+    /* One event, one line: text from outside must not forge a second one. */
     for (size_t i = 0; i < len; i++) {
         if (line[i] == '\n' || line[i] == '\r') {
             line[i] = ' ';

@@ -8,7 +8,7 @@
 
 #include "base/attr.h"
 
-/* Reads digits at *s, moves *s behind them. */
+/* Reads digits at *s and moves *s past them. */
 static int take_digits(const char **s, uint64_t *ret)
 {
     uint64_t v = 0;
@@ -136,7 +136,7 @@ int parse_duration_ms(const char *s, uint64_t *ret)
                 return -ERANGE;
             }
             if (v % 1000 != 0) {
-                return -EINVAL; /* parts of a millisecond: "0.5ms" must not become 0 */
+                return -EINVAL; /* a fraction of a millisecond: "0.5ms" must not become 0 */
             }
             *ret = v / 1000;
             return 0;

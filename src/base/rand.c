@@ -15,7 +15,7 @@ void rand_bytes(void *p, size_t n)
         if (r > 0) {
             got += (size_t)r;
         } else if (r == 0 || errno != EINTR) {
-            abort(); /* cannot happen; predictable secrets must not, nor may this spin */
+            abort(); /* cannot happen; better than predictable secrets or an endless loop */
         }
     }
 }

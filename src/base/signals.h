@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program does with signals before anybody has said anything about them. */
+/* Signals as a program finds them when it starts. */
 #pragma once
 
 /*
- * The default action for every signal, and none blocked. What a caller ignores or blocks would be
- * inherited by all that is started from here: a pipe that does not end its writer, a terminal that
- * stops nobody, and with SIGCHLD children that nobody can wait for.
+ * Sets the default action for every signal and blocks none. Otherwise all programs started from
+ * here would inherit what our caller ignores or blocks: a closed pipe would not end its writer,
+ * Ctrl-C would not work, and with SIGCHLD ignored a parent could not wait for its children.
  */
 void signals_reset(void);

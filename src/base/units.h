@@ -8,6 +8,6 @@
 #define MIB ((uint64_t)1 << 20)
 #define GIB ((uint64_t)1 << 30)
 
-/* With a sign, as in a timespec; beside an unsigned number they have none. */
+/* Signed, as in a timespec; in arithmetic with unsigned numbers they become unsigned. */
 #define NS_PER_MS 1000000L
 #define NS_PER_SEC 1000000000L

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What descriptors of a box's counters mean: travels beside them from the launcher to whoever
- * holds the box, who can then read the kernel's numbers without asking. Filled and read by
- * box/cgroup_view.c; opaque to everybody else.
+ * What the descriptors of a box's counters mean. The launcher sends it with them to the owner of
+ * the box, which can then read the kernel's numbers without asking. Filled and read by
+ * box/cgroup_view.c; opaque to all other code.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 #define USAGE_VIEW_BASE 8
 
 struct usage_view {
-    uint32_t n; /* descriptors, 0: there is nothing to read, ask the launcher */
+    uint32_t n; /* descriptors; 0: nothing can be read, ask the launcher */
     struct {
         uint8_t resource;
         uint8_t file;

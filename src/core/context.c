@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts of a session; see context.h. What they say is hostile, PID 1's word a little less so. */
+/* Contexts of a notebook; see context.h. Contexts are hostile; PID 1 is trusted a little more. */
 #include "core/context.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #define START_PATIENCE_MS 15000
 #define EXIT_PATIENCE_MS 2000 /* from a lost context or an interrupt to PID 1's word about it */
 
-/* Whoever sent one waits for its number; contexts of one session have each their own. */
+/* The sender waits for its number; each context of a notebook has its own. */
 struct interrupt {
     uint64_t number;
     bool is_answered;
@@ -75,14 +75,11 @@ static void hear_signalled(const struct guest *box, const char *body, size_t len
     }
 }
 
-/*
- * Takes everything that PID 1 has sent: contexts of one session may end at the same time. Called
- * often enough that its socket does not fill: it would have to throw words away.
- */
-static bool hear_fates(struct guest *box)
+void context_hear(struct guest *box)
 {
     struct frame_head head;
     const char *body;
+    bool has_news = false;
     int r;
 
     while ((r = channel_frame(&box->control, &head, &body)) > 0) {
@@ -107,8 +104,25 @@ static bool hear_fates(struct guest *box)
             box->next_fate = (box->next_fate + 1) % FATES_KEPT;
         }
         channel_drop(&box->control, &head);
+        has_news = true;
     }
-    return r == 0;
+    if (r < 0) { /* closed, or not to be trusted any more */
+        guest_unwatch(box->engine, box);
+        box->is_silent = true;
+    }
+    if (has_news || r < 0) {
+        guest_wake(box);
+    }
+}
+
+/* Waits for news of PID 1 or of the box. False: there will be none before that time. */
+static bool await_news(struct guest *box, uint64_t until)
+{
+    uint64_t now = clock_ms();
+    struct err ignored;
+
+    return !box->is_silent && !box->exited && now < until &&
+           engine_poll(box->engine, box, NULL, 0, (int64_t)(until - now), &ignored) == 0;
 }
 
 int context_interrupt(struct guest *box, const struct context *c, bool *ret_hit, struct err *e)
@@ -118,8 +132,7 @@ int context_interrupt(struct guest *box, const struct context *c, bool *ret_hit,
 
     box->interrupts = &own; /* cppcheck-suppress autoVariables; until the end of this function */
     int r = send_signal(box, c, SIGINT, own.number, e);
-    while (r == 0 && hear_fates(box) && !own.is_answered && clock_ms() < until) {
-        fiber_sleep(1); /* not by its descriptor: another fiber may be waiting for the same */
+    while (r == 0 && !own.is_answered && await_news(box, until)) {
     }
     struct interrupt **at = &box->interrupts;
     while (*at != &own) {
@@ -141,9 +154,8 @@ static size_t find_fate(const struct guest *box, uint32_t pid)
     return i;
 }
 
-bool context_has_ended(struct guest *box, uint32_t pid)
+bool context_has_ended(const struct guest *box, uint32_t pid)
 {
-    (void)hear_fates(box);
     return find_fate(box, pid) < FATES_KEPT;
 }
 
@@ -194,6 +206,7 @@ static int wait_ready(struct engine *engine, struct guest *box, struct context *
         }
     }
     channel_drop(&c->channel, &head);
+    context_hear(box);
     if (context_has_ended(box, c->pid)) {
         box->fates[find_fate(box, c->pid)].pid = 0; /* of another that had this number before */
     }
@@ -227,12 +240,11 @@ int context_start(struct engine *engine, struct guest *box, struct context *c, s
     return 0;
 }
 
-void context_await_sweeps(const struct guest *box)
+void context_await_sweeps(struct guest *box)
 {
     uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
 
-    while (box->sweeping > 0 && clock_ms() < until) {
-        fiber_sleep(1); /* it would not know the copy from what is to be swept */
+    while (box->sweeping > 0 && await_news(box, until)) {
     }
 }
 
@@ -247,6 +259,7 @@ int context_branch(struct engine *engine, struct guest *box, struct context *c,
         r = -1;
     }
     box->branching--;
+    guest_wake(box);
     return r;
 }
 
@@ -254,7 +267,7 @@ void context_end(struct guest *box, struct context *c)
 {
     struct err ignored;
 
-    (void)hear_fates(box);
+    context_hear(box);
     if (c->used) {
         (void)context_signal(box, c, SIGKILL, &ignored);
         channel_release(&c->channel);
@@ -297,35 +310,29 @@ bool context_sweep(struct guest *box, const struct context *contexts, size_t n,
 
     /* from now on no copy of a context begins; those that have begun are waited for */
     box->sweeping++;
-    while (box->branching > 0 && clock_ms() < until) {
-        fiber_sleep(1);
+    while (box->branching > 0 && await_news(box, until)) {
     }
     uint64_t number = clock_ns(); /* no process that talks to this box has used it before */
     if (send_sweep(box, contexts, n, from, since_ns, number) == 0) {
-        while (hear_fates(box) && box->swept < number && clock_ms() < until) {
-            fiber_sleep(1); /* not by its descriptor: another fiber may be waiting for the same */
+        while (box->swept < number && await_news(box, until)) {
         }
     }
     box->sweeping--;
+    guest_wake(box);
     return box->swept >= number;
 }
 
 bool context_fate(struct guest *box, uint32_t pid, int *ret_status)
 {
     uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
+    size_t i;
 
-    for (;;) {
-        bool open = hear_fates(box);
-        size_t i = find_fate(box, pid);
-        if (i < FATES_KEPT) {
-            *ret_status = box->fates[i].status;
-            box->fates[i].pid = 0;
-            return true;
-        }
-        if (!open || clock_ms() >= until) {
-            return false;
-        }
-        /* Not by its descriptor: another fiber may be waiting for the same. */
-        fiber_sleep(1);
+    while ((i = find_fate(box, pid)) == FATES_KEPT && await_news(box, until)) {
     }
+    if (i == FATES_KEPT) {
+        return false;
+    }
+    *ret_status = box->fates[i].status;
+    box->fates[i].pid = 0;
+    return true;
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contexts of a session: live interpreters inside one box, each with a control socket of its own.
+ * Contexts of a notebook: live interpreters inside one box, each with a control socket of its own.
  *
  * PID 1 of the box (src/runner/pid1.c) forks one when it is sent the far end of a new socket; a
- * context forks a copy of itself the same way. Checkpoints are such copies that nobody runs cells
- * in.
+ * context forks a copy of itself the same way. Checkpoints are such copies in which no cells run.
+ *
+ * What PID 1 says about all of them is taken when it arrives (engine_wait() calls context_hear()),
+ * and wakes the fibers that wait for news of the box.
  */
 #pragma once
 
@@ -19,6 +21,9 @@ struct context {
     uint32_t pid;                   /* inside the box, as it says */
     uint8_t cell[FRAME_TOKEN_SIZE]; /* that was sent to it and is not over; else empty */
 };
+
+/* Takes everything that PID 1 has sent. Never waits. */
+void context_hear(struct guest *box);
 
 /* A frame with an optional descriptor, process id and signal. */
 int context_send(struct channel *to, enum frame_type type, const int *fd, uint32_t pid,
@@ -41,7 +46,7 @@ void context_end(struct guest *box, struct context *c); /* kills it; unused is f
  * The same from a context: the copy has all its variables. Sweeps are to be awaited first, by
  * whoever then picks *c: as long as nobody waits in between, it is taken from then on.
  */
-void context_await_sweeps(const struct guest *box);
+void context_await_sweeps(struct guest *box);
 int context_branch(struct engine *engine, struct guest *box, struct context *c,
                    struct channel *from, struct err *e);
 
@@ -53,7 +58,7 @@ bool context_sweep(struct guest *box, const struct context *contexts, size_t n,
                    const struct context *from, uint64_t since_ns);
 
 /* Whether PID 1 has said so by now. What the context forked may hold its socket open for longer. */
-bool context_has_ended(struct guest *box, uint32_t pid);
+bool context_has_ended(const struct guest *box, uint32_t pid);
 
 /* PID 1's word on how a context ended, waited for a moment. False: it did not say. */
 bool context_fate(struct guest *box, uint32_t pid, int *ret_status);

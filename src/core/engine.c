@@ -15,6 +15,7 @@
 #include "base/fiber.h"
 #include "base/str.h"
 #include "box/cgroup.h"
+#include "core/context.h"
 #include "core/paths.h"
 
 struct limits engine_limits_import(const struct husk_limits *from)
@@ -80,6 +81,7 @@ static void on_template_gone(struct engine *engine, const struct backend_event *
         if (t->open && t->id == event->id) {
             t->open = false; /* opened again when the next box is asked for, unless */
             t->condemned = event->err;
+            fiber_queue_wake_all(&t->start_queue);
         }
     }
 }
@@ -125,10 +127,12 @@ int engine_wait(struct engine *engine, int timeout_ms, struct err *e)
     }
     for (int i = 0; i < n; i++) {
         struct guest *g = events[i].data.ptr;
-        if (g != NULL) {
+        if (g != NULL && g->has_contexts) {
+            context_hear(g);
+        } else if (g != NULL) {
             guest_serve_start(g);
             if (g->state != GUEST_STARTING) {
-                /* Else the end of a box that nobody has taken yet would keep us busy. */
+                /* Else the end of a parked box would keep us busy. */
                 guest_unwatch(engine, g);
             }
             guest_wake(g);
@@ -198,7 +202,7 @@ int engine_poll(struct engine *engine, struct guest *g, struct pollfd *fds, size
     return 0;
 }
 
-static void wake_everybody(struct engine *engine)
+static void wake_all(struct engine *engine)
 {
     engine->lost = true;
     for (size_t i = 0; i < ENGINE_BOXES_MAX; i++) {
@@ -218,7 +222,7 @@ static void pump(void *user)
         struct pollfd p = {.fd = engine->epoll, .events = POLLIN};
         (void)fiber_poll(&p, 1, -1);
         if (!engine->closing && engine_wait(engine, 0, &e) < 0) {
-            wake_everybody(engine);
+            wake_all(engine);
             break;
         }
     }

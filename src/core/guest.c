@@ -84,8 +84,8 @@ static struct guest *new_guest(struct engine *engine, struct live_template *live
     return g;
 }
 
-static struct guest *make_guest(struct engine *engine, struct live_template *live,
-                                const struct guest_options *options, struct err *e)
+struct guest *guest_make(struct engine *engine, struct live_template *live,
+                         const struct guest_options *options, struct err *e)
 {
     const struct backend_guest spec = {.template_id = live->id,
                                        .limits = options->limits,
@@ -121,29 +121,6 @@ struct guest *guest_adopt(struct engine *engine, struct live_template *live,
     return g;
 }
 
-struct guest *guest_start(struct engine *engine, struct live_template *live,
-                          const struct guest_options *options, struct err *e)
-{
-    if (live_start(engine, live, NULL, 0, e) < 0) {
-        return NULL;
-    }
-    struct guest *g = make_guest(engine, live, options, e);
-    if (g != NULL || e->code != ERR_NOT_FOUND || live->one_off) {
-        return g;
-    }
-    /* The zygote died so recently that the news was still on its way. */
-    e->code = ERR_NONE;
-    if (engine_dispatch(engine, e) < 0 || live_start(engine, live, NULL, 0, e) < 0) {
-        return NULL;
-    }
-    g = make_guest(engine, live, options, e);
-    if (g == NULL && e->code == ERR_NOT_FOUND) { /* it is no name that the caller got wrong */
-        err_set(e, ERR_TEMPLATE, "template %s: its zygotes die as soon as they are ready",
-                live->name);
-    }
-    return g;
-}
-
 void guest_kill(struct engine *engine, const struct guest *g)
 {
     backend_kill(engine->backend, g->box_id);
@@ -158,7 +135,8 @@ void guest_free(struct engine *engine, struct guest *g)
         engine->guests[g->box_id % ENGINE_BOXES_MAX] = NULL;
         guest_kill(engine, g);
     }
-    channel_release(&g->control); /* leaves the epoll set with it */
+    guest_unwatch(engine, g); /* the launcher may hold a copy: closing ours would not do it */
+    channel_release(&g->control);
     budget_close(&g->share);
     fd_set_release(&g->counters);
     fd_close(&g->in);
@@ -177,6 +155,18 @@ void guest_forget(struct engine *engine, const struct guest *g)
 void guest_unwatch(struct engine *engine, struct guest *g)
 {
     (void)epoll_ctl(engine->epoll, EPOLL_CTL_DEL, g->control.fd, NULL); /* twice does no harm */
+}
+
+int guest_listen(struct engine *engine, struct guest *g, struct err *e)
+{
+    struct epoll_event in = {.events = EPOLLIN, .data.ptr = g};
+
+    channel_keep_small(&g->control);
+    g->has_contexts = true;
+    if (epoll_ctl(engine->epoll, EPOLL_CTL_ADD, g->control.fd, &in) < 0 && errno != EEXIST) {
+        return err_sys(e, errno, "watch a box");
+    }
+    return 0;
 }
 
 static void note_failure(struct guest *g, const char *body, size_t len)
@@ -205,6 +195,7 @@ void guest_serve_start(struct guest *g)
     }
     if (r < 0) {
         break_guest(g, "the box ended before it was ready");
+        g->is_silent = true;
         return;
     }
     if (head.type == FRAME_READY) {
@@ -241,8 +232,7 @@ static int finish_by_view(struct engine *engine, struct guest *g, struct err *e)
     return g->release_later ? 0 : backend_release(engine->backend, g->box_id, e);
 }
 
-/* Waits for a box's EXIT event. One that stays is killed when it is freed. */
-static int await_exit(struct engine *engine, struct guest *g, struct err *e)
+int guest_await_exit(struct engine *engine, struct guest *g, struct err *e)
 {
     uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
 
@@ -280,7 +270,7 @@ static int finish_by_exit(struct engine *engine, struct guest *g, bool want_disk
     }
 
     channel_release(&g->control);
-    if (await_exit(engine, g, e) < 0) {
+    if (guest_await_exit(engine, g, e) < 0) {
         return -1;
     }
     g->usage.disk_free = now.disk_free;
@@ -306,5 +296,5 @@ int guest_finish(struct engine *engine, struct guest *g, bool want_disk, struct 
     /*
      * It is ending by itself, or the launcher has ended it: the EXIT event is here or on its way.
      */
-    return await_exit(engine, g, e);
+    return guest_await_exit(engine, g, e);
 }

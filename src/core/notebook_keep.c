@@ -146,6 +146,7 @@ static void adopt_box(struct notebook *nb, const uint8_t *bytes, struct fd_set_m
 {
     struct guest *g = nb->guest;
     struct box_note note;
+    struct err ignored;
     size_t at = 0;
 
     memcpy(&note, bytes, sizeof(note));
@@ -155,11 +156,11 @@ static void adopt_box(struct notebook *nb, const uint8_t *bytes, struct fd_set_m
     nb->limits = g->limits = note.limits;
     guest_open_share(g);
     channel_init(&g->control, take_fd(&fds->fds[at++]));
-    channel_keep_small(&g->control);
     g->in = fds->n == 4 ? take_fd(&fds->fds[at++]) : -1;
     g->out = take_fd(&fds->fds[at++]);
     g->err = take_fd(&fds->fds[at++]);
     g->state = GUEST_READY;
+    g->is_silent = guest_listen(nb->engine, g, &ignored) < 0;
 }
 
 static void adopt_context(struct notebook *nb, uint32_t id, const uint8_t *bytes,

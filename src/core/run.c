@@ -18,9 +18,35 @@
 
 #define READ_CHUNK 16384 /* on the stack, perhaps of a fiber */
 #define KEEP_DEFAULT ((uint64_t)1 << 20)
-#define LOOK_MS 200 /* how often the end of a context is looked for whose socket others hold open */
 
 enum { P_CONTROL, P_OUT, P_ERR, P_IN, P_STDIN, P_CANCEL, P_COUNT };
+
+bool run_step(struct run *run, enum run_phase to)
+{
+    static const bool allowed[RUN_PHASES][RUN_PHASES] = {
+        [RUN_STARTING] = {[RUN_RUNNING] = true, [RUN_DONE] = true, [RUN_FAILED] = true},
+        [RUN_RUNNING] = {[RUN_DONE] = true},
+    };
+
+    if (!allowed[run->phase][to]) {
+        return false;
+    }
+    run->phase = to;
+    return true;
+}
+
+void run_stop(struct run *run, enum run_verdict why)
+{
+    if (run->stopped == RUN_GOES_ON || why < run->stopped) {
+        run->stopped = why;
+    }
+}
+
+/* The box may still say something. */
+static bool is_talking(const struct run *run)
+{
+    return run->phase == RUN_STARTING || run->phase == RUN_RUNNING;
+}
 
 int run_init(struct run *run, struct err *e)
 {
@@ -70,7 +96,9 @@ static bool take_output(struct run *run, int fd, enum husk_stream stream, struct
     if (spec->on_output != NULL) {
         spec->on_output(spec->user, stream, chunk, (size_t)n);
     }
-    run->flooded = run->flooded || *total > run->limits.output_bytes;
+    if (*total > run->limits.output_bytes) {
+        run_stop(run, RUN_FLOODED);
+    }
     return true;
 }
 
@@ -164,7 +192,7 @@ static void give_up(struct run *run)
 {
     channel_discard(run->channel);
     run->channel_lost = true;
-    run->over_budget = true;
+    run_stop(run, RUN_OVER_BUDGET);
 }
 
 static void take_frames(struct run *run)
@@ -173,8 +201,7 @@ static void take_frames(struct run *run)
     const char *body;
     int r = 0;
 
-    while (!run->done && run->failure[0] == '\0' &&
-           (r = channel_frame(run->channel, &head, &body)) > 0) {
+    while (is_talking(run) && (r = channel_frame(run->channel, &head, &body)) > 0) {
         if (is_stale(run, &head)) {
             channel_drop(run->channel, &head);
             continue;
@@ -185,29 +212,28 @@ static void take_frames(struct run *run)
         }
         run->held += head.len;
         if (!run_take_frame(run, &head, body)) {
-            run->broke_protocol = true;
+            run_stop(run, RUN_BROKE_PROTOCOL);
             return;
         }
         /*
          * The last word stays where it is, if it is in the socket still, until the next cell: by
          * then the result is recorded.
          */
-        if (run->done && run->channel->unread > 0) {
+        if (run->phase == RUN_DONE && run->channel->unread > 0) {
             run->channel->pending = true;
         } else {
             channel_drop(run->channel, &head);
         }
     }
-    bool answers_half = run->done && run->request.len > 0;
-    run->unfinished = r == -ETIME;
-    if (r == -ENODATA && !run->done) {
+    bool answers_half = run->phase == RUN_DONE && run->request.len > 0;
+    if (r == -ENODATA && run->phase != RUN_DONE) {
         run->channel_lost = true; /* how the box ends will tell */
     } else if (r == -EDQUOT) {
         give_up(run);
     } else if (r < 0 || answers_half) {
-        run->broke_protocol = true;
+        run_stop(run, r == -ETIME ? RUN_UNFINISHED : RUN_BROKE_PROTOCOL);
     }
-    if (run->done && run->ended_ns == 0) {
+    if (run->phase == RUN_DONE && run->ended_ns == 0) {
         run->ended_ns = clock_ns();
     }
 }
@@ -237,8 +263,8 @@ static void watch(struct run *run, struct pollfd p[P_COUNT], bool stdin_ready)
 
 static bool is_over(const struct run *run)
 {
-    return run->done || run->cancelled || run->flooded || run->over_budget || run->broke_protocol ||
-           run->failure[0] != '\0' || run->guest->exited || (run->channel_lost && run->in_session);
+    return !is_talking(run) || run->stopped != RUN_GOES_ON || run->guest->exited ||
+           (run->channel_lost && run->in_session);
 }
 
 void run_drain(struct run *run)
@@ -252,7 +278,8 @@ void run_drain(struct run *run)
                    {&run->err, HUSK_STDERR, &run->err_kept, &run->err_total}};
 
     for (size_t i = 0; i < ARRAY_LEN(streams); i++) {
-        for (int reads = 0; *streams[i].fd >= 0 && reads < 256 && !run->flooded; reads++) {
+        for (int reads = 0; *streams[i].fd >= 0 && reads < 256 && run->stopped != RUN_FLOODED;
+             reads++) {
             uint64_t before = *streams[i].total;
             if (!take_output(run, *streams[i].fd, streams[i].stream, streams[i].kept,
                              streams[i].total)) {
@@ -291,30 +318,30 @@ static void serve(struct run *run, struct pollfd p[P_COUNT], bool *stdin_ready)
             feed_data(run);
         }
     }
-    run->cancelled = run->cancelled || p[P_CANCEL].revents != 0;
-}
-
-/*
- * By the clock: PID 1's socket belongs to all cells of the session, and only one fiber could wait
- * for it.
- */
-static void look_for_end(struct run *run)
-{
-    if (context_has_ended(run->guest, run->pid)) {
-        take_frames(run); /* what it said before is all there */
-        run->channel_lost = !run->done;
+    if (p[P_CANCEL].revents != 0) {
+        run_stop(run, RUN_CANCELLED);
     }
 }
 
-/* Time is up. It may have ended before, while nobody was there to see it. */
+/* PID 1 says that the context has ended. What that forked may hold its socket open for longer. */
+static void look_for_end(struct run *run)
+{
+    if (run->in_session && !is_over(run) && context_has_ended(run->guest, run->pid)) {
+        take_frames(run); /* what it said before is all there */
+        run->channel_lost = run->phase != RUN_DONE;
+    }
+}
+
+/* Time is up. It may have ended before, while this process was held up. */
 static bool is_over_by_now(struct run *run)
 {
     if (!run->channel_lost) {
         take_frames(run);
     }
-    if (run->in_session && !is_over(run)) {
-        look_for_end(run);
+    if (run->in_session) {
+        context_hear(run->guest);
     }
+    look_for_end(run);
     return is_over(run);
 }
 
@@ -322,7 +349,7 @@ static bool is_over_by_now(struct run *run)
 static bool is_stopped(struct run *run)
 {
     if (run->hooks != NULL && run->hooks->cancel != NULL && *run->hooks->cancel) {
-        run->cancelled = true;
+        run_stop(run, RUN_CANCELLED);
         return true;
     }
     if (run->guest->share.losses != run->losses) {
@@ -332,28 +359,12 @@ static bool is_stopped(struct run *run)
     return false;
 }
 
-/* Does what is due. True: it may have ended the run, so nothing is waited for yet. */
-static bool do_what_is_due(struct run *run, uint64_t now, uint64_t *look_at)
-{
-    bool is_due = now >= channel_due_ms(run->channel) && !run->channel_lost;
-
-    if (is_due) {
-        take_frames(run);
-    }
-    if (now >= *look_at && !is_over(run)) {
-        *look_at = now + LOOK_MS;
-        look_for_end(run);
-        return true;
-    }
-    return is_due && is_over(run);
-}
-
 static void take_rest(struct run *run)
 {
     if (run->ended_ns == 0) {
         run->ended_ns = clock_ns();
     }
-    if (!run->done && !run->channel_lost) {
+    if (run->phase != RUN_DONE && !run->channel_lost) {
         take_frames(run); /* its last word may have come together with its end */
     }
     run_drain(run);
@@ -364,26 +375,31 @@ int run_drive(struct run *run, int64_t wait_ms, struct err *e)
     struct pollfd p[P_COUNT];
     bool stdin_ready = false;
     uint64_t until = wait_ms >= 0 ? clock_ms() + (uint64_t)wait_ms : UINT64_MAX;
-    uint64_t look_at = run->in_session ? clock_ms() + LOOK_MS : UINT64_MAX;
 
     if (run->spec->stdin_fd <= 0) {
-        feed_data(run); /* mostly there is none: then nobody has to wait for room in its pipe */
+        feed_data(
+            run); /* mostly there is none: then there is no need to wait for room in its pipe */
     }
+    look_for_end(run);
     while (!is_over(run) && !is_stopped(run)) {
         uint64_t now = clock_ms();
         if (now >= until && !is_over_by_now(run)) {
             return 0;
         }
-        if (is_over(run) || do_what_is_due(run, now, &look_at)) {
-            continue;
+        if (!is_over(run) && now >= channel_due_ms(run->channel) && !run->channel_lost) {
+            take_frames(run); /* a frame that was begun is overdue */
+        }
+        if (is_over(run)) {
+            break;
         }
         watch(run, p, stdin_ready);
-        uint64_t next = MIN(MIN(until, look_at), channel_due_ms(run->channel));
-        int64_t wait = next == UINT64_MAX ? -1 : (int64_t)(next - now);
+        uint64_t next = MIN(until, channel_due_ms(run->channel));
+        int64_t wait = next == UINT64_MAX ? -1 : (int64_t)(next - MIN(now, next));
         if (engine_poll(run->engine, run->guest, p, P_COUNT, wait, e) < 0) {
             return -1;
         }
         serve(run, p, &stdin_ready);
+        look_for_end(run);
     }
     take_rest(run);
     return 1;

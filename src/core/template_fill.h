@@ -7,7 +7,8 @@
 #include <stdint.h>
 
 #include "core/template.h"
-#include "wire/launcher_msg.h"
+
+struct launcher_req;
 
 /* Where the frames go: it sets template_id and seq, and borrows the descriptor (NULL: none). */
 struct template_sink {

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "supervisor/account.h"
+#include "supervisor/listeners.h"
 #include "supervisor/outputs.h"
 #include "supervisor/settings.h"
 #include "supervisor/supervisor.h"

@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "wire/launcher_msg.h"
 
 /* gcc 12's analyzer cannot follow memory that a list owns; drop_first() frees it. */
 #if defined(__GNUC__) && !defined(__clang__)
@@ -74,11 +75,13 @@ static void answer(struct definitions *d, const struct supervisor_options *o, in
                    const struct launcher_want *want)
 {
     struct answer a = {.owed = d, .launcher = launcher, .want = want};
+    const struct definition_wanted wanted = {
+        .base = want->base, .preload = want->preload != 0, .modules = want->modules};
     struct launcher_req fail = {.op = LAUNCHER_FAIL};
     struct err e = {0};
     struct err ignored;
 
-    if (o->define(o->user, want, put, &a, &e) == 0) {
+    if (o->define(o->user, &wanted, put, &a, &e) == 0) {
         return;
     }
     log_warn("template_not_defined", "template=%s: %s", want->base, e.msg);

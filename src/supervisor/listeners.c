@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listening sockets; see supervisor.h. */
+/* Listening sockets; see listeners.h. */
+#include "supervisor/listeners.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>

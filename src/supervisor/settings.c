@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "supervisor/place.h"
+#include "wire/supervisor_msg.h"
 
 void settings_save(const struct settings *s)
 {

@@ -11,12 +11,20 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/err.h"
 #include "config/config.h"
-#include "wire/launcher_msg.h"
-#include "wire/supervisor_msg.h"
+
+struct launcher_req;
+
+/* The definition of a template that the launcher asks for. */
+struct definition_wanted {
+    const char *base;
+    bool preload;     /* its own modules are imported */
+    uint64_t modules; /* of those that it offers, also these: bits */
+};
 
 struct supervisor_options {
     struct config *config; /* updated when the settings are read again */
@@ -26,7 +34,7 @@ struct supervisor_options {
      * Passes the operator's definition that the launcher wants to put(), frame by frame, up to its
      * start; see core/template_fill.h.
      */
-    int (*define)(void *user, const struct launcher_want *want,
+    int (*define)(void *user, const struct definition_wanted *want,
                   int (*put)(void *to, struct launcher_req *req, const int *fd, struct err *e),
                   void *to, struct err *e);
     const char *launcher; /* paths of the programs */
@@ -43,20 +51,5 @@ int supervisor_run(const struct supervisor_options *options, struct err *e);
 /* The longest time that the end can take, if one daemon is killed and another one saves files. */
 uint64_t supervisor_end_ms(const struct config *c);
 
-/* listeners.c */
-
 /* A socket bound to an address of the configuration, not listening yet; or -1. */
 int listeners_bind_tcp(const char *text, struct err *e);
-
-struct listeners {
-    int fds[SUPERVISOR_LISTENERS_MAX];
-    size_t n;
-};
-
-/*
- * Binds all addresses of the configuration; retries for patience_ms. The unix socket gets owner and
- * group.
- */
-int listeners_open(const struct config *c, uid_t owner, gid_t group, unsigned patience_ms,
-                   struct listeners *ret, struct err *e);
-void listeners_close(struct listeners *l, const struct config *c); /* removes the unix socket */

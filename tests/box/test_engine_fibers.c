@@ -144,6 +144,7 @@ static void copy_during_a_sweep(void *user)
     fiber_sleep(20);
     CHECK_INT(notebook_fresh_context(s->inner, &id, &why), 0);
     box->sweeping--;
+    guest_wake(box);
     while (finished < 2) {
         fiber_sleep(2);
     }

@@ -203,7 +203,7 @@ def test_it_never_ends_a_stream(project: Project) -> None:
     with neighbour(project):
         client = project.begin("/agents/flood", {"query": query, "stream": "text"})
         project.wait_until("flood", "in_flight", lambda n: n == 1)
-        time.sleep(1)
+        time.sleep(1)  # for the flood to pile up
         assert rss(project) - before < HELD_MOST
         client.close()
         time.sleep(1)

@@ -100,63 +100,32 @@ static int ask_copy(struct box_files *f, struct err *e)
     return r;
 }
 
-#define WORKER(name, request, want)                                                                \
+#define WORKER_FAILS(name, request, want)                                                          \
     static void act_##name(int sock);                                                              \
     TEST(a_worker_##name)                                                                          \
     {                                                                                              \
         worker_try(act_##name, request, want);                                                     \
     }                                                                                              \
     static void act_##name(int sock)
+#define WORKER(name, request) WORKER_FAILS(name, request, "protocol_violation")
 
 /* ---- names ---- */
 
-WORKER(names_a_folder_above, ask_tree, "protocol_violation")
-{
-    worker_say_name(sock, "../../etc/passwd", 16);
-}
+#define WORKER_NAMES(name, request, text)                                                          \
+    WORKER(name, request)                                                                          \
+    {                                                                                              \
+        worker_say_name(sock, text, sizeof(text) - 1);                                             \
+    }
 
-WORKER(names_the_folder_above, ask_list, "protocol_violation")
-{
-    worker_say_name(sock, "..", 2);
-}
+WORKER_NAMES(names_a_folder_above, ask_tree, "../../etc/passwd")
+WORKER_NAMES(names_the_folder_above, ask_list, "..")
+WORKER_NAMES(names_an_absolute_path, ask_tree, "/etc/passwd")
+WORKER_NAMES(names_a_path_in_a_flat_listing, ask_list, "a/b")
+WORKER_NAMES(names_a_dot_on_the_way, ask_tree, "a/./b")
+WORKER_NAMES(hides_the_end_of_a_name, ask_list, "a\0b")
+WORKER_NAMES(has_an_entry_without_a_name, ask_list, "")
 
-WORKER(names_an_absolute_path, ask_tree, "protocol_violation")
-{
-    worker_say_name(sock, "/etc/passwd", 11);
-}
-
-WORKER(names_a_path_in_a_flat_listing, ask_list, "protocol_violation")
-{
-    worker_say_name(sock, "a/b", 3);
-}
-
-WORKER(names_a_dot_on_the_way, ask_tree, "protocol_violation")
-{
-    worker_say_name(sock, "a/./b", 5);
-}
-
-WORKER(hides_the_end_of_a_name, ask_list, "protocol_violation")
-{
-    worker_say_name(sock, "a\0b", 3);
-}
-
-WORKER(has_an_entry_without_a_name, ask_list, "protocol_violation")
-{
-    worker_say_name(sock, "", 0);
-}
-
-WORKER(has_a_name_beyond_its_message, ask_list, "protocol_violation")
-{
-    worker_say_entry(sock, (struct files_entry){.name_len = UINT32_MAX}, "a", 1);
-}
-
-WORKER(has_lengths_that_overflow, ask_list, "protocol_violation")
-{
-    worker_say_entry(sock, (struct files_entry){.name_len = 2, .target_len = UINT32_MAX - 1}, "ab",
-                     2);
-}
-
-WORKER(has_a_name_longer_than_names_are, ask_list, "protocol_violation")
+WORKER(has_a_name_longer_than_names_are, ask_list)
 {
     char name[FILES_NAME_MAX + 1];
 
@@ -164,24 +133,23 @@ WORKER(has_a_name_longer_than_names_are, ask_list, "protocol_violation")
     worker_say_name(sock, name, sizeof(name));
 }
 
-WORKER(has_a_file_that_leads_away, ask_list, "protocol_violation")
-{
-    worker_say_entry(sock, (struct files_entry){.name_len = 1, .target_len = 4}, "a/etc", 5);
-}
+/* ---- entries ---- */
 
-WORKER(has_a_kind_that_there_is_not, ask_list, "protocol_violation")
-{
-    worker_say_entry(sock, (struct files_entry){.info.kind = 5, .name_len = 1}, "a", 1);
-}
+#define WORKER_LISTS(name, text, ...)                                                              \
+    WORKER(name, ask_list)                                                                         \
+    {                                                                                              \
+        worker_say_entry(sock, (struct files_entry){__VA_ARGS__}, text, sizeof(text) - 1);         \
+    }
 
-WORKER(shows_a_set_uid_file, ask_list, "protocol_violation")
-{
-    worker_say_entry(sock, (struct files_entry){.info.mode = 04755, .name_len = 1}, "a", 1);
-}
+WORKER_LISTS(has_a_name_beyond_its_message, "a", .name_len = UINT32_MAX)
+WORKER_LISTS(has_lengths_that_overflow, "ab", .name_len = 2, .target_len = UINT32_MAX - 1)
+WORKER_LISTS(has_a_file_that_leads_away, "a/etc", .name_len = 1, .target_len = 4)
+WORKER_LISTS(has_a_kind_that_there_is_not, "a", .info.kind = 5, .name_len = 1)
+WORKER_LISTS(shows_a_set_uid_file, "a", .info.mode = 04755, .name_len = 1)
 
 /* ---- amounts ---- */
 
-WORKER(lists_more_than_was_asked_for, ask_two, "protocol_violation")
+WORKER(lists_more_than_was_asked_for, ask_two)
 {
     const struct {
         struct files_entry entry;
@@ -194,7 +162,7 @@ WORKER(lists_more_than_was_asked_for, ask_two, "protocol_violation")
     worker_say_done(sock, 3);
 }
 
-WORKER(lists_without_end, ask_two, "protocol_violation")
+WORKER(lists_without_end, ask_two)
 {
     const struct files_entry entry = {.info.kind = FILES_FILE, .name_len = 1};
     char body[100 * (sizeof(entry) + 1)];
@@ -208,36 +176,36 @@ WORKER(lists_without_end, ask_two, "protocol_violation")
     }
 }
 
-WORKER(counts_entries_that_never_came, ask_list, "protocol_violation")
+WORKER(counts_entries_that_never_came, ask_list)
 {
     worker_say_done(sock, UINT64_MAX);
 }
 
-WORKER(sends_more_than_a_part, ask_part, "protocol_violation")
+WORKER(sends_more_than_a_part, ask_part)
 {
     worker_say_info(sock, (struct files_info){.kind = FILES_FILE, .size = 5});
     worker_say(sock, FILES_DATA, "llo", 3);
 }
 
-WORKER(has_a_size_that_overflows, ask_part, "protocol_violation")
+WORKER(has_a_size_that_overflows, ask_part)
 {
     worker_say_info(sock, (struct files_info){.kind = FILES_FILE, .size = (uint64_t)INT64_MAX + 1});
 }
 
-WORKER(has_a_file_that_shrinks, ask_part, "protocol_violation")
+WORKER(has_a_file_that_shrinks, ask_part)
 {
     worker_say_info(sock, (struct files_info){.kind = FILES_FILE, .size = 1});
     worker_say(sock, FILES_DATA, "ll", 2);
 }
 
-WORKER(serves_a_folder_as_a_file, ask_read, "protocol_violation")
+WORKER(serves_a_folder_as_a_file, ask_read)
 {
     worker_say_info(sock, (struct files_info){.kind = FILES_DIRECTORY, .size = 5});
     worker_say(sock, FILES_DATA, TEXT, strlen(TEXT));
     worker_say_done(sock, strlen(TEXT));
 }
 
-WORKER(fills_the_disk_with_a_copy, ask_copy, "protocol_violation")
+WORKER(fills_the_disk_with_a_copy, ask_copy)
 {
     static char body[FILES_BODY_MAX];
     uint64_t sent = 0;
@@ -248,7 +216,7 @@ WORKER(fills_the_disk_with_a_copy, ask_copy, "protocol_violation")
     }
 }
 
-WORKER(miscounts_a_copy, ask_copy, "protocol_violation")
+WORKER(miscounts_a_copy, ask_copy)
 {
     worker_say(sock, FILES_DATA, TEXT, strlen(TEXT));
     worker_say_done(sock, 0);
@@ -256,18 +224,18 @@ WORKER(miscounts_a_copy, ask_copy, "protocol_violation")
 
 /* ---- answers that belong elsewhere ---- */
 
-WORKER(says_twice_what_a_file_is, ask_stat, "protocol_violation")
+WORKER(says_twice_what_a_file_is, ask_stat)
 {
     worker_say_info(sock, (struct files_info){.kind = FILES_FILE});
     worker_say_info(sock, (struct files_info){.kind = FILES_FILE});
 }
 
-WORKER(says_nothing_of_a_file, ask_stat, "protocol_violation")
+WORKER(says_nothing_of_a_file, ask_stat)
 {
     worker_say_done(sock, 0);
 }
 
-WORKER(leads_further_than_paths_are_long, ask_stat, "protocol_violation")
+WORKER(leads_further_than_paths_are_long, ask_stat)
 {
     char body[sizeof(struct files_info) + FILES_PATH_MAX + 1];
     const struct files_info info = {.kind = FILES_LINK};
@@ -277,51 +245,51 @@ WORKER(leads_further_than_paths_are_long, ask_stat, "protocol_violation")
     worker_say(sock, FILES_INFO, body, sizeof(body));
 }
 
-WORKER(is_ready_again, ask_mkdir, "protocol_violation")
+WORKER(is_ready_again, ask_mkdir)
 {
     worker_say(sock, FILES_READY, NULL, 0);
 }
 
-WORKER(sends_data_for_an_upload, ask_write, "protocol_violation")
+WORKER(sends_data_for_an_upload, ask_write)
 {
     worker_take_all(sock);
     worker_say(sock, FILES_DATA, TEXT, strlen(TEXT));
 }
 
-WORKER(has_written_more_than_it_got, ask_write, "protocol_violation")
+WORKER(has_written_more_than_it_got, ask_write)
 {
     worker_take_all(sock);
     worker_say_done(sock, strlen(TEXT) + 1);
 }
 
-WORKER(has_unpacked_more_than_it_may, ask_unpack, "protocol_violation")
+WORKER(has_unpacked_more_than_it_may, ask_unpack)
 {
     worker_take_all(sock);
     worker_say_done(sock, 4);
 }
 
-WORKER(fails_in_a_way_that_there_is_not, ask_mkdir, "protocol_violation")
+WORKER(fails_in_a_way_that_there_is_not, ask_mkdir)
 {
     const struct files_done done = {.status = FILES_LOST};
 
     worker_say(sock, FILES_DONE, &done, sizeof(done));
 }
 
-WORKER(fails_with_a_text_beyond_its_message, ask_mkdir, "protocol_violation")
+WORKER(fails_with_a_text_beyond_its_message, ask_mkdir)
 {
     const struct files_done done = {.status = FILES_DENIED, .text_len = FILES_PATH_MAX};
 
     worker_say(sock, FILES_DONE, &done, sizeof(done));
 }
 
-WORKER(begins_a_message_that_never_ends, ask_stat, "timeout")
+WORKER_FAILS(begins_a_message_that_never_ends, ask_stat, "timeout")
 {
     const struct files_head head = {.type = FILES_INFO, .len = FILES_BODY_MAX};
 
     (void)fd_send(sock, &head, sizeof(head), NULL, 0, 0);
 }
 
-WORKER(dies_in_the_middle, ask_list, "worker_lost")
+WORKER_FAILS(dies_in_the_middle, ask_list, "worker_lost")
 {
     worker_say(sock, FILES_TICK, NULL, 0);
     shutdown(sock, SHUT_RDWR);

@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from waiting import wait_until
+
 from husk.engines.engine import ToolSpec
 from husk.engines.local.engine import LocalEngine
-
-PATIENCE = 60.0  # seconds; a guard against hanging, never a measurement
 
 
 def run(engine: LocalEngine, func: Any, *args: Any, **limits: Any) -> Any:
@@ -26,17 +26,15 @@ def pid() -> int:
 
 
 def is_gone(number: int) -> bool:
-    """Waits until a process has ended."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
+    """Waits until a process has ended, or is a zombie."""
+
+    def has_ended() -> bool:
         try:
-            state = Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[0]
+            return Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
         except (FileNotFoundError, ProcessLookupError):
             return True
-        if state == "Z":
-            return True
-        time.sleep(0.02)
-    return False
+
+    return wait_until(has_ended, f"{number} has ended")
 
 
 def hang(file: str) -> None:

@@ -76,7 +76,7 @@ def test_raising(agent: Peer) -> None:
 def test_raising_what_has_no_text(agent: Peer) -> None:
     kind, value = next(agent.until_last(agent.call("mute")))
     assert kind == ERROR
-    assert value == {"type": "Mute", "message": "(its text could not be made)", "status": 500}
+    assert value == {"type": "Mute", "message": "(its __str__ failed)", "status": 500}
     assert agent.ask("next", session="s") == "next@s"
 
 
@@ -155,4 +155,4 @@ def test_too_many_stuck_calls_end_the_worker(plain: Peer) -> None:
             plain.send(CANCEL, request)
             assert next(plain.until_last(request))[1]["type"] == "Cancelled"
     assert plain.process.wait(PATIENCE) == 70
-    assert "go on though they were cancelled" in plain.said()
+    assert "cancelled calls do not stop" in plain.said()

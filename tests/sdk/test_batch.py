@@ -174,7 +174,7 @@ def test_an_error_that_has_no_text_stays_with_its_input() -> None:
 
     result = batch_tool([mute])("mute", [{"x": n} for n in range(3)])
     assert result["results"] == [0, None, 2]
-    assert result["errors"] == [None, "Mute: (its text could not be made)", None]
+    assert result["errors"] == [None, "Mute: (its __str__ failed)", None]
 
 
 def test_a_crash_is_the_error_of_one_input() -> None:

@@ -18,7 +18,8 @@ from typing import Any, Iterator
 import pytest
 
 import tool_samples
-from engine_steps import PATIENCE, hang, is_gone, pid, run
+from engine_steps import hang, is_gone, pid, run
+from waiting import PATIENCE
 from husk import tool
 from husk.engines.engine import ToolSpec
 from husk.engines.local import process as tool_process
@@ -371,7 +372,7 @@ def test_output_without_flush_costs_no_result(
             self.text += text
 
     lines = Lines()
-    # Only the caller shows the output then, which is the one who would lose the result.
+    # Only the caller shows the output then, and it would lose the result.
     monkeypatch.setattr(tool_process.Keeper, "_pump", lambda *_: None)
     monkeypatch.setattr(sys, "stdout", lines)
     run(engine, talks)

@@ -19,8 +19,9 @@ from typing import Any, Iterator
 
 import pytest
 
-from engine_steps import PATIENCE, hang, is_gone, pid, run
-from waiting import wait_until
+from engine_steps import hang, is_gone, pid, run
+from eventually import eventually
+from waiting import PATIENCE, wait_until
 
 from husk.engines.engine import ToolSpec
 from husk.engines.local.engine import LocalEngine
@@ -42,8 +43,7 @@ def test_cancelling_ends_the_call(engine: LocalEngine, tmp_path: Path) -> None:
 
     async def main() -> None:
         task = asyncio.create_task(engine.call(ToolSpec("hang", hang), (str(file),), {}))
-        while not (file.exists() and file.read_text()):
-            await asyncio.sleep(0.01)
+        await eventually(lambda: file.exists() and file.read_text(), "it runs")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -198,7 +198,7 @@ except KeyboardInterrupt:
     assert is_gone(worker)
 
 
-# ---- limits that cannot be had ----
+# ---- limits that are not available ----
 
 
 def test_no_husk_program(
@@ -292,4 +292,4 @@ print(json.dumps([fine, error, [w.category.__name__ for w in caught]]))
     fine, error, warned = json.loads(done.stdout)
     assert fine == 1 << 20
     assert error in ("MemoryError", "ToolOutOfMemory")
-    assert warned == ["LimitsWarning"]  # once: nobody delegates cgroups to nobody
+    assert warned == ["LimitsWarning"]  # once: no cgroups are delegated to the user `nobody`

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import ray_support  # noqa: F401  (sets variables of Ray before its first import)
 from conftest import SdkServer
+from eventually import eventually
 from ray.cluster_utils import Cluster
 from waiting import wait_until
 
@@ -76,13 +77,6 @@ def node(nodes: Nodes) -> Nodes:
     return nodes
 
 
-async def appears(path: Path) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} does not appear"
-        await asyncio.sleep(0.02)
-
-
 def test_a_tool_whose_node_dies_is_retried_on_another(nodes: Nodes, tmp_path: Path) -> None:
     @tool(num_cpus=1)
     def work() -> str:
@@ -95,7 +89,7 @@ def test_a_tool_whose_node_dies_is_retried_on_another(nodes: Nodes, tmp_path: Pa
 
     async def run() -> str:
         call = asyncio.ensure_future(work())
-        await appears(tmp_path / "first")
+        await eventually((tmp_path / "first").exists, "the tool runs")
         nodes.kill()
         nodes.add()
         result: str = await asyncio.wait_for(call, PATIENCE)
@@ -117,7 +111,7 @@ def test_a_tool_that_must_not_be_retried_is_reported(nodes: Nodes, tmp_path: Pat
         # Ray's own option; the tool's errors are made of what Ray says.
         once.spec.cache["ray"] = RayEngine().remote_function(once.spec).options(max_retries=0)
         call = asyncio.ensure_future(once())
-        await appears(tmp_path / "began")
+        await eventually((tmp_path / "began").exists, "the tool runs")
         nodes.kill()
         with pytest.raises(ToolCrashed, match="once"):
             await asyncio.wait_for(call, PATIENCE)
@@ -132,8 +126,7 @@ def test_a_sandbox_is_lost_with_its_node(nodes: Nodes) -> None:
         call = asyncio.ensure_future(
             asyncio.to_thread(execute_code, "import time; time.sleep(600)", "s", timeout=900)
         )
-        while get_session_stats("s")["execution_count"] < 2:
-            await asyncio.sleep(0.02)
+        await eventually(lambda: get_session_stats("s")["execution_count"] == 2, "it runs")
         nodes.kill()
         return await asyncio.wait_for(call, PATIENCE)
 

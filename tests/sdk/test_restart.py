@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 from audit import Tree, wait_tree
 from conftest import SdkServer
+from eventually import eventually
 from waiting import PATIENCE, wait_until
 
 from husk import AsyncSandbox, Client, Result, Sandbox, errors
@@ -27,6 +28,12 @@ def one() -> Iterator[SdkServer]:
         yield running
     finally:
         running.remove()
+
+
+# Code that creates the file `in`, and ends when the file `go` exists.
+UNTIL_GO = (
+    "import os, time\nopen('in', 'w').close()\nwhile not os.path.exists('go'): time.sleep(.01)"
+)
 
 
 def socket_of(server: SdkServer) -> str:
@@ -55,11 +62,7 @@ def test_huskd_killed_during_a_run(one: SdkServer) -> None:
     with Sandbox(url=socket_of(one)) as s, Client(socket_of(one)) as other:
         s.run("n = 0")
         results: list[Result] = []
-        code = (
-            "n += 1\nimport os, time\nopen('in', 'w').close()\n"
-            "while not os.path.exists('go'): time.sleep(.01)\nn"
-        )
-        thread = threading.Thread(target=lambda: results.append(s.run(code)))
+        thread = threading.Thread(target=lambda: results.append(s.run(f"n += 1\n{UNTIL_GO}\nn")))
         thread.start()
         wait_until(lambda: any(f.name == "in" for f in other.list_files(s.id)), "it runs")
         one.kill_huskd()
@@ -90,10 +93,10 @@ def test_async(one: SdkServer) -> None:
             await s.run("x = 1")
             one.kill_huskd()
             assert (await s.run("x += 1; x")).value == 2
-            slow = asyncio.create_task(s.run("import time; time.sleep(1); x += 1; x"))
-            while not (await s.executions(status="running")).items:
-                await asyncio.sleep(0.02)
+            slow = asyncio.create_task(s.run(f"{UNTIL_GO}\nx += 1; x"))
+            await eventually(lambda: s.files.exists("in"), "it runs")
             one.kill_huskd()
+            await s.files.write("go", b"")
             assert (await slow).value == 3
             text = ""
             async for piece in s.stream(
@@ -115,7 +118,7 @@ def test_without_a_record_the_loss_is_said(one: SdkServer) -> None:
 
         def work() -> None:
             try:
-                s.run("n += 1\nopen('in', 'w').close()\nimport time; time.sleep(1)")
+                s.run(f"n += 1\n{UNTIL_GO}")
             except errors.HuskError as e:
                 caught.append(e)
 
@@ -124,8 +127,9 @@ def test_without_a_record_the_loss_is_said(one: SdkServer) -> None:
         wait_until(lambda: any(f.name == "in" for f in other.list_files(s.id)), "it runs")
         one.kill_huskd()
         thread.join(PATIENCE)
+        other.write_file(s.id, "go", b"")
         assert len(caught) == 1 and isinstance(caught[0], errors.ConnectionLostError)
-        assert "may have done it" in str(caught[0])
+        assert "may have executed the request" in str(caught[0])
         assert s.run("n").value == 1, "the sandbox itself goes on"
 
 
@@ -229,7 +233,7 @@ def test_the_end_of_a_block_keeps_what_was_raised_in_it(
         try:
             s.run("1")
         finally:
-            # From here on nobody waits for what is known to be gone.
+            # From here on no call waits for a server that is known to be gone.
             monkeypatch.setattr(drive, "REPEAT_SECONDS", 10 * PATIENCE)
             begin = time.monotonic()
     assert time.monotonic() - begin < PATIENCE

@@ -295,7 +295,7 @@ def test_a_forked_process_does_not_end_it(server: SdkServer) -> None:
             code = 1
             try:
                 with warnings.catch_warnings(record=True) as caught:
-                    warnings.simplefilter("always")  # such as that of a socket that nobody closed
+                    warnings.simplefilter("always")  # such as that of an unclosed socket
                     code = 0 if s.run("x").value == 1 and not s.is_owner else 2
                     s.close()
                 code = code or (3 if caught else 0)
@@ -374,8 +374,16 @@ def test_a_callback_that_raises_interrupts_the_run(box: Sandbox) -> None:
     assert box.executions().items[1].status == "failed"
 
 
+def printed(script: str) -> str:
+    """What a script prints in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, timeout=PATIENCE
+    )
+    return done.stdout
+
+
 def test_ctrl_c_interrupts_the_run_too(server: SdkServer) -> None:
-    """The code in the sandbox does not go on for a caller who has left."""
+    """The code in the sandbox stops when its caller is interrupted."""
     script = (
         "import os, signal, threading, time\n"
         "from husk import Sandbox\n"
@@ -389,14 +397,7 @@ def test_ctrl_c_interrupts_the_run_too(server: SdkServer) -> None:
         "    except KeyboardInterrupt:\n"
         "        print(s.run('1').value, s.executions().items[1].status)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert done.stdout == "1 failed\n", done.stderr
+    assert printed(script) == "1 failed\n"
 
 
 @pytest.mark.parametrize("arguments", ["", "on_stdout=print", "durable=False"])
@@ -422,14 +423,7 @@ def test_ctrl_c_ends_the_command_and_nothing_else(server: SdkServer, arguments: 
         "        other.join()\n"
         "        print('cancelled' in states, got)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert done.stdout == "True [7]\n", done.stderr
+    assert printed(script) == "True [7]\n"
 
 
 def test_whatever_is_asked_of_a_session_that_is_over_says_so(

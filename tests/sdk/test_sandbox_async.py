@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import io
 import warnings
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 
 import pytest
 from conftest import SdkServer
+from eventually import eventually
 from waiting import PATIENCE
 
 from husk import AsyncClient, AsyncSandbox, errors, tool
@@ -100,8 +102,7 @@ def test_many_at_once_overlap(server: SdkServer) -> None:
 
                 async def release() -> None:
                     for box in boxes:
-                        while not await box.files.exists("in"):
-                            await asyncio.sleep(0.02)
+                        await eventually(functools.partial(box.files.exists, "in"), "it runs")
                     for box in boxes:
                         await box.files.write("go", b"")
 
@@ -147,8 +148,7 @@ def test_cancelling_the_wait_interrupts_the_run(server: SdkServer) -> None:
         async with AsyncSandbox() as s:
             code = "kept = 5\nopen('in', 'w').close()\nimport time\ntime.sleep(3000)"
             task = asyncio.create_task(s.run(code, timeout=3600))
-            while not await s.files.exists("in"):
-                await asyncio.sleep(0.02)
+            await eventually(lambda: s.files.exists("in"), "it runs")
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -169,11 +169,9 @@ def test_cancelling_a_run_that_waits_leaves_the_one_before_it(
                 "while not os.path.exists('go'): time.sleep(.01)\n'done'"
             )
             first = asyncio.create_task(s.run(code))
-            while not await s.files.exists("in"):
-                await asyncio.sleep(0.02)
+            await eventually(lambda: s.files.exists("in"), "it runs")
             second = asyncio.create_task(s.run("began = True", on_stdout=on_stdout))
-            while not (states := await s.executions(status="pending")):
-                await asyncio.sleep(0.02)
+            states = await eventually(lambda: s.executions(status="pending"), "it waits")
             second.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await second
@@ -191,21 +189,22 @@ def test_cancelling_what_waits_for_a_place_keeps_it_from_beginning(
 ) -> None:
     async def wait_for(client: AsyncClient, sessions: int) -> list[Any]:
         """Executions that wait in that many sessions."""
-        while True:
+
+        async def find() -> list[Any]:
             found = [*await client.list_sessions(status="running")]
             waiting = [
                 x for s in found for x in await client.list_executions(s.id, status="pending")
             ]
-            if waiting and len(found) == sessions:
-                return waiting
-            await asyncio.sleep(0.02)
+            return waiting if len(found) == sessions else []
+
+        waiting: list[Any] = await eventually(find, "an execution waits")
+        return waiting
 
     async def main() -> None:
         async with AsyncSandbox() as before, AsyncSandbox() as s:
             code = "import os, time\nwhile not os.path.exists('go'): time.sleep(.01)"
             first = asyncio.create_task(before.run(code))
-            while not await before.executions(status="running"):
-                await asyncio.sleep(0.02)
+            await eventually(lambda: before.executions(status="running"), "it runs")
             if work == "cell":
                 second: asyncio.Task[Any] = asyncio.create_task(s.run("open('began', 'w').close()"))
             elif work == "command":

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from conftest import SdkServer
+from eventually import eventually
 from husk import Client, execute_tools, tool
 from husk.tool_errors import (
     ToolArgumentError,
@@ -246,7 +247,7 @@ def test_names_from_outside_are_named() -> None:
 
 
 def test_what_has_no_definition() -> None:
-    with pytest.raises(ToolFunctionError, match="made by def"):
+    with pytest.raises(ToolFunctionError, match="defined with def"):
         tool(lambda x: x, sandbox=True)
     with pytest.raises(ToolFunctionError, match="source"):
         tool(len, sandbox=True)
@@ -282,8 +283,7 @@ def test_cancelling_ends_the_box() -> None:
     async def main() -> None:
         task = asyncio.create_task(hangs())
         with Client() as client:
-            while not any(s.status == "running" for s in client.list_sessions()):
-                await asyncio.sleep(0.05)
+            await eventually(lambda: [*client.list_sessions(status="running")], "it runs")
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task

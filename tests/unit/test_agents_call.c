@@ -46,7 +46,6 @@ TEST(a_request_and_its_answer)
     CHECK_INT(fixture_figures().requests, 1);
     CHECK_INT(fixture_figures().errors, 0);
     peer_expect_nothing(&peer);
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -65,9 +64,6 @@ TEST(the_least_busy_worker_gets_the_request)
     CHECK_INT(fixture_figures().in_flight, 4);
     for (int i = 0; i < 4; i++) {
         question_leave(&q[i]);
-    }
-    for (int i = 0; i < 2; i++) {
-        peer_close(&peers[i]);
     }
     fixture_close();
 }
@@ -92,7 +88,6 @@ TEST(requests_wait_in_their_order_and_no_more_than_may)
     CHECK_INT(fixture_figures().queued, 0);
     CHECK_INT(fixture_figures().requests, 4);
     CHECK_INT(fixture_figures().errors, 1);
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -118,7 +113,6 @@ TEST(a_client_that_leaves_the_queue_keeps_it_whole)
         }
     }
     CHECK_INT(fixture_figures().errors, 0);
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -132,7 +126,6 @@ TEST(a_request_waits_for_the_first_worker)
     struct peer peer = fixture_ready(0);
     peer_send(&peer, AGENT_DONE, peer_expect(&peer, AGENT_CALL), DONE);
     CHECK_STR(q.text, DONE);
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -152,7 +145,6 @@ TEST(requests_that_wait_fail_when_no_worker_can_start)
     fixture_ask(&q[1], "{}");
     check_failed(&q[1], ERR_UNAVAILABLE, why);
     CHECK_INT(fixture_figures().errors, 2);
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -174,7 +166,6 @@ TEST(an_agent_that_takes_too_long_is_cancelled_and_asked_for_a_pong)
     CHECK_INT(fixture_figures().in_flight, 1); /* until the worker ends it */
     peer_send(&peer, AGENT_DONE, id, DONE);
     CHECK_INT(fixture_figures().in_flight, 0);
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -194,7 +185,6 @@ TEST(a_request_that_waits_too_long_for_a_busy_worker_fails)
     check_failed(&q[1], ERR_TIMEOUT, "the request waited too long for a worker");
     CHECK_INT(fixture_figures().queued, 0);
     peer_send(&peer, AGENT_DONE, id, DONE);
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -213,9 +203,6 @@ TEST(the_requests_of_a_worker_fail_with_it_and_no_others)
     peer_send(&peers[1], AGENT_DONE, id, DONE);
     CHECK_STR(q[1].text, DONE);
     CHECK_INT(fixture_figures().errors, 1);
-    for (int i = 0; i < 2; i++) {
-        peer_close(&peers[i]);
-    }
     fixture_close();
 }
 
@@ -236,7 +223,6 @@ TEST(an_answer_that_is_not_valid_fails_its_request_alone)
     peer_send(&peer, AGENT_DONE, second, DONE);
     CHECK_STR(q[1].text, DONE);
     CHECK_INT(peer.worker->state, WORKER_WORKING);
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -261,7 +247,6 @@ TEST(an_error_of_the_agent_is_an_answer)
         CHECK_STR(q.text, told[i].payload);
         CHECK_INT(fixture_figures().errors, told[i].errors);
     }
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -280,7 +265,6 @@ TEST(a_late_frame_of_an_earlier_request_has_no_request)
     check_failed(&q[1], ERR_WORKER,
                  "WorkerDied: the agent's worker was killed: it broke the protocol: a frame for a "
                  "request that it does not have");
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -300,7 +284,6 @@ TEST(frames_of_a_cancelled_request_are_dropped)
     CHECK_INT(peer.worker->state, WORKER_WORKING);
     CHECK_INT(peer.worker->cancelled, 0);
     CHECK_INT(fixture_figures().in_flight, 0);
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -331,7 +314,6 @@ TEST(a_worker_is_not_read_while_its_client_takes_nothing)
     CHECK_INT(fixture.agent->backlog, 0);
     peer_send(&peer, AGENT_DONE, id, DONE);
     CHECK_STR(q.text, DONE);
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -352,7 +334,6 @@ TEST(a_client_that_takes_nothing_for_long_loses_its_request)
     question_take(&q);
     check_failed(&q, ERR_WORKER, "the client takes the answer too slowly");
     CHECK_INT(fixture.agent->backlog, 0);
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -380,11 +361,10 @@ TEST(a_server_that_stops_takes_no_requests)
     struct question q = {0};
 
     open_with(1, 1, 1);
-    struct peer peer = fixture_ready(0);
+    (void)fixture_ready(0);
     agents_stop(fixture.agents);
     fixture_ask(&q, "{}");
     check_failed(&q, ERR_UNAVAILABLE, "the server stops");
-    peer_close(&peer);
     fixture_close();
 }
 

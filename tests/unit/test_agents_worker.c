@@ -56,7 +56,6 @@ TEST(an_agent_is_healthy_when_a_worker_is_ready)
     CHECK_INT(fixture_figures().health, AGENT_HEALTHY);
     CHECK_INT(fixture_figures().ready, 1);
     CHECK_INT(fixture.kills, 0);
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -77,7 +76,6 @@ TEST(a_frame_may_come_byte_by_byte)
         peer_write(&peer, payload + i, 1);
     }
     CHECK_INT(peer.worker->state, WORKER_WORKING);
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -109,7 +107,6 @@ TEST(a_worker_that_breaks_the_protocol_is_killed_and_replaced)
         check_condemned(&peer, bad_frames[i].reason);
         agents_on_exited(fixture.agents, peer.worker->number, SIGKILL, false);
         CHECK_STR(fixture_figures().failure, bad_frames[i].reason);
-        peer_close(&peer);
         end_pause(peer.worker);
     }
     fixture_close();
@@ -127,7 +124,6 @@ TEST(an_idle_worker_is_pinged)
     CHECK_INT(peer.worker->pong_due, 0);
     CHECK(peer.worker->ping_at > clock_ms());
     CHECK_INT(peer.worker->state, WORKER_WORKING);
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -138,7 +134,6 @@ TEST(an_idle_worker_without_a_pong_is_killed)
     make_due(peer.worker, &peer.worker->ping_at);
     make_due(peer.worker, &peer.worker->pong_due);
     check_condemned(&peer, "it did not answer a ping");
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -157,7 +152,6 @@ TEST(a_busy_worker_may_be_late_with_its_pong)
     CHECK(q.is_over);
     make_due(peer.worker, &peer.worker->pong_due);
     check_condemned(&peer, "it did not answer a ping");
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -174,7 +168,6 @@ TEST(a_worker_that_goes_on_with_cancelled_requests_is_killed)
     CHECK_INT(peer_expect(&peer, AGENT_CANCEL), id);
     make_due(peer.worker, &peer.worker->cancelled_due);
     check_condemned(&peer, "it went on with a request that was cancelled");
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -186,7 +179,6 @@ TEST(a_worker_that_does_not_get_ready_is_killed)
     worker_arm(peer.worker);
     fixture_turn();
     check_condemned(&peer, "it did not get ready within 300 s");
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -197,7 +189,6 @@ TEST(a_start_that_comes_too_late_is_killed_again)
     struct peer peer = fixture_connect(0);
     CHECK(peer.worker->link == NULL);
     CHECK_INT(fixture.kills, 2);
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -219,13 +210,12 @@ TEST(how_a_worker_ended_is_told)
     for (unsigned i = 0; i < ARRAY_LEN(ends); i++) {
         CASE("end %u", i);
         struct worker *w = &fixture.agent->workers[0];
-        struct peer peer = fixture_ready(0);
+        (void)fixture_ready(0);
         agents_on_exited(fixture.agents, w->number, ends[i].status, ends[i].out_of_memory);
         CHECK_STR(fixture_figures().failure, ends[i].failure);
         CHECK_INT(fixture_figures().health, AGENT_UNHEALTHY);
         CHECK_INT(w->state, WORKER_RESTING);
         CHECK_INT(w->number, 0);
-        peer_close(&peer);
         end_pause(w);
         CHECK_INT(fixture_figures().restarts, i + 1);
     }
@@ -256,7 +246,6 @@ TEST(a_worker_that_lived_long_is_replaced_after_the_first_pause)
     peer.worker->ready_ms = clock_ms() - HEALTHY_MS;
     agents_on_exited(fixture.agents, peer.worker->number, 0, false);
     CHECK_INT(peer.worker->backoff_ms, BACKOFF_FIRST_MS);
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -282,7 +271,6 @@ TEST(a_worker_says_why_it_cannot_start)
     agents_on_exited(fixture.agents, peer.worker->number, 1 << 8, false);
     CHECK_STR(fixture_figures().failure, "ImportError: no fox");
     CHECK_INT(fixture_figures().health, AGENT_UNHEALTHY);
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -303,7 +291,6 @@ TEST(what_a_worker_said_last_is_read_after_its_end)
     fixture_turn();
     CHECK_INT(q.step, AGENT_STEP_ANSWER);
     CHECK_STR(q.text, "{\"response\":\"ok\"}");
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -321,7 +308,6 @@ TEST(numbers_of_other_workers_are_ignored)
     agents_on_exited(fixture.agents, 0, 0, false);
     CHECK_INT(peer.worker->state, WORKER_WORKING);
     fd_close(&pair[0]);
-    peer_close(&peer);
     fixture_close();
 }
 
@@ -353,6 +339,5 @@ TEST(the_end_waits_for_workers_that_drain)
     CHECK(has_ended);
     CHECK_INT(fixture.starts, 1);
     CHECK_INT(fixture.kills, 0);
-    peer_close(&peer);
     fixture_close();
 }

@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "supervisor/definitions.h"
 #include "tap.h"
+#include "wire/launcher_msg.h"
 
 #define FRAMES 300 /* far more than a socket holds */
 #define TICKET 7
@@ -16,7 +17,7 @@
 static int null = -1;
 
 /* As core/template_fill.c does: every other frame with a descriptor, which is closed afterwards. */
-static int define(void *user, const struct launcher_want *want,
+static int define(void *user, const struct definition_wanted *want,
                   int (*put)(void *to, struct launcher_req *req, const int *fd, struct err *e),
                   void *to, struct err *e)
 {

@@ -15,7 +15,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
-#include "supervisor/supervisor.h"
+#include "supervisor/listeners.h"
 #include "tap.h"
 
 #define ACCOUNT 65534

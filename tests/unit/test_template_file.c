@@ -8,6 +8,7 @@
 #include "core/template.h"
 #include "core/template_fill.h"
 #include "tap.h"
+#include "wire/launcher_msg.h"
 
 static int parse(const char *text, struct template_def *ret, struct err *e)
 {

@@ -3,7 +3,7 @@
 
     python sdk/python/examples/agno_agent.py
 
-The model is a script, so that this needs no key and no network; put a real one in its place.
+The model is a script, so this needs no key and no network; replace it with a real one.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ CODE = "import calendar\ncalendar.isleap(2100)"
 
 @dataclass
 class ScriptedModel(Model):
-    """Plays the language model: writes code first, then makes a sentence of what it gave."""
+    """Stands in for the language model: writes code first, then a sentence with its result."""
 
     id: str = "scripted"
 
     def reply(self, messages: list[Message]) -> ModelResponse:
-        """What the model says next."""
+        """Returns the model's next answer."""
         last = messages[-1]
         if last.role == "tool":
             no = "" if last.content == "True" else "not "
@@ -63,7 +63,7 @@ class ScriptedModel(Model):
 
 
 async def run_python(code: str) -> str:
-    """Run Python code in a sandbox and return what it gives."""
+    """Run Python code in a sandbox and return its output."""
     async with husk.AsyncSandbox() as sandbox:
         return (await sandbox.run(code)).text
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thousand calls of a tool by one call of `batch_tool`, one of which fails: the others do not
-notice.
+"""A thousand calls of a tool with one call of `batch_tool`; one of them fails and does not affect
+the others.
 
     python sdk/python/examples/batch_1000.py
 

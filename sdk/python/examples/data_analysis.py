@@ -3,9 +3,9 @@
 
     python sdk/python/examples/data_analysis.py
 
-The code below is what a model might have written; it runs where it can reach neither the network
-nor your files. The template python-datascience has numpy, pandas and matplotlib imported already,
-so that this costs no time.
+The code below could come from a model; in the sandbox it has no access to the network or to your
+files. In the template python-datascience, numpy, pandas and matplotlib are already imported, so they
+cost no time.
 """
 
 from pathlib import Path
@@ -42,7 +42,7 @@ plt.show()
 with Sandbox("python-datascience") as s:
     s.files.write("sales.csv", SALES)
     print(s.run(SUMMARY).check().text)
-    chart = s.run(CHART).check()  # `sales` is still there: it is one interpreter
+    chart = s.run(CHART).check()  # `sales` is still set: it is the same interpreter
 
 picture = Path("sales.png")
 picture.write_bytes(chart.png or b"")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A LangGraph agent: model and tools in turns, until the model has an answer. Its code runs in a
+"""A LangGraph agent: model and tools take turns until the model has an answer. Its code runs in a
 sandbox.
 
     python sdk/python/examples/langgraph_agent.py
 
-The model is a script, so that this needs no key and no network; put a real chat model in its place.
+The model is a script, so this needs no key and no network; replace it with a real chat model.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ CODE = "sum(n for n in range(1000) if n % 3 == 0 or n % 5 == 0)"
 
 
 class ScriptedModel(BaseChatModel):
-    """Plays the language model: writes code first, then makes a sentence of what it gave."""
+    """Stands in for the language model: writes code first, then a sentence with its result."""
 
     @property
     def _llm_type(self) -> str:
@@ -46,7 +46,7 @@ class ScriptedModel(BaseChatModel):
 
 
 async def run_python(code: str) -> str:
-    """Run Python code in a sandbox and return what it gives."""
+    """Run Python code in a sandbox and return its output."""
     async with husk.AsyncSandbox() as sandbox:
         return (await sandbox.run(code)).text
 

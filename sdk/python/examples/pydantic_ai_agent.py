@@ -4,8 +4,7 @@ model's code in a sandbox.
 
     python sdk/python/examples/pydantic_ai_agent.py
 
-The model is a script, so that this needs no key and no network; put the name of a real one in its
-place.
+The model is a script, so this needs no key and no network; replace it with the name of a real one.
 """
 
 import asyncio
@@ -27,13 +26,13 @@ def count_words(text: str) -> int:
 
 
 async def run_python(code: str) -> str:
-    """Run Python code in a sandbox and return what it gives."""
+    """Run Python code in a sandbox and return its output."""
     async with husk.AsyncSandbox() as sandbox:
         return (await sandbox.run(code)).text
 
 
 def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-    """Plays the language model: asks for both tools first, then makes a sentence of their
+    """Stands in for the language model: calls both tools first, then writes a sentence with their
     answers.
     """
     answers = {

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first thing to try: code in a sandbox, what it cost and what was enforced around it.
+"""The first example to try: runs code in a sandbox and prints its cost and its receipt.
 
     python sdk/python/examples/quickstart.py
 
-Uses the husk server that runs on this machine, or starts one for as long as this takes.
+Uses a husk server that runs on this machine, or starts one for the life of the process.
 """
 
 import _checkout  # noqa: F401  (from a checkout; not needed where husk is installed)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tools on a Ray cluster: two nodes, here both on this machine. The code is what it was without
+"""Tools on a Ray cluster with two nodes, here both on this machine. The code is the same as without
 Ray.
 
     python sdk/python/examples/ray_cluster.py
 
-Where Ray is initialised, `husk.tool` runs functions as Ray tasks, on whichever node has room. A
-sandbox that a task opens is one of the husk server on its own node.
+If Ray is initialised, `husk.tool` runs functions as Ray tasks, on any node with free resources. A
+task that opens a sandbox uses the husk server of its own node.
 """
 
 import asyncio
@@ -21,15 +21,15 @@ import husk
 
 @husk.tool(num_cpus=1)
 def where(code: str) -> tuple[str, str]:
-    """Run code in a sandbox; the answer says on which node that was."""
+    """Run code in a sandbox; return the node and the result."""
     with husk.Sandbox() as sandbox:
         text = sandbox.run(code).text
-    time.sleep(1)  # long enough that one node alone would have to queue
+    time.sleep(1)  # long enough that a single node would have to queue
     return ray.get_runtime_context().get_node_id(), text
 
 
 async def main() -> None:
-    """Two calls at once, each of which takes all of a node."""
+    """Two calls at once, each of which uses a whole node."""
     answers = await asyncio.gather(where("6 * 7"), where("sum(range(10))"))
     print(f"results: {', '.join(text for _, text in answers)}")
     print(f"ran on {len({node for node, _ in answers})} nodes of {len(ray.nodes())}")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every exception that husk raises on purpose; all derive from HuskError.
 
-What the *program in the sandbox* did is never raised by itself: it is in the result (`result.ok`,
-`result.error`), and `result.check()` turns it into one of the RunError classes. Exceptions mean
-that *husk* could not do what was asked.
+A failure of the *program in the sandbox* is not raised. It is in the result (`result.ok`,
+`result.error`), and `result.check()` raises it as one of the RunError classes. Any other exception
+means that *husk* failed.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any
 
 
 class HuskError(Exception):
-    """Something that husk could not do.
+    """An operation of husk failed.
 
     Attributes:
         code: machine-readable name, such as `Sandbox.SessionNotFound`; empty when no server was
             involved.
-        message: one sentence that says what went wrong.
-        detail: what exactly, in this case.
+        message: what failed, in one sentence.
+        detail: why it failed.
         solution: what to do about it.
-        request_id: names the request in the server's log; empty when there was none.
-        status: HTTP status of the answer; 0 when there was none.
+        request_id: identifies the request in the server's log; empty when there was no request.
+        status: HTTP status of the answer; 0 when there was no answer.
     """
 
     code: str = ""
@@ -57,8 +57,7 @@ class HuskError(Exception):
         return f"{text}. {self.solution}" if self.solution else text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Exceptions cross process borders (workers, Ray); keyword arguments would be lost
-        # otherwise.
+        # Exceptions travel between processes (workers, Ray), and pickle drops keyword arguments.
         return _rebuild, (type(self), self.message, dict(self.__dict__))
 
 
@@ -70,11 +69,11 @@ def _rebuild(kind: type[HuskError], message: str, fields: dict[str, Any]) -> Hus
 
 
 def text_of(error: BaseException) -> str:
-    """The text of any exception, also of one that raises when it is asked for it."""
+    """Returns the text of an exception, even if its `__str__` raises."""
     try:
         return str(error)
     except Exception:
-        return "(its text could not be made)"
+        return "(its __str__ failed)"
 
 
 # ---- one per error code of the server ----
@@ -85,15 +84,15 @@ class InvalidParameterError(HuskError, ValueError, code="Sandbox.InvalidParamete
 
 
 class ForbiddenError(HuskError, PermissionError, code="Sandbox.Forbidden"):
-    """The server does not answer under this name, or not to this origin."""
+    """The server does not accept this Host or Origin header."""
 
 
 class NotFoundError(HuskError, code="Sandbox.NotFound"):
-    """What was asked for does not exist."""
+    """The requested object does not exist."""
 
 
 class SessionNotFoundError(NotFoundError, code="Sandbox.SessionNotFound"):
-    """The session does not exist, or its record is no longer kept."""
+    """The session does not exist, or its record has expired."""
 
 
 class ExecutionNotFoundError(NotFoundError, code="Sandbox.ExecutionNotFound"):
@@ -113,11 +112,11 @@ class WorkspaceFileNotFoundError(NotFoundError, FileNotFoundError, code="Sandbox
 
 
 class MethodNotAllowedError(HuskError, code="Sandbox.MethodNotAllowed"):
-    """The address does not have this method: client and server are of different versions."""
+    """The route does not accept this method: client and server have different versions."""
 
 
 class RequestTimeoutError(HuskError, TimeoutError, code="Sandbox.RequestTimeout"):
-    """The request took too long; an execution that it started goes on and is named in `detail`."""
+    """The request took too long. An execution that it started continues; `detail` has its id."""
 
 
 class ConflictError(HuskError, code="Sandbox.Conflict"):
@@ -125,7 +124,7 @@ class ConflictError(HuskError, code="Sandbox.Conflict"):
 
 
 class TooLargeError(HuskError, ValueError, code="Sandbox.TooLarge"):
-    """The request is larger than the server takes."""
+    """The request exceeds the server's size limit."""
 
 
 class RangeNotSatisfiableError(HuskError, ValueError, code="Sandbox.RangeNotSatisfiable"):
@@ -133,9 +132,7 @@ class RangeNotSatisfiableError(HuskError, ValueError, code="Sandbox.RangeNotSati
 
 
 class TooManyRequestsError(HuskError, code="Sandbox.TooManyRequests"):
-    """A limit of the server is reached; `retry_after` is the time in seconds that it asks to
-    wait.
-    """
+    """A limit of the server is reached; retry after `retry_after` seconds."""
 
     retry_after: float = 1.0
 
@@ -145,29 +142,29 @@ class ExecTimeoutError(HuskError, TimeoutError, code="Sandbox.ExecTimeout"):
 
 
 class IsolationMissingError(HuskError, code="Sandbox.IsolationMissing"):
-    """The isolation that is asked for cannot be had on this host; nothing was run with less."""
+    """This host cannot provide the requested isolation. Nothing was run with less."""
 
 
 class NotOfferedError(HuskError, NotImplementedError, code="Sandbox.NotImplemented"):
-    """The server does not do this."""
+    """The server does not implement this."""
 
 
 class UnavailableError(HuskError, code="Sandbox.Unavailable"):
-    """The server cannot do this now: it starts, stops, or lacks a part of itself."""
+    """The server cannot do this now: it is starting or stopping, or one of its parts is down."""
 
     retry_after: float = 1.0
 
 
 class DiskFullError(HuskError, code="Sandbox.DiskFull"):
-    """The disk of the server or of the sandbox cannot take this."""
+    """The disk of the server or of the sandbox is full."""
 
 
 class QuotaExceededError(DiskFullError, code="Sandbox.QuotaExceeded"):
-    """No more can be kept of the session, or of all sessions of the server."""
+    """The session, or the server as a whole, has reached its storage quota."""
 
 
 class InternalError(HuskError, code="Sandbox.InternalError"):
-    """The server failed; its log has more under `request_id`."""
+    """The server failed; its log has details under `request_id`."""
 
 
 class NotInitializedError(UnavailableError, code="Sandbox.NotInitialized"):
@@ -183,28 +180,28 @@ class TooManyExecutionsError(TooManyRequestsError, code="Sandbox.TooManyRequests
 
 
 class UnauthorizedError(HuskError, PermissionError):
-    """Something between here and the server, such as a proxy, wants credentials."""
+    """A proxy in front of the server requires credentials."""
 
 
 # ---- the way to the server ----
 
 
 class ServerNotFoundError(HuskError, ConnectionError):
-    """The server that was named does not answer, or is no huskd."""
+    """The server at the given address does not answer, or is not huskd."""
 
 
 class ServerStartError(HuskError):
-    """A server of this process's own could not be started; `detail` is what it said."""
+    """This process could not start a server of its own; `detail` has the server's output."""
 
 
 class ProgramNotFoundError(HuskError, FileNotFoundError):
-    """A program of husk is not where it is looked for."""
+    """A program of husk was not found."""
 
 
 class ConnectionLostError(HuskError, ConnectionError):
     """The connection broke before the answer was complete.
 
-    Whether the request was done is not known, which is why it was not repeated.
+    The server may have executed the request, so it was not retried.
     """
 
 
@@ -212,111 +209,105 @@ class AnswerTimeoutError(HuskError, TimeoutError):
     """The server did not answer in time."""
 
 
-# ---- what was lost ----
+# ---- lost sandboxes ----
 
 
 class SandboxLostError(HuskError):
-    """What a held sandbox had is gone.
+    """A sandbox lost its state.
 
     Attributes:
-        session_id: the session that it is about.
+        session_id: the session of the sandbox.
     """
 
     session_id: str = ""
 
 
 class SessionEndedError(SandboxLostError):
-    """The session has ended: variables and files are gone. Make a new Sandbox."""
+    """The session has ended; its variables and files are lost. Create a new Sandbox."""
 
 
 class InterpreterLostError(SandboxLostError):
-    """The sandbox's interpreter is gone with all variables; its files are there as last saved.
+    """The sandbox lost its interpreter with all variables; files are as last saved.
 
-    The session itself goes on: the next run starts with a fresh interpreter.
+    The session continues: the next run starts with a fresh interpreter.
 
     Attributes:
-        result: when the loss was noticed only after a run: its result, of the fresh interpreter.
+        result: the result of a run in the fresh interpreter, if the loss was noticed only after it.
     """
 
     result: Any = None
 
 
 class SandboxClosedError(HuskError, ValueError):
-    """The Sandbox or Client object was closed before."""
+    """The Sandbox or Client object is closed."""
 
 
 class NotOwnerError(HuskError, PermissionError):
-    """Only the Sandbox object that made a session, in the process that made it, ends it."""
+    """Only the Sandbox object that created a session can end it, in the process that created it."""
 
 
-# ---- what the program did; raised by result.check() only ----
+# ---- failures of the program; raised by result.check() only ----
 
 
 class RunError(HuskError):
-    """The program in the sandbox did not end well.
+    """The program in the sandbox failed.
 
     Attributes:
-        result: the whole result, with output until then.
+        result: the whole result, with the output up to the failure.
     """
 
     result: Any = None
 
 
 class RunFailedError(RunError):
-    """It raised an exception or ended with another exit code than 0."""
+    """The program raised an exception or exited with a code other than 0."""
 
 
 class RunTimeoutError(RunError, TimeoutError):
-    """Its time was up."""
+    """The program exceeded its time limit."""
 
 
 class RunMemoryError(RunError, MemoryError):
-    """Its memory was used up."""
+    """The program exceeded its memory limit."""
 
 
 class RunCancelledError(RunError):
-    """It was cancelled."""
+    """The run was cancelled."""
 
 
 class RunCrashedError(RunError):
-    """A signal or a forbidden system call ended it, or its sandbox broke."""
+    """A signal or a forbidden system call killed the program, or its sandbox failed."""
 
 
 class RunLostError(RunError):
-    """Nobody knows how it ended: the server was lost while it ran."""
+    """The outcome of the run is unknown: the server was lost during it."""
 
 
 # ---- the sandbox functions, and Ray ----
 
 
 class BackendUnavailableError(HuskError):
-    """Another isolation than husk's own was asked for (a container image, gVisor, Kubernetes), and
-    it is not here.
-    """
+    """The requested back end (a container image, gVisor, Kubernetes) is not available."""
 
 
 class EgressUnavailableError(HuskError):
-    """A way out of the sandbox was asked for, and there is none."""
+    """Network access from the sandbox was requested; sandboxes have none."""
 
 
 class VolumeError(HuskError, ValueError):
-    """A volume cannot be had, or what the sandbox left in it cannot be taken back; `detail` names
-    the path.
-    """
+    """A volume cannot be read, or its changes cannot be copied back; `detail` has the path."""
 
 
 class UnknownSessionError(HuskError, ValueError):
-    """There is no session of that name; nothing was run in it yet, or it was cleaned up."""
+    """No session has this name: nothing has run in it yet, or it was cleaned up."""
 
 
 class NodeLostError(SandboxLostError):
-    """The Ray node or the process that held the sandbox is gone, and with it variables and
-    files.
-    """
+    """The Ray node or the process that held the sandbox is gone, with all variables and files."""
 
 
 class RayMissingError(HuskError, ImportError):
-    """Ray was asked for and is not installed, or is too old."""
+    """Ray is required and is not installed, or is too old."""
 
 
 class ServeError(HuskError):
@@ -327,14 +318,14 @@ class ServeError(HuskError):
 
 
 class AgentTypeError(HuskError, TypeError):
-    """An object that husk cannot serve; the message names its type."""
+    """husk cannot serve an object of this type; the message names it."""
 
 
 class AgentLoadError(HuskError):
-    """An agent's file that cannot be served: `message` is one line, `traceback` the rest."""
+    """An agent's file failed to load; `message` is one line, `traceback` has the rest."""
 
     traceback: str = ""
 
 
 class AgentRunError(HuskError, RuntimeError):
-    """A framework reported in its result that the run failed; the message is what it said."""
+    """An agent framework reported a failed run; the message is the framework's."""

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the programs of husk are, where a server is, and how to start one for the life of this
-process.
+"""Finds the programs of husk and a server, or starts a server for the life of this process.
 
-A server is looked for in this order; what is *named* must answer, only the defaults are tried one
-after another:
+The server is looked up in this order. A server named by 1 or 2 must answer; only the defaults of 3
+are tried one after another:
 
 1. the argument `url` or `socket`;
 2. the variable HUSK_URL (`http://host:port`, `https://...` or `unix:///path`), then HUSK_SOCKET (a
    path);
 3. the sockets that `husk up` uses by default, then http://127.0.0.1:8000;
-4. none found: one is started, with a data folder of its own and only a unix socket. It ends with
-   this process, also when that is killed.
+4. if none answers, a server of this process's own, with its own data folder and only a unix socket.
+   It ends with this process, even if the process is killed.
 """
 
 from __future__ import annotations
@@ -44,18 +43,21 @@ STOP_SECONDS = 30.0
 def program(name: str) -> str:
     """Find a program of husk: `husk`, `huskd`, `sandbox-run`.
 
-    Looks where HUSK_BIN says (the folder of the programs, or the program husk in it), then into
-    PATH, then into `build/bin` of the checkout that this package lies in.
+    Looks in HUSK_BIN (the folder of the programs, or the path of the program husk), else in PATH
+    and then in `build/bin` of the checkout that contains this package.
 
     Args:
         name: its name without a folder.
 
     Returns:
-        The absolute path. Raises ProgramNotFoundError when there is none.
+        The absolute path.
+
+    Raises:
+        ProgramNotFoundError: it was not found.
     """
     named = os.environ.get("HUSK_BIN")
     checkout = Path(__file__).resolve().parents[3] / "build" / "bin"
-    if named:  # said explicitly: no other place will do
+    if named:  # an explicit setting has no fallback
         named = os.path.dirname(named) if os.path.isfile(named) else named
         found = shutil.which(name, path=named)
         places = named
@@ -65,7 +67,7 @@ def program(name: str) -> str:
     if found is None:
         raise ProgramNotFoundError(
             f"The program '{name}' is not in {places}.",
-            solution="Install husk (make install), or let HUSK_BIN name the folder of its programs.",
+            solution="Install husk (make install), or set HUSK_BIN to the folder of its programs.",
         )
     return os.path.abspath(found)
 
@@ -79,7 +81,7 @@ class Address:
 
     Attributes:
         socket: path of the unix socket, or None.
-        url: base URL, without a slash at its end; `http://localhost` for a socket.
+        url: base URL without a trailing slash; `http://localhost` for a socket.
     """
 
     socket: str | None
@@ -90,13 +92,13 @@ class Address:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that let another process find the same server."""
+        """Environment variables with which another process finds the same server."""
         return {"HUSK_URL": str(self)}
 
 
 def parse(url: str) -> Address:
-    """Make an Address of `http://host:port`, `https://host` or `unix:///path`."""
-    with contextlib.suppress(ValueError):  # which a port or a name raises that cannot be
+    """Parse `http://host:port`, `https://host` or `unix:///path`."""
+    with contextlib.suppress(ValueError):  # raised for an invalid port or host
         parts = urlsplit(url)
         if parts.scheme == "unix" and parts.path:
             return Address(parts.path, "http://localhost")
@@ -104,13 +106,13 @@ def parse(url: str) -> Address:
             _ = parts.port, parts.hostname.encode("idna")
             return Address(None, url.rstrip("/"))
     raise InvalidParameterError(
-        f"'{url}' is no address of a server.",
+        f"'{url}' is not the address of a server.",
         solution="Write http://host:port, https://host or unix:///path.",
     )
 
 
 def named(url: str | None = None, socket: str | os.PathLike[str] | None = None) -> Address | None:
-    """The server that the arguments or the environment name, or None when nobody names one."""
+    """Return the server named by the arguments or the environment, or None."""
     if url is not None and socket is not None:
         raise InvalidParameterError("Give url or socket, not both.")
     if url is not None:
@@ -125,7 +127,7 @@ def named(url: str | None = None, socket: str | os.PathLike[str] | None = None) 
 
 
 def default_addresses() -> list[Address]:
-    """Where `husk up` without settings would listen, best first."""
+    """Return the default addresses of `husk up`, preferred ones first."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     paths = ["/run/husk/husk.sock"]
@@ -136,7 +138,7 @@ def default_addresses() -> list[Address]:
 
 
 def _ask(address: Address, path: str) -> tuple[int, Any]:
-    """Status and body of one small question; 0 when nobody answers as a huskd would."""
+    """Return status and body of a health request; status 0 if no HTTP server answers."""
     parts = urlsplit(address.url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=2.0)
     try:
@@ -154,7 +156,7 @@ def _ask(address: Address, path: str) -> tuple[int, Any]:
 
 
 def answers(address: Address) -> bool:
-    """Whether a huskd is there that this user may talk to."""
+    """Return whether a huskd answers that this user may use."""
     status, found = _ask(address, "/api/v1/version")
     return status == 200 and isinstance(found, dict) and found.get("name") == "husk"
 
@@ -167,10 +169,10 @@ def server(
     Args:
         url: the server to use.
         socket: its unix socket, instead of url.
-        start: start one when none is named and none is found.
+        start: start one if none is named and none is found.
 
     Returns:
-        Its address; None only when start is False.
+        Its address; None only if start is False.
     """
     address = named(url, socket)
     if address is not None:
@@ -186,10 +188,10 @@ def server(
 
 # ---- a server of this process's own ----
 
-# The shell stands between us and `husk up` because it outlives us: the end of its standard input,
-# whose other end only this process holds, means that we are gone. A signal on our death would not
-# do: it is sent when the *thread* ends that started the child. The watcher tidies up as well, for
-# the case that somebody kills our children one by one.
+# A shell runs `husk up` because it outlives this process: its standard input reaches its end when
+# this process is gone, since only this process holds the other end. PR_SET_PDEATHSIG does not work
+# here: the kernel sends that signal when the *thread* that started the child ends. The watcher also
+# removes the folder, in case the shell itself is killed.
 _GUARD = """
 folder=$1; shift
 exec 3<&0 </dev/null
@@ -209,13 +211,13 @@ exit $code
 
 
 class _OwnServer:
-    """`husk up` as a child with a folder of its own."""
+    """A child process `husk up` with its own data folder."""
 
     def __init__(self) -> None:
         husk = program("husk")
         self.owner = os.getpid()
         folder = Path(tempfile.mkdtemp(prefix="husk-"))
-        folder.chmod(0o755)  # started by root, huskd is another user
+        folder.chmod(0o755)  # root's huskd runs as another user
         self.address = Address(str(folder / "husk.sock"), "http://localhost")
         command = [husk, "up", "--listen", "none", "--socket", str(self.address.socket)]
         command += ["--data", str(folder / "data"), "--drain-timeout", "1s"]
@@ -227,7 +229,7 @@ class _OwnServer:
             stdout=self.log,
             stderr=self.log,
             env={k: v for k, v in os.environ.items() if k not in ("HUSK_URL", "HUSK_BIN")},
-            start_new_session=True,  # Ctrl-C in the terminal is for us
+            start_new_session=True,  # so that Ctrl-C in the terminal does not reach it
         )
 
     @property
@@ -239,13 +241,13 @@ class _OwnServer:
         while _ask(self.address, "/api/v1/health/ready")[0] != 200:
             if self.process.poll() is not None:
                 raise ServerStartError(
-                    "No server was found, and one of our own could not start.",
+                    "No server was found, and starting one failed.",
                     detail=self.said(),
-                    solution="Start one with `husk up` and look at `husk doctor`, or let HUSK_URL name one.",
+                    solution="Run `husk doctor` and start a server with `husk up`, or set HUSK_URL.",
                 )
             if time.monotonic() > deadline:
                 raise ServerStartError(
-                    f"The server was not ready in {START_SECONDS:.0f} s.", detail=self.said()
+                    f"The server was not ready within {START_SECONDS:.0f} s.", detail=self.said()
                 )
             time.sleep(0.01)
 
@@ -255,7 +257,7 @@ class _OwnServer:
         return self.log.read().decode(errors="replace").strip()
 
     def stop(self) -> None:
-        """End it and wait until it is gone, with its folder."""
+        """Stop the server, wait for its end and remove its folder."""
         if self.owner != os.getpid():
             return
         self.hang_up()
@@ -277,11 +279,10 @@ _lock = threading.Lock()
 
 
 def own_server() -> Address:
-    """Start a server for the life of this process, or return the one that it has already.
+    """Start a server for the life of this process, or return the one that already runs.
 
-    It has a data folder of its own and only a unix socket, and is gone with everything in it when
-    this process ends in whatever way. Processes that this one forks use it, but do not keep it
-    alive.
+    It has its own data folder and only a unix socket. Both are removed when this process ends for
+    any reason. Forked children can use the server but do not keep it alive.
     """
     global _own
     with _lock:
@@ -299,7 +300,7 @@ def own_server() -> Address:
 
 
 def stop_own_server() -> None:
-    """End the server that own_server() started; nothing happens when there is none."""
+    """Stop the server that own_server() started, if any."""
     global _own
     with _lock:
         if _own is not None:
@@ -309,7 +310,7 @@ def stop_own_server() -> None:
 
 def _after_fork() -> None:
     global _lock
-    _lock = threading.Lock()  # another thread may have held it
+    _lock = threading.Lock()  # another thread may hold the old one
     if _own is not None:
         _own.hang_up()
 

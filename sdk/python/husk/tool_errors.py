@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong with a tool, apart from what the tool itself raises.
+"""Errors of tool calls, on every engine.
 
-What a tool raises reaches its caller as the same exception type; the errors here say that the call
-could not be made or that the worker did not survive it. They are for both engines.
+An exception that the tool itself raises reaches the caller with its own type. The errors here mean
+that the call could not be made, or that the worker died during it.
 """
 
 from __future__ import annotations
@@ -13,22 +13,20 @@ from husk.errors import HuskError
 
 
 class ToolError(HuskError):
-    """A tool could not be run to its end."""
+    """A tool call failed."""
 
 
 class ToolTimeout(ToolError, TimeoutError):
-    """The tool ran longer than its timeout and was ended. On Ray, the time until it is placed
-    counts as well.
-    """
+    """The tool exceeded its timeout and was killed. On Ray, the timeout includes scheduling."""
 
 
 class ToolCrashed(ToolError):
     """The worker process ended in the middle of the call.
 
     Attributes:
-        exit_code: what the process exited with; None when a signal ended it or nobody knows.
-        signal: number of the signal that ended it, else None.
-        oom: whether it was killed for using more memory than its limit.
+        exit_code: exit code of the process; None if a signal killed it or the code is unknown.
+        signal: number of the signal that killed it, else None.
+        oom: whether it was killed for exceeding its memory limit.
     """
 
     exit_code: Optional[int] = None
@@ -52,18 +50,18 @@ class ToolCrashed(ToolError):
 
 
 class ToolOutOfMemory(ToolCrashed, MemoryError):
-    """The worker used more memory than the tool asked for, and the kernel killed it."""
+    """The worker exceeded the memory limit of the tool, and the kernel killed it."""
 
 
 class ToolOutputTooLarge(ToolError):
-    """The tool wrote more to its output than one call may, and was ended."""
+    """The tool exceeded the output limit of one call and was killed."""
 
 
 class ToolArgumentError(ToolError, TypeError):
     """An argument cannot be sent to the worker.
 
     Attributes:
-        argument: its name in the tool's signature; `*args[N]` for a surplus positional one.
+        argument: its name in the tool's signature; `*args[N]` for an extra positional argument.
     """
 
     argument: str = ""
@@ -74,7 +72,7 @@ class ToolArgumentError(ToolError, TypeError):
 
 
 class ToolResultError(ToolError, TypeError):
-    """What the tool returned cannot be sent back: it cannot be pickled, or is too large."""
+    """The tool's result cannot be sent back: it cannot be pickled, or is too large."""
 
 
 class ToolFunctionError(ToolError, TypeError):
@@ -82,14 +80,14 @@ class ToolFunctionError(ToolError, TypeError):
 
 
 class ToolResourceError(ToolError):
-    """This machine does not have what the tool asks for, for example a GPU."""
+    """This machine lacks a resource that the tool requires, for example a GPU."""
 
 
 class ToolRaised(ToolError):
-    """The tool raised something that cannot be raised again here.
+    """The tool raised an exception that cannot be raised again in this process.
 
-    That is an exception whose class cannot be rebuilt in this process, or one that means something
-    else to the caller than to the tool, such as KeyboardInterrupt.
+    Either its class cannot be rebuilt here, or it would mean something else to the caller, such as
+    KeyboardInterrupt.
 
     Attributes:
         type_name: the name of its class.
@@ -103,7 +101,7 @@ class ToolRaised(ToolError):
 
 
 class ToolTraceback(HuskError):
-    """The traceback in the worker, as text; the `__cause__` of what a tool raised."""
+    """The traceback in the worker, as text; the `__cause__` of an exception of a tool."""
 
     def __str__(self) -> str:
         return f"\n{self.message}"

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rayai: the names of the rayai API, on husk. Every name here is the one of `husk` that does the
-work.
+"""rayai: the names of the rayai API, implemented by husk.
 
     import rayai
 
@@ -10,7 +9,7 @@ work.
     rayai.serve(agent, name="myagent", num_cpus=1, memory="2GB")
 
 `rayai.Sandbox` is the sandbox for agents of `rayai.sandbox`, not `husk.Sandbox`. Importing this
-package imports nothing else: every name comes from its module when it is first used.
+package imports nothing else: each name is loaded from its module on first use.
 """
 
 from __future__ import annotations

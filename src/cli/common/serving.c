@@ -55,15 +55,14 @@ static int load_again(void *user, struct config *ret, struct config_report *repo
 }
 
 /* Read with our rights; the daemon can only name a template. */
-static int define(void *user, const struct launcher_want *want,
+static int define(void *user, const struct definition_wanted *want,
                   int (*put)(void *to, struct launcher_req *req, const int *fd, struct err *e),
                   void *to, struct err *e)
 {
     const struct starting *s = user;
     const struct template_dirs dirs = {.operators = s->config->templates, .must_be_ours = true};
-    const struct template_choice choice = {.preload = want->preload != 0,
-                                           .modules = want->modules,
-                                           .memory_most = limits_machine_memory()};
+    const struct template_choice choice = {
+        .preload = want->preload, .modules = want->modules, .memory_most = limits_machine_memory()};
     const struct template_sink sink = {.put = put, .user = to};
     AUTO_FREE struct template_def *def = malloc(sizeof(*def));
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from http_raw import HOST, Echo, Line, answers, echo_server, get, reset
-from waiting import wait_until
+from waiting import PATIENCE, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_reset_after_half_close_is_noticed(echo: Echo) -> None:
     line.send(get("/later?ms=100000"))
     line.half_close()
     echo.wait_for("busy", 2)
-    time.sleep(0.05)
+    echo.wait_taken()
     reset(line)
     echo.wait_for("gone", before + 1)
 
@@ -107,19 +107,19 @@ def test_answers_to_the_dead_are_harmless(echo: Echo) -> None:
 # ---- slow clients ----
 
 
-def ends_within(line: Line, least: float, most: float) -> bytes:
+def statuses_until_ended(hasty: Echo, sent: bytes) -> list[int]:
+    """What is answered to a client that sends no more, until the server has had enough of it."""
     start = time.monotonic()
-    data = line.rest()
+    with hasty.line() as line:
+        line.send(sent)
+        found = answers(line.rest())
     took = time.monotonic() - start
-    assert least < took < most, f"ended after {took:.2f} s"
-    return data
+    assert 0.3 < took < 10, f"ended after {took:.2f} s"
+    return [a.status for a in found]
 
 
 def test_slow_head_is_ended(hasty: Echo) -> None:
-    with hasty.line() as line:
-        line.send(b"GET /x HTTP/1.1\r\nHost: loc")
-        found = answers(ends_within(line, 0.3, 2))
-    assert [a.status for a in found] == [408]
+    assert statuses_until_ended(hasty, b"GET /x HTTP/1.1\r\nHost: loc") == [408]
 
 
 def test_drip_of_head_bytes_is_ended(hasty: Echo) -> None:
@@ -133,42 +133,37 @@ def test_drip_of_head_bytes_is_ended(hasty: Echo) -> None:
                     break
         except (BrokenPipeError, ConnectionResetError):
             pass
-        assert time.monotonic() - start < 2
+        assert time.monotonic() - start < 10
         assert [a.status for a in answers(line.rest())] == [408]
 
 
 def test_silent_connection_is_ended(hasty: Echo) -> None:
-    with hasty.line() as line:
-        assert ends_within(line, 0.3, 2) == b""
+    assert statuses_until_ended(hasty, b"") == []
 
 
 def test_idle_connection_is_ended(hasty: Echo) -> None:
-    with hasty.line() as line:
-        line.send(get("/x"))
-        assert line.answer().status == 200
-        assert ends_within(line, 0.3, 2) == b""
+    assert statuses_until_ended(hasty, get("/x")) == [200]
 
 
 def test_slow_body_is_ended(hasty: Echo) -> None:
-    with hasty.line() as line:
-        line.send(b"POST /x HTTP/1.1\r\n" + HOST + b"Content-Length: 100\r\n\r\nslow")
-        found = answers(ends_within(line, 0.3, 2))
-    assert [a.status for a in found] == [408]
+    sent = b"POST /x HTTP/1.1\r\n" + HOST + b"Content-Length: 100\r\n\r\nslow"
+    assert statuses_until_ended(hasty, sent) == [408]
 
 
-def test_steady_body_is_not_ended(hasty: Echo) -> None:
-    with hasty.line() as line:
-        line.send(b"POST /x HTTP/1.1\r\n" + HOST + b"Content-Length: 3000\r\n\r\n")
-        for _ in range(30):
-            line.send(b"x" * 100)
-            time.sleep(0.05)
+def test_steady_body_is_not_ended() -> None:
+    """It lasts longer than the time in which a part must come."""
+    with echo_server("body_window_ms=1000", "body_bytes_per_s=1000") as echo, echo.line() as line:
+        line.send(b"POST /x HTTP/1.1\r\n" + HOST + b"Content-Length: 25000\r\n\r\n")
+        for _ in range(25):
+            line.send(b"x" * 1000)
+            time.sleep(0.1)
         assert line.answer().status == 200
 
 
 def test_paused_body_is_not_the_clients_fault(hasty: Echo) -> None:
     with hasty.line() as line:
         line.send(b"POST /slow?ms=1500 HTTP/1.1\r\n" + HOST + b"Content-Length: 8\r\n\r\nhalf")
-        time.sleep(0.1)
+        hasty.wait_taken()
         line.send(b"half")
         assert line.answer().text == "8\n"
 
@@ -197,7 +192,7 @@ def test_slow_readers_are_not_ended(tmp_path: Path) -> None:
     the clients read.
     """
     path = f"{tmp_path}/s"
-    with echo_server("write_ms=600", f"unix={path}") as server:
+    with echo_server("write_ms=1000", f"unix={path}") as server:
         with ThreadPoolExecutor() as pool:
             tcp = pool.submit(read_slowly, server.line(), 32768)
             unix = pool.submit(read_slowly, Line(path), 10000)
@@ -218,12 +213,12 @@ def test_refused_client_that_keeps_sending_is_ended(hasty: Echo) -> None:
         assert line.answer().status == 400
         start = time.monotonic()
         try:
-            while time.monotonic() - start < 5:
+            while time.monotonic() - start < 20:
                 line.send(b"x" * 1000)
                 time.sleep(0.02)
         except (BrokenPipeError, ConnectionResetError):
             pass
-        assert time.monotonic() - start < 2
+        assert time.monotonic() - start < 10
 
 
 # ---- limits ----
@@ -268,22 +263,26 @@ def test_running_out_of_descriptors() -> None:
             first.send(get("/x"))
             assert first.answer().status == 200
             lines = [server.line() for _ in range(60)]
-            time.sleep(0.5)
-            first.send(get("/stats"))
-            counts = json.loads(first.answer().body)
-            assert counts["accept_pauses"] > 0 and counts["open"] < 32
+
+            def counts() -> dict[str, int]:
+                first.send(get("/stats"))
+                return json.loads(first.answer().body)  # type: ignore[no-any-return]
+
+            wait_until(lambda: counts()["accept_pauses"] > 0, "descriptors have run out")
+            assert counts()["open"] < 32
             used = cpu_seconds(server.process.pid)
             time.sleep(0.5)
             assert cpu_seconds(server.process.pid) - used < 0.2
             for line in lines:
                 line.sock.close()
-        deadline = time.monotonic() + 5
-        while True:
+
+        def is_served() -> bool:
             try:
-                if server.get("/hello").status == 200:
-                    break
+                return server.get("/hello").status == 200
             except (AssertionError, ConnectionError):
-                assert time.monotonic() < deadline
+                return False
+
+        wait_until(is_served, "a new client is served")
 
 
 def cpu_seconds(pid: int) -> float:
@@ -355,7 +354,7 @@ def test_drain_has_a_deadline() -> None:
         start = time.monotonic()
         assert server.get("/drain").status == 200
         assert line.rest() == b""
-        assert 1.5 < time.monotonic() - start < 4
-    assert server.process.wait(5) == 0
+        assert 1.5 < time.monotonic() - start < 20
+    assert server.process.wait(PATIENCE) == 0
     assert server.process.stdout is not None
     server.process.stdout.close()

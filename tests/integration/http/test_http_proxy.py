@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 from http_raw import Echo, Line, answers, echo_server
 from test_http_strict import BAD, OK
+from waiting import wait_until
 
 CONFIG = """
 daemon off;
@@ -84,10 +84,9 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
             [nginx, "-p", folder, "-c", config], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
         )
         try:
-            deadline = time.monotonic() + 10
-            while not (folder / "front").exists():
-                assert process.poll() is None and time.monotonic() < deadline, "nginx did not start"
-                time.sleep(0.01)
+            front = folder / "front"
+            wait_until(lambda: front.exists() or process.poll() is not None, "nginx has started")
+            assert process.poll() is None, "nginx did not start"
             yield Proxy(folder, echo)
         finally:
             process.terminate()
@@ -111,15 +110,19 @@ def test_both_see_the_same_number(proxy: Proxy, name: str, least: int, data: byt
         except (BrokenPipeError, ConnectionResetError):
             pass
         said = line.rest()
-    deadline = time.monotonic() + 3
-    while True:
-        # The first question was counted by seen() itself only after it was asked.
-        now_passed, now_seen = proxy.passed() - passed, proxy.seen() - seen
-        seen += 1
-        if now_passed == now_seen - 1:
-            break
-        assert time.monotonic() < deadline, f"nginx passed {now_passed}, we saw {now_seen - 1}"
-        time.sleep(0.05)
+    questions = 0
+
+    def numbers() -> tuple[int, int]:
+        """What nginx passed on and what we saw, without our own questions."""
+        nonlocal questions
+        questions += 1
+        return proxy.passed() - passed, proxy.seen() - seen - questions
+
+    def same() -> tuple[int, int] | None:
+        found = numbers()
+        return found if found[0] == found[1] else None
+
+    now_passed, _ = wait_until(same, lambda: f"nginx passed as many as we saw: {numbers()}")
     assert least <= now_passed <= 2
     assert said.count(b"GET /last 0 0\n") <= 1
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from http_raw import HOST, MIB, Echo, Line, answers, echo_server, get, post, reset
+from waiting import wait_settled
 
 
 @pytest.fixture(scope="module")
@@ -171,16 +172,8 @@ def test_paused_body_holds_the_client_back(echo: Echo) -> None:
     with echo.line() as line:
         line.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
         line.send(b"POST /slow?ms=100000 HTTP/1.1\r\n" + HOST + b"Content-Length: 99999999\r\n\r\n")
-        line.sock.setblocking(False)
-        sent = 0
-        quiet_since = time.monotonic()
-        while time.monotonic() - quiet_since < 0.3:
-            try:
-                sent += line.sock.send(b"x" * 65536)
-                quiet_since = time.monotonic()
-            except BlockingIOError:
-                time.sleep(0.01)
-        assert sent < 16 * MIB  # what the kernel buffers, and no more
+        most = 16 * MIB  # what the kernel buffers, and no more
+        assert line.send_until_stuck(b"x" * 65536, most) < most
         reset(line)
     echo.wait_for("busy", 1)
 
@@ -287,7 +280,7 @@ def test_broken_promise_of_a_length_is_visible(echo: Echo) -> None:
 def test_large_answer_to_a_slow_reader(echo: Echo) -> None:
     with echo.line() as line:
         line.send(get(f"/owned?n={32 * MIB}") + get("/x"))
-        time.sleep(0.1)
+        echo.wait_taken()
         found = answers_of_two(line)
     assert len(found[0]) == 32 * MIB and found[1] == b"GET /x 0 0\n"
 
@@ -302,7 +295,7 @@ def test_stream_waits_for_a_slow_reader(echo: Echo) -> None:
     with echo.line() as line:
         line.send(get(f"/stream?n={200 * MIB}&piece=65536", b"Connection: close\r\n"))
         line.until(b"\r\n\r\n")
-        time.sleep(0.2)
+        wait_settled(lambda: echo.stats()["rss_kb"] >> 10, "the server's memory")
         assert echo.stats()["rss_kb"] - before < 16384
         total = len(line.buffer)
         while more := line.sock.recv(MIB):

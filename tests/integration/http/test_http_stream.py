@@ -43,13 +43,13 @@ def test_events_come_at_once_and_hearts_beat(echo: Echo) -> None:
     with echo.line() as line:
         line.send(b"GET /sse?keep=1 HTTP/1.1\r\n" + HOST + b"\r\n")
         line.until(b"\r\n\r\n")
+        start = time.monotonic()
         assert echo.get("/publish?id=7&event=e&data=a%0Ab%0D%0Ac%0Dd").text == "0\n"
         assert chunk(line) == b"id: 7\nevent: e\ndata: a\ndata: b\ndata: c\ndata: d\n\n"
         assert echo.get("/publish?id=x%0Aid:+9&data=a").text == "-1\n"
         assert echo.get("/publish?event=x%0Ddata:+9&data=a").text == "-1\n"
-        start = time.monotonic()
         assert chunk(line) == b":\n\n"
-        assert 0.2 < time.monotonic() - start < 1.5
+        assert 0.5 < time.monotonic() - start < 20
         assert echo.get("/publish?data=bye&end=1").text == "0\n"
         assert chunk(line) == b"data: bye\n\n"
         assert chunk(line) == b""
@@ -206,17 +206,8 @@ def test_sender_that_does_not_read_is_held_back(echo: Echo) -> None:
     before = echo.stats()["rss_kb"]
     with echo.line() as line:
         shake_hands(line, "/ws")
-        line.sock.setblocking(False)
-        message = masked(2, bytes(100000))
-        sent, pending, quiet = 0, b"", time.monotonic()
-        while time.monotonic() - quiet < 0.3 and sent < 64 << 20:
-            pending = pending or message
-            try:
-                n = line.sock.send(pending)
-                sent, pending, quiet = sent + n, pending[n:], time.monotonic()
-            except BlockingIOError:
-                time.sleep(0.01)
-        assert sent < 32 << 20
+        most = 32 << 20
+        assert line.send_until_stuck(masked(2, bytes(100000)), most) < most
         assert echo.stats()["rss_kb"] - before < 16384
 
 

@@ -28,9 +28,9 @@ from typing import Any
 from husk_server import Server
 from procfs import Process, below, is_alive
 from v1_client import FINAL, Api
-from waiting import wait_until
+from waiting import wait_settled, wait_until
 
-HEALTH_S = 1.0  # /health answers within this, or the server is down: never hung
+HEALTH_S = 5.0  # /health answers within this, or the server is down: never hung
 CGROUPS = Path("/sys/fs/cgroup")
 EMPTY_CGROUPS_KEPT = 600  # the launcher keeps so many for the next boxes
 
@@ -92,7 +92,7 @@ def instance_cgroups(launcher: int) -> list[Path]:
 
 
 def box_cgroups(launcher: int) -> Iterator[tuple[Path, list[int]]]:
-    """Folders of boxes in the hierarchy of pids, and who is in them."""
+    """Folders of boxes in the hierarchy of pids, and the processes in them."""
     for instance in instance_cgroups(launcher):
         if instance.parent.parent.name != "pids":
             continue
@@ -135,12 +135,13 @@ class Level:
 
     @classmethod
     def of(cls, server: Server) -> Level:
-        tree = wait_tree(server)
-        try:
-            return cls._of(tree)
-        except OSError:  # one of them has just ended, or is about to
-            time.sleep(0.05)
-            return cls.of(server)
+        def look() -> Level | None:
+            try:
+                return cls._of(wait_tree(server))
+            except OSError:  # one of them has just ended, or is about to
+                return None
+
+        return wait_until(look, "huskd and its launcher stay for a look")
 
     @classmethod
     def _of(cls, tree: Tree) -> Level:
@@ -185,7 +186,7 @@ class Ledger:
 
 
 def _essence(execution: Any) -> Any:
-    """What may never change once somebody has seen it."""
+    """What may never change once a client has seen it."""
     names = ["status", "exit_code", "stdout", "stderr", "error", "value", "outputs"]
     return {name: execution.get(name) for name in names}
 
@@ -201,17 +202,18 @@ class Audit:
 
     def idle_level(self) -> Level:
         """Once pools are full and nothing changes any more."""
-        last: list[Level] = []
 
-        def is_still() -> bool:
+        def look() -> tuple[int, int]:
             now = Level.of(self.server)
-            still = bool(last) and (now.boxes, now.huskd_fds) == (last[0].boxes, last[0].huskd_fds)
-            last[:] = [now]
-            time.sleep(0.2)
-            return still
+            return now.boxes, now.huskd_fds
 
-        wait_until(is_still, "the server is at rest")
-        return last[0]
+        wait_until(self.pools_are_full, "the pools are full")
+        wait_settled(look, "the server", 2)
+        return Level.of(self.server)
+
+    def pools_are_full(self) -> bool:
+        pools = self.api.get("/pool")["pools"]
+        return all(p["starting"] == 0 and p["size"] >= p["min"] for p in pools)
 
     def check(self, ledger: Ledger | None = None) -> None:
         """Everything that holds at any time: also while sessions live and cells run."""
@@ -297,7 +299,7 @@ class Audit:
             stray.append(f"{known} boxes are known, {len(inhabited)} cgroups have processes")
         ours = {p.pid for p in tree.everyone}
         for folder, pids in box_cgroups(tree.launcher):
-            stray += [f"{pid} in {folder} is nobody's" for pid in pids if pid not in ours]
+            stray += [f"{pid} in {folder} has no owner" for pid in pids if pid not in ours]
         return stray
 
     def check_level(self, rss_kib: int = 8192) -> None:

@@ -11,15 +11,15 @@ import select
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from places import BUILD
-from waiting import wait_until
+from waiting import PATIENCE, wait_until
 
 HOST = b"Host: localhost\r\n"
 MIB = 1 << 20
-PATIENCE = 20.0  # seconds; a guard against hanging, never a measurement
 
 
 @dataclass
@@ -102,6 +102,19 @@ class Line:
         for at in range(0, len(data), step):
             self.sock.sendall(data[at : at + step])
 
+    def send_until_stuck(self, data: bytes, most: int) -> int:
+        """Repeats the data until the kernel takes no more for a while; returns how many bytes it took."""
+        self.sock.setblocking(False)
+        sent, left, quiet = 0, b"", time.monotonic()
+        while time.monotonic() - quiet < 0.3 and sent < most:
+            left = left or data
+            try:
+                n = self.sock.send(left)
+                sent, left, quiet = sent + n, left[n:], time.monotonic()
+            except BlockingIOError:
+                time.sleep(0.01)
+        return sent
+
     def half_close(self) -> None:
         self.sock.shutdown(socket.SHUT_WR)
 
@@ -183,6 +196,11 @@ class Echo:
     def stats(self) -> dict[str, int]:
         counts: dict[str, int] = json.loads(self.get("/stats").body)
         return counts
+
+    def wait_taken(self) -> None:
+        """Returns when the server has read what was sent before: its one loop has come round."""
+        for _ in range(2):
+            self.stats()
 
     def wait_for(self, name: str, value: int) -> None:
         wait_until(

@@ -15,6 +15,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -35,7 +36,7 @@ from waiting import PATIENCE, wait_until
 
 @dataclass
 class Answer:
-    """What came back for one request."""
+    """The answer to one request."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -63,11 +64,25 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(str(self.path))
 
 
+_claims: list[socket.socket] = []
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    """A port of loopback that no other test gets while this process lives: an abstract unix socket
+    claims it. It lies below those that the kernel gives to clients.
+    """
+    for port in random.sample(range(20000, 32000), 1000):
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0husk-test-port-{port}")
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            claim.close()
+            continue
+        _claims.append(claim)
         return port
+    raise AssertionError("no port is free")
 
 
 class Server(Heard):
@@ -130,9 +145,9 @@ class Server(Heard):
         self.wait_ready()
 
     def wait_ready(self) -> None:
-        wait_until(self._is_ready, lambda: f"husk up is ready:\n{self.output}")
+        wait_until(self.is_ready, lambda: f"husk up is ready:\n{self.output}")
 
-    def _is_ready(self) -> bool:
+    def is_ready(self) -> bool:
         code = self.process.poll()
         if code is not None:
             self.listener.join(PATIENCE)

@@ -22,6 +22,8 @@ from openapi_schema import check_value, resolve  # noqa: E402
 
 BASE = "/api/v1"
 FINAL = {"completed", "failed", "timeout", "memory_exceeded", "cancelled", "crashed", "lost"}
+# A cell that runs until there is a file `go`.
+WAITS = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.02)\n"
 
 # Ids that name something else than a session, as they can stand in one segment of a path.
 BAD_IDS = ["..", ".", "../../etc/passwd", "a/b", "a\0b", "a b", "ä", "-x", "_x", "x" * 65, "*", "'"]
@@ -39,6 +41,29 @@ class Answer:
 
     def __getitem__(self, name: str) -> Any:
         return self.body[name]
+
+
+def exchange(
+    connection: http.client.HTTPConnection,
+    method: str,
+    target: str,
+    body: bytes | None = None,
+    headers: dict[str, str] | None = None,
+) -> Answer:
+    """One request and its answer; then the connection is closed."""
+    try:
+        connection.request(method, target, body, headers or {})
+        got = connection.getresponse()
+        return Answer(got.status, {k.lower(): v for k, v in got.getheaders()}, got.read())
+    finally:
+        connection.close()
+
+
+def unchecked(port: int) -> http.client.HTTPConnection:
+    """Sends any target as it is."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    connection._validate_path = lambda url: None  # type: ignore[attr-defined]
+    return connection
 
 
 @dataclass
@@ -110,16 +135,18 @@ class Api:
         """path is below /api/v1. is_known: it is a route, whose answers the contract describes."""
         data = raw if raw is not None else None if body is None else json.dumps(body).encode()
         sent = {"Content-Type": "application/json"} if data is not None else {}
-        connection = self.connect()
-        try:
-            connection.request(method, BASE + path, body=data, headers={**sent, **(headers or {})})
-            got = connection.getresponse()
-            answer = Answer(got.status, {k.lower(): v for k, v in got.getheaders()}, got.read())
-        finally:
-            connection.close()
+        answer = exchange(self.connect(), method, BASE + path, data, {**sent, **(headers or {})})
         if is_known:
             CONTRACT.check(method, BASE + path, answer)
         return answer
+
+    def begin(self, method: str, path: str, body: Any = None) -> http.client.HTTPConnection:
+        """Sends a request whose answer is read later."""
+        connection = self.connect()
+        data = None if body is None else json.dumps(body)
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        connection.request(method, BASE + path, data, headers)
+        return connection
 
     def get(self, path: str, **headers: str) -> Answer:
         return self.call("GET", path, headers=headers)
@@ -159,6 +186,19 @@ class Api:
             return None
 
         return wait_until(look, f"{execution} is {' or '.join(wanted)}")
+
+    def is_busy(self, session: str) -> bool:
+        """An execution that is recorded at its end is not in the list before; its context tells."""
+        contexts = self.get(f"/sessions/{session}/contexts")["items"]
+        return any(context["state"] != "idle" for context in contexts)
+
+    def wait_busy(self, session: str) -> None:
+        wait_until(lambda: self.is_busy(session), f"{session} runs something")
+
+    def wait_taken(self) -> None:
+        """Returns when huskd has read what was sent before: its one loop has come round."""
+        for _ in range(2):
+            self.get("/health/live")
 
     def wait_output(self, execution: str, text: str) -> None:
         path = f"/executions/{execution}"

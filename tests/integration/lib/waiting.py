@@ -21,3 +21,17 @@ def wait_until(
             raise AssertionError(f"still not so: {what if isinstance(what, str) else what()}")
         time.sleep(0.01)
     return found
+
+
+def wait_settled(look: Callable[[], T], what: str, looks: int = 3) -> T:
+    """What is seen so many times in a row, a moment apart: nothing moves any more."""
+    seen: list[T] = []
+
+    def is_still() -> bool:
+        if seen:
+            time.sleep(0.2)
+        seen.append(look())
+        return len(seen) >= looks and seen[-looks:] == seen[-1:] * looks
+
+    wait_until(is_still, lambda: f"{what} has settled: {seen[-looks:]}")
+    return seen[-1]

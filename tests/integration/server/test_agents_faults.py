@@ -4,6 +4,7 @@ that others go on.
 """
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -24,7 +25,7 @@ def project() -> Iterator[Project]:
         # One for each test that ends workers: the pause before the next start doubles each time.
         *(Agent(name) for name in ("dies0", "dies1", "dies2", "dies3", "dies4", "half")),
         *(Agent(name) for name in ("lies0", "lies1", "lies2", "twice")),
-        Agent("brief", settings={"request_timeout_ms": 700, "max_in_flight": 4}),
+        Agent("brief", settings={"request_timeout_ms": 2000, "max_in_flight": 4}),
         Agent("narrow", settings={"max_in_flight": 2, "queue_length": 3}),
         Agent("pair", settings={"replicas": 2, "max_in_flight": 2}),
     ]
@@ -117,18 +118,19 @@ def test_the_other_replica_goes_on(project: Project) -> None:
 
 def _end_all(project: Project, name: str) -> None:
     """Kills workers until none has anything to do."""
-    deadline = time.monotonic() + 30
-    while project.state(name)["in_flight"] > 0:
-        assert time.monotonic() < deadline
+
+    def none_left() -> bool:
+        if project.state(name)["in_flight"] == 0:
+            return True
         with ThreadPoolExecutor() as pool:
             pids = list(pool.map(lambda _: project.post(name, "pid"), range(3)))
         for answer in pids:
             if answer.status == 200:
-                try:
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(int(answer.json["response"]), signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-        time.sleep(0.1)
+        return False
+
+    wait_until(none_left, f"no worker of {name} has anything to do")
 
 
 # ---- lies ----
@@ -187,7 +189,7 @@ def test_a_request_that_takes_too_long_is_504_and_cancelled(project: Project) ->
     pid = project.pid("brief")
     answer = project.post("brief", "sleep 3602")
     assert answer.status == 504
-    assert answer.json == {"detail": "the agent did not answer within 700 ms"}
+    assert answer.json == {"detail": "the agent did not answer within 2000 ms"}
     assert "sleep 3602" in json.loads(project.ask("brief", "cancels"))
     assert project.pid("brief") == pid
 
@@ -196,7 +198,7 @@ def test_a_stream_may_take_longer_as_long_as_it_says_something(project: Project)
     connection = project.begin("/agents/brief", {"query": "trickle", "stream": "text"})
     answer = connection.getresponse()
     begun = time.monotonic()
-    while time.monotonic() - begun < 1.5:
+    while time.monotonic() - begun < 3:
         assert answer.readline() in (b"data: x\n", b"\n")
     connection.close()
 

@@ -17,6 +17,7 @@ import pytest
 
 from husk_server import Answer, Server, server  # noqa: F401
 from places import ROOT
+from waiting import wait_until
 
 VERSION = (ROOT / "VERSION").read_text().strip()
 REQUEST_ID = re.compile(r"req_[0-9a-f]{16}")
@@ -47,9 +48,11 @@ def test_health(server: Server) -> None:
 
 
 def test_uptime_grows(server: Server) -> None:
-    first = server.get("/api/v1/health").json["uptime"]
-    time.sleep(0.05)
-    assert server.get("/api/v1/health").json["uptime"] > first
+    def uptime() -> float:
+        return float(server.get("/api/v1/health").json["uptime"])
+
+    first = uptime()
+    wait_until(lambda: uptime() > first, "time goes by")
 
 
 def test_detailed_health_names_each_part(server: Server) -> None:
@@ -128,7 +131,7 @@ def test_metrics_count_failures(server: Server) -> None:
     assert metrics(server)[key] == before + 1
 
 
-# ---- who may call ----
+# ---- which callers are served ----
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1.evil.example"])
@@ -295,7 +298,7 @@ def test_errors_repeat_the_id(server: Server) -> None:
 
 
 def refused_before_a_route(server: Server) -> list[Answer]:
-    """By the parser, by who is called, by which page calls."""
+    """By the parser, by the Host header, by the Origin header."""
     own = f"Host: 127.0.0.1:{server.port}"
     heads = [
         ["GET /api/v1/sessions/a%2Fb HTTP/1.1", own],
@@ -349,7 +352,7 @@ def test_head_is_get_without_the_body(server: Server) -> None:
 def test_it_starts_fast_and_stops_cleanly() -> None:
     begin = time.monotonic()
     with Server.run() as server:
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - begin < 20
         pid = server.pid_of_huskd()
         status = Path(f"/proc/{pid}/status").read_text()
         if os.geteuid() == 0:

@@ -187,7 +187,7 @@ def test_memory_of_large_bodies_is_given_back() -> None:
         for _ in range(8):
             answer = fresh.post("/run", objects(99_000), {"Content-Type": "application/json"})
             assert answer.status == 422
-        wait_until(lambda: status_of(huskd, "VmRSS") < before + 8192, "huskd is small again", 5)
+        wait_until(lambda: status_of(huskd, "VmRSS") < before + 8192, "huskd is small again")
 
 
 # ---- results ----
@@ -303,7 +303,7 @@ def test_concurrent_mixed_requests(server: Server) -> None:
 def test_other_requests_do_not_wait_for_a_slow_one(server: Server) -> None:
     before = _running(server)
     slow = _start_slow(server)
-    time.sleep(0.3)
+    wait_until(lambda: _running(server) > before, "it runs")
     assert server.get("/health").status == 200
     assert success(server, "print(1)") == "1\n"
     assert select.select([slow.sock], [], [], 0)[0] == [], "it is not answered yet"
@@ -336,10 +336,9 @@ def _start_slow(server: Server) -> http.client.HTTPConnection:
 def test_a_run_ends_when_its_client_has_gone(server: Server) -> None:
     before = _running(server)
     connection = _start_slow(server)
-    time.sleep(0.5)
-    assert _running(server) > before
+    wait_until(lambda: _running(server) > before, "it runs")
     connection.close()
-    wait_until(lambda: _running(server) <= before, "the run for nobody has ended", 10)
+    wait_until(lambda: _running(server) <= before, "the run without a client has ended")
 
 
 def test_a_run_over_the_unix_socket(server: Server) -> None:

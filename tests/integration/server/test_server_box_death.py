@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes end while their sessions are in use: whoever waited gets a new one, or is told."""
+"""Boxes end while their sessions are in use: a request that waited gets a new one, or an error."""
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from audit import Audit, kill_boxes, wait_tree
-from disk_faults import put
 from husk_server import Server
 from v1_client import Api
-from waiting import wait_until
+from v1_files import put
+from waiting import wait_settled, wait_until
 
 FOREVER = "import time\nprint('on', flush=True)\nwhile True: time.sleep(0.05)"
 
@@ -35,7 +37,7 @@ def test_a_reset_that_waits_for_its_turn_outlives_the_box(one: Server) -> None:
     runs = [api.start(session, FOREVER, timeout=60) for _ in range(2)]
     api.wait_output(runs[0], "on")
     for box in wait_tree(one).boxes:
-        os.kill(box, signal.SIGSTOP)  # nobody ends what is cancelled
+        os.kill(box, signal.SIGSTOP)  # what is cancelled cannot end
     daemon = one.pid_of_huskd()
     (one.store / "workspaces" / f"{session}.tar").write_bytes(os.urandom(4096))
     answers: list[Any] = []
@@ -53,15 +55,22 @@ def test_a_reset_that_waits_for_its_turn_outlives_the_box(one: Server) -> None:
     assert one.pid_of_huskd() == daemon
 
 
+def unread(client: socket.socket) -> str:
+    """What the kernel holds for this connection, in both directions and at both ends."""
+    port = f"{client.getsockname()[1]:04X}"
+    lines = Path("/proc/net/tcp").read_text().splitlines()
+    return " ".join(line.split()[4] for line in lines if f":{port} " in line)
+
+
 def stall_download(api: Api, session: str, path: str) -> socket.socket:
-    """The workspace is busy for as long as nobody reads on."""
+    """The workspace is busy until the client reads on."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
     client.connect((api.host, api.port))
     target = f"/api/v1/sessions/{session}/files/{path}"
     client.sendall(f"GET {target} HTTP/1.1\r\nHost: {api.host}\r\n\r\n".encode())
     assert client.recv(1000).startswith(b"HTTP/1.1 200")
-    time.sleep(0.5)  # until every buffer on the way is full
+    wait_settled(lambda: unread(client), "every buffer on the way")
     return client
 
 
@@ -72,19 +81,12 @@ def test_all_who_find_the_box_dead_get_the_same_new_one(one: Server) -> None:
     api.run(session, "open('big', 'wb').write(b'x' * 60_000_000)")
     download = stall_download(api, session, "big")
     kill_boxes(one)
-    answers: list[Any] = []
-
-    def ask(n: int) -> None:
-        answers.append(api.run(session, command=f"echo {n}; sleep 1"))
-
-    clients = [threading.Thread(target=ask, args=(n,)) for n in range(4)]
-    for client in clients:
-        client.start()
-    time.sleep(0.5)  # all of them wait for the download to notice
+    bodies = [{"command": f"echo {n}; sleep 1"} for n in range(4)]
+    clients = [api.begin("POST", f"/sessions/{session}/execute-sync", body) for body in bodies]
+    api.wait_taken()  # all of them wait for the download to notice
     download.close()
-    for client in clients:
-        client.join()
-    assert sorted(a["stdout"] for a in answers) == ["0\n", "1\n", "2\n", "3\n"]
+    answers = [json.load(client.getresponse()) for client in clients]
+    assert [a["stdout"] for a in answers] == ["0\n", "1\n", "2\n", "3\n"]
     assert len(audit.containers()) == 1
     audit.check()
 
@@ -99,29 +101,20 @@ def test_who_waits_for_the_files_of_a_dead_box_gets_them_from_the_new_one(
     wait_until((one.store / "workspaces" / f"{session}.tar").exists, "the copy is there")
     api.run(session, "open('big', 'wb').write(b'x' * 60_000_000)")
     download = stall_download(api, session, "big")
-    answers: list[Any] = []
-
-    def ask() -> None:
-        answers.append(api.get(f"/sessions/{session}/files/small.txt"))
-
-    clients = [threading.Thread(target=ask) for _ in range(3)]
-    for client in clients:
-        client.start()
-    time.sleep(0.5)  # all of them stand in line
+    clients = [api.begin("GET", f"/sessions/{session}/files/small.txt") for _ in range(3)]
+    api.wait_taken()  # all of them stand in line
     if is_replaced:
-        run = threading.Thread(target=lambda: api.run(session, "1"))
         kill_boxes(one)
-        run.start()
-        time.sleep(0.5)  # it waits for the download, too
+        run = api.begin("POST", f"/sessions/{session}/execute-sync", {"code": "1"})
+        api.wait_taken()  # it waits for the download, too
         download.close()
-        run.join()
+        assert run.getresponse().status == 200
     else:
         for pid in wait_tree(one).boxes:
             os.kill(pid, signal.SIGKILL)
         download.close()
-    for client in clients:
-        client.join()
-    assert [(a.status, a.raw) for a in answers] == [(200, b"kept")] * 3, answers
+    answers = [client.getresponse() for client in clients]
+    assert [(a.status, a.read()) for a in answers] == [(200, b"kept")] * 3
 
 
 def test_an_interrupt_that_the_box_does_not_take_ends_with_the_session(one: Server) -> None:

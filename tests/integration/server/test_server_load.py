@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many clients, hostile neighbours, clients that vanish, long queues: nobody else notices, and
+"""Many clients, hostile neighbours, clients that vanish, long queues: other clients notice nothing, and
 nothing is left.
 """
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 from audit import Audit, Ledger, wait_next_huskd, wait_tree
 from husk_server import Server
-from v1_client import FINAL, Api
+from v1_client import FINAL, WAITS, Answer, Api
+from v1_files import put
 from waiting import wait_until
 
 SEED = int(os.environ.get("HUSK_TEST_SEED", random.randrange(1 << 32)))
-BYTES = {"Content-Type": "application/octet-stream"}
 
 
 @pytest.fixture
@@ -69,16 +69,16 @@ class Client(threading.Thread):
 
     def insist(self, method: str, path: str, body: Any, key: str) -> Any:
         """Until there is an answer: a connection that breaks says nothing about what happened."""
-        deadline = time.monotonic() + 60
-        while True:
+
+        def ask() -> Answer | None:
             try:
-                answer = self.api.call(method, path, body, {"Idempotency-Key": key})
+                return self.api.call(method, path, body, {"Idempotency-Key": key})
             except (OSError, http.client.HTTPException):
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
-                continue
-            assert answer.status in (200, 201), (key, answer)
-            return answer.body
+                return None
+
+        answer = wait_until(ask, f"an answer to {key}")
+        assert answer.status in (200, 201), (key, answer)
+        return answer.body
 
     def work(self, key: str) -> None:
         kind = self.random.choice(["sync", "async", "file"])
@@ -104,23 +104,19 @@ class Client(threading.Thread):
             self.unsure.append(key)
 
     def wait(self, execution: str) -> Any:
-        deadline = time.monotonic() + 60
-        while True:
+        def look() -> Any:
             try:
                 result = self.api.get(f"/executions/{execution}")
-                assert result.status == 200, (execution, result)
-                if result["status"] in FINAL:
-                    return result.body
             except (OSError, http.client.HTTPException):
-                pass
-            assert time.monotonic() < deadline, execution
-            time.sleep(0.02)
+                return None
+            assert result.status == 200, (execution, result)
+            return result.body if result["status"] in FINAL else None
+
+        return wait_until(look, f"{execution} is over")
 
     def put(self, path: str, data: bytes) -> None:
         try:
-            answer = self.api.call(
-                "PUT", f"/sessions/{self.session}/files/{path}", raw=data, headers=BYTES
-            )
+            answer = put(self.api, self.session, path, data)
         except (OSError, http.client.HTTPException):
             return  # not acknowledged
         assert answer.status in (200, 201), answer
@@ -233,7 +229,7 @@ def test_clients_that_vanish(one: Server) -> None:
             )
         )
         waiting = raw_request(one, f"POST {base}/execute-sync HTTP/1.1", post)
-        time.sleep(0.05)  # a reset would take the request out of the kernel's hands
+        api.wait_taken()  # a reset would take the request out of the kernel's hands
         vanish(waiting)  # mid-request
         stream = raw_request(one, f"POST {base}/execute-stream HTTP/1.1", post)
         stream.recv(64)  # mid-stream
@@ -351,7 +347,7 @@ def test_hostile_sessions(one: Server) -> None:
         for i, session in enumerate(neighbours):
             start = time.monotonic()
             assert api.run(session, "me")["value"] == str(i)
-            assert time.monotonic() - start < 10, "a neighbour is held up"
+            assert time.monotonic() - start < 10, "a neighbour waits"
             if i % 5 == 0:
                 audit.check_health()
         for name, execution in executions.items():
@@ -366,7 +362,7 @@ def test_hostile_sessions(one: Server) -> None:
     assert forged["value"] is None and forged["status"] in ("completed", "crashed", "failed")
 
     # Files: what the box did to our worker in it must not hang a request, and its session is usable
-    # or says so.
+    # or returns an error.
     for name, session in hostile.items():
         start = time.monotonic()
         answer = api.call("GET", f"/sessions/{session}/files", is_known=False)
@@ -419,15 +415,14 @@ def test_three_hundred_runs_leave_nothing(one: Server) -> None:
 
 
 def test_queue_of_twenty_clients() -> None:
-    """Two places, six in line: positions count down, order is kept, whoever is too many is told
-    when to come again.
+    """Two places, six in line: positions count down, order is kept, and a client beyond
+    them is told when to come again.
     """
     with Server.run("--max-executions", "2", "--queue-length", "6") as server:
         audit = Audit(server)
         api = Api(server.port)
         sessions = [api.session() for _ in range(20)]
-        hold = "import time\ntime.sleep(1.2)"
-        first = [api.start(s, hold) for s in sessions[:2]]
+        first = [api.start(s, WAITS) for s in sessions[:2]]
         for x in first:
             api.wait_status(x, "running")
         line = [api.start(s, "import time\ntime.sleep(0.2)") for s in sessions[2:8]]
@@ -439,12 +434,12 @@ def test_queue_of_twenty_clients() -> None:
             assert answer["error_code"] == "Sandbox.TooManyRequests"
             assert int(answer.headers["retry-after"]) >= 1
         cancelled = line.pop(3)
-        start = time.monotonic()
         assert api.post(f"/executions/{cancelled}/cancel").status in (200, 202, 204)
-        api.wait_status(cancelled, "cancelled")
-        assert time.monotonic() - start < 1, "one that waits is cancelled at once"
+        api.wait_status(cancelled, "cancelled")  # though none has ended
         places = [api.get(f"/executions/{x}/status")["queue_position"] for x in line]
         assert places == [1, 2, 3, 4, 5]
+        for session in sessions[:2]:
+            put(api, session, "go")
         for x in [*first, *line]:
             api.wait_status(x, "completed")
         begun = [api.get(f"/executions/{x}")["started_at"] for x in line]
@@ -465,25 +460,29 @@ def test_queue_under_a_burst() -> None:
         api = Api(server.port)
         sessions = [api.session() for _ in range(20)]
         with ThreadPoolExecutor(20) as pool:
-            body = {"code": "import time\ntime.sleep(0.3)"}
+            body = {"code": WAITS}
             answers = list(pool.map(lambda s: api.post(f"/sessions/{s}/execute", body), sessions))
+            list(pool.map(lambda s: put(api, s, "go"), sessions))
         taken = [a["execution_id"] for a in answers if a.status == 201]
-        assert {a.status for a in answers} == {201, 429} and len(taken) >= 8
+        assert sorted(a.status for a in answers) == [201] * 8 + [429] * 12
         for x in taken:
             api.wait_status(x, "completed")
         Audit(server).check(Ledger(accepted=set(taken)))
 
 
 def test_queue_deadline() -> None:
-    """Who waits for too long is told so, and never runs."""
+    """An execution that waits for too long fails and never runs."""
     with Server.run("--max-executions", "1", "--queue-timeout", "500ms") as server:
         api = Api(server.port)
         sessions = [api.session(), api.session()]
-        api.wait_status(api.start(sessions[0], "import time; time.sleep(2)"), "running")
+        first = api.start(sessions[0], WAITS)
+        api.wait_status(first, "running")
         late = api.start(sessions[1], "print('ran')")
         api.wait_status(late, "failed")
         result = api.get(f"/executions/{late}").body
         assert (result["stdout"], result["error"]["type"]) == ("", "limit_reached")
         run = server.post("/run", {"code": "print(1)"})
         assert run.status in (429, 503) and int(run.headers["Retry-After"]) >= 1
+        put(api, sessions[0], "go")
+        api.wait_status(first, "completed")
         Audit(server).check()

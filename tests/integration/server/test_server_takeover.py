@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from audit import wait_tree
 from disk_faults import kill_and_wait, new_template, wait_successor
 from husk_server import Server
 from v1_client import Api
-from waiting import wait_until
+from waiting import wait_settled, wait_until
 
 
 @pytest.fixture
@@ -51,14 +51,14 @@ def test_what_ended_in_time_while_nobody_watched(one: Server) -> None:
     api.run(session, "open('held', 'w')")
     wait = "echo on; while [ -e held ]; do sleep 0.02; done; echo end; touch {}"
     executions = [
-        api.start(session, f"import os\nos.system({wait.format('cell')!r})\nkept = 1", timeout=4),
-        api.start(session, command=wait.format("command"), timeout=4),
+        api.start(session, f"import os\nos.system({wait.format('cell')!r})\nkept = 1", timeout=6),
+        api.start(session, command=wait.format("command"), timeout=6),
     ]
     for execution in executions:
         api.wait_output(execution, "on")
-    time_is_up = time.monotonic() + 4
+    time_is_up = time.monotonic() + 6
     old = wait_tree(one)
-    os.kill(one.process.pid, signal.SIGSTOP)  # who would start the next one
+    os.kill(one.process.pid, signal.SIGSTOP)  # it would start the next one
     try:
         os.kill(old.huskd, signal.SIGKILL)
         roots = [Path(f"/proc/{pid}/root/workspace") for pid in old.boxes]
@@ -121,7 +121,7 @@ def test_boxes_that_died_with_their_zygote_are_forgotten() -> None:
                 kill_and_wait(server)
                 assert api.call("DELETE", f"/sessions/{session}").status == 200
                 assert server.post("/run", {"code": "print(2)"}).json["stdout"] == "2\n"
-            return settled(lambda: len(os.listdir(f"/proc/{launcher}/fd")))
+            return wait_settled(lambda: len(os.listdir(f"/proc/{launcher}/fd")), "the launcher")
 
         before = lose(2)
         after = lose(5)
@@ -129,18 +129,8 @@ def test_boxes_that_died_with_their_zygote_are_forgotten() -> None:
         assert after - before < 60, (before, after)
 
 
-def settled(look: Callable[[], int]) -> int:
-    """What it says twice, a moment apart: zygotes and boxes may be on their way."""
-    seen = [look()]
-    while seen[-1:] * 3 != seen[-3:]:
-        time.sleep(0.2)
-        seen.append(look())
-        assert len(seen) < 100, seen
-    return seen[-1]
-
-
 def test_an_adopted_box_has_the_limits_that_it_was_made_with(one: Server) -> None:
-    """Its template has others by now, and nobody has changed the box."""
+    """Its template has others by now; the box keeps its own."""
     api = Api(one.port)
     assert api.post("/templates", new_template("mine", memory_mb=300)).status == 201
     session = api.session(template_id="mine")

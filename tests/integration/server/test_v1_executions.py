@@ -9,13 +9,11 @@ from typing import Any
 
 import pytest
 from beside import beside
-from disk_faults import put
 from husk_server import Server
-from v1_client import Answer, Api, check_bad_ids, check_error, v1, v1_server  # noqa: F401
+from v1_client import WAITS, Answer, Api, check_bad_ids, check_error, v1, v1_server  # noqa: F401
+from v1_files import put
 
 LOOP = "print('on', flush=True)\nwhile True: pass"
-
-WAITS = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.02)\n"
 
 
 # ---- starting and waiting ----

@@ -2,7 +2,6 @@
 """Sessions of /api/v1 against a real huskd."""
 from __future__ import annotations
 
-import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -339,8 +338,8 @@ def test_idle_session_times_out(v1: Api) -> None:
 
 
 def test_work_keeps_a_session_alive(v1: Api) -> None:
-    s = v1.session(timeout=1)
-    assert v1.run(s, "import time; time.sleep(2.5)", timeout=20)["status"] == "completed"
+    s = v1.session(timeout=3)
+    assert v1.run(s, "import time; time.sleep(5)", timeout=20)["status"] == "completed"
     assert v1.get(f"/sessions/{s}")["status"] == "running"
 
 

@@ -76,6 +76,9 @@ void fixture_close(void)
     for (size_t i = 0; i < fixture.agents->n_workers; i++) {
         worker_disconnect(&fixture.agents->workers[i]);
     }
+    for (size_t i = 0; i < fixture.n_peers; i++) {
+        fd_close(&fixture.peers[i]);
+    }
     CHECK_INT(fiber_count(), 0);
     fiber_release();
     uv_walk(&fixture.loop, close_handle, NULL);
@@ -117,6 +120,8 @@ struct peer fixture_connect(uint32_t index)
     int pair[2];
 
     CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+    CHECK(fixture.n_peers < FIXTURE_PEERS_MAX);
+    fixture.peers[fixture.n_peers++] = pair[1];
     agents_on_started(fixture.agents, w->number, pair[0]);
     return (struct peer){.worker = w, .fd = pair[1]};
 }
@@ -174,12 +179,6 @@ void peer_expect_nothing(const struct peer *peer)
     fixture_turn();
     CHECK_INT(read(peer->fd, &byte, 1), -1);
     CHECK_INT(errno, EAGAIN);
-}
-
-void peer_close(struct peer *peer)
-{
-    fd_close(&peer->fd);
-    fixture_turn();
 }
 
 /* ---- a client ---- */

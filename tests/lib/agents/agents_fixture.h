@@ -11,12 +11,13 @@
  *     uint32_t id = peer_expect(&peer, AGENT_CALL);
  *     peer_send(&peer, AGENT_DONE, id, "{\"response\":\"hi\"}");
  *     fixture_turn();                 q.text is the payload of the last answer
- *     peer_close(&peer);
  *     fixture_close();
  */
 #pragma once
 
 #include "agents/agents_impl.h"
+
+#define FIXTURE_PEERS_MAX 32
 
 struct fixture {
     uv_loop_t loop;
@@ -27,6 +28,8 @@ struct fixture {
     int start_result; /* what the supervisor answers to a start: 0 or -errno */
     unsigned starts;
     unsigned kills;
+    int peers[FIXTURE_PEERS_MAX]; /* descriptors, closed by fixture_close() */
+    size_t n_peers;
 };
 
 extern struct fixture fixture;
@@ -56,7 +59,6 @@ void peer_send(const struct peer *peer, uint32_t type, uint32_t id, const char *
 /* The next frame must be of that type. Its payload is dropped. Returns the id. */
 uint32_t peer_expect(const struct peer *peer, uint32_t type);
 void peer_expect_nothing(const struct peer *peer);
-void peer_close(struct peer *peer);
 
 /* ---- a client ---- */
 

@@ -1,4 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serving agents without Ray: what finds them, what each kind of agent is, and the process that
-runs one for huskd.
-"""
+"""Served agents without Ray: discovery, the kinds of agents, and the worker process of huskd."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs an ASGI application, such as an MCP server, over the HTTP frames of a worker.
 
-Makes the application of an MCP server in stateless mode, runs its lifespan, and carries one request
-at a time between frames and the application. It reads and writes no socket.
+Creates the application of an MCP server in stateless mode, runs its lifespan, and translates
+requests between frames and the application. Does no I/O.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _SHUTDOWN_SECONDS = 10.0
 
 
 def check(server: Any) -> None:
-    """Raises AgentTypeError unless `application` will know what to do with it."""
+    """Raises AgentTypeError unless `application` supports the object."""
     if hasattr(server, "streamable_http_app") or hasattr(server, "http_app"):
         return
     if not kinds.is_mcp(server) and _is_asgi(server):
         return
     raise AgentTypeError(
-        f"serve_mcp() does not know {kinds.type_name(server)}; it takes an MCPServer or FastMCP, or an ASGI application"
+        f"serve_mcp() cannot serve {kinds.type_name(server)}; it takes an MCPServer or FastMCP, or an ASGI application"
     )
 
 
@@ -44,10 +44,10 @@ def _is_asgi(value: Any) -> bool:
 
 
 def application(server: Any) -> App:
-    """Returns the ASGI application of an MCP server, answering at /mcp without sessions of its own.
+    """Returns the ASGI application of an MCP server, which answers at /mcp without sessions.
 
-    The host check of the mcp package is left to huskd, which does it for all of its routes and,
-    other than the worker, knows the names it serves under.
+    The host check of the mcp package is off: huskd checks the host for all its routes and, unlike
+    the worker, knows its own names.
     """
     check(server)
     if hasattr(server, "streamable_http_app"):
@@ -65,9 +65,7 @@ def application(server: Any) -> App:
 
 
 def _at_mcp(app: App) -> App:
-    """Takes /mcp/ as /mcp: the application would redirect, and it does not know the prefix that it
-    is served under.
-    """
+    """Treats /mcp/ as /mcp: the application would redirect, and it does not know its prefix."""
 
     async def serve(
         scope: dict[str, Any], receive: Callable[[], Awaitable[dict[str, Any]]], send: Send
@@ -80,7 +78,7 @@ def _at_mcp(app: App) -> App:
 
 
 class Lifespan:
-    """The application's startup and shutdown; an application without them is fine."""
+    """The application's startup and shutdown, if it has them."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -90,7 +88,7 @@ class Lifespan:
         self.state: dict[str, Any] = {}
 
     async def startup(self) -> None:
-        """Raises RuntimeError with the application's words when it cannot start."""
+        """Raises RuntimeError with the application's message if it cannot start."""
         scope = {
             "type": "lifespan",
             "asgi": {"version": "3.0", "spec_version": "2.0"},
@@ -117,7 +115,7 @@ class Lifespan:
         try:
             await self._app(scope, self._inbox.get, self._outbox.put)
         except Exception as e:
-            # ASGI: raising before an answer means that the application does not do lifespans
+            # ASGI: raising before an answer means that the application does not support lifespans
             await self._outbox.put({"type": "unsupported", "message": text_of(e)})
         else:
             await self._outbox.put({"type": "unsupported", "message": ""})
@@ -126,12 +124,12 @@ class Lifespan:
         try:
             return await asyncio.wait_for(self._outbox.get(), seconds)
         except asyncio.TimeoutError:
-            raise RuntimeError(f"the application said nothing in {seconds:g} s") from None
+            raise RuntimeError(f"the application did not answer within {seconds:g} s") from None
 
 
 class Exchange:
-    """One HTTP request: `feed` and `end` bring its body, `run` calls the application and sends what
-    it answers.
+    """One HTTP request: `feed` and `end` take its body, `run` calls the application and sends its
+    answer.
     """
 
     def __init__(self, prefix: str, head: dict[str, Any]) -> None:
@@ -171,7 +169,7 @@ class Exchange:
         self._body.put_nowait({"type": "http.disconnect"})
 
     async def run(self, app: App, state: dict[str, Any], send: Send) -> None:
-        """Raises what the application raises, and RuntimeError when it ends without a whole
+        """Raises the application's exception, or RuntimeError if it ends without a complete
         answer.
         """
         self._scope["state"] = dict(state)

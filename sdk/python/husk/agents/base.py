@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two shapes of an agent that need no framework: a class to derive from and a protocol to fit.
+"""Agents without a framework: a base class and a protocol.
 
-`Agent` answers a text with a text and may call its tools. `AgentProtocol` answers an object with an
-object. Neither knows how it is served; that is `husk.serve`.
+`Agent` answers text with text and may call its tools. `AgentProtocol` answers an object with an
+object. `husk.serve` serves both.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, ClassVar, Protocol, Sequence, runtime_checkable
 
 @runtime_checkable
 class AgentProtocol(Protocol):
-    """An agent that takes an object and gives one back; served at `POST {prefix}/chat`.
+    """An agent that takes an object and returns one; served at `POST {prefix}/chat`.
 
     `run` may be a plain or an async method. An agent that can also stream has `stream_text(data)`
-    or `stream_events(data)`: generators, plain or async, of texts or of event objects.
+    or `stream_events(data)`: generators, plain or async, of texts or event objects.
     """
 
     def run(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -26,7 +26,7 @@ class AgentProtocol(Protocol):
 
 
 class Agent(abc.ABC):
-    """Base class of an agent: derive from it, list its tools, write `run`.
+    """Base class for agents: derive from it, list the tools, and define `run`.
 
         class Calculator(husk.Agent):
             tools = [add]
@@ -36,8 +36,8 @@ class Agent(abc.ABC):
 
     `run` may take a second argument `session_id`. An agent that can stream also has
     `stream_text(query)`, an async generator of texts, or `stream_events(query)`, an async generator
-    of event objects such as `{"type": "text", "content": "..."}`; without them a request that asks
-    for a stream is refused.
+    of event objects such as `{"type": "text", "content": "..."}`; without them, requests for a
+    stream are rejected.
     """
 
     tools: ClassVar[Sequence[Any]] = []
@@ -47,20 +47,20 @@ class Agent(abc.ABC):
         """Answers one request."""
 
     def get_tool_names(self) -> list[str]:
-        """Returns the names of the tools, in their order."""
+        """Returns the names of the tools, in order."""
         return [tool_name(tool) for tool in self.tools]
 
     def get_tool_descriptions(self) -> dict[str, str]:
-        """Returns what each tool does, by name."""
+        """Returns the descriptions of the tools, by name."""
         return {tool_name(tool): tool_description(tool) for tool in self.tools}
 
     async def call_tool(self, name: str, **kwargs: Any) -> Any:
-        """Calls a tool by its name and returns its result.
+        """Calls a tool by name and returns its result.
 
-        A plain function runs on a thread, so that it does not hold up other requests.
+        A plain function runs on a thread, so that it does not block other requests.
 
         Raises:
-            ValueError: there is no such tool; the message lists those there are.
+            ValueError: there is no such tool; the message lists the tools.
         """
         return await _call(self._tool(name), kwargs)
 
@@ -82,9 +82,7 @@ class Agent(abc.ABC):
 
 
 def tool_name(tool: Any) -> str:
-    """Returns what a tool is called: a function's name or the `name` of a framework's tool
-    object.
-    """
+    """Returns the name of a tool: of a function, or of a framework's tool object."""
     for attribute in ("__name__", "name"):
         value = getattr(tool, attribute, None)
         if isinstance(value, str) and value:

@@ -2,9 +2,9 @@
 """Finds the agents and MCP servers of a project:
 `python -m husk.agents.discover --folder DIR --out-fd N`.
 
-Every `agents/*/agent.py` and `mcp_servers/*/server.py` is run in a process of its own with a limit
-of time, where serve() only registers. The result is one JSON object on descriptor N; a file that
-fails is named in it with its traceback and the others are not affected. Nothing is served here.
+Runs each `agents/*/agent.py` and `mcp_servers/*/server.py` in its own process with a time limit,
+where serve() only registers. Writes the result to descriptor N as one JSON object; a file that fails
+is listed there with its traceback and does not affect the others. Serves nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FOLDERS = {"agents": "agent.py", "mcp_servers": "server.py"}
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """What one file gave."""
+    """The agents and failures of one file."""
 
     file: str
     folder: str
@@ -47,7 +47,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     where.add_argument("--folder", help="a project with agents/ and mcp_servers/")
     where.add_argument("--file", help="one file")
     parser.add_argument("--main", action="store_true", help="run the file as a script")
-    parser.add_argument("--agents", default="", help="only these, with commas between them")
+    parser.add_argument("--agents", default="", help="only these, separated by commas")
     parser.add_argument("--servers", default="", help="only these MCP servers")
     parser.add_argument("--only", choices=("agents", "servers"), help="do not run the others")
     parser.add_argument("--out-fd", type=int, required=True, help="where the result goes")
@@ -88,15 +88,14 @@ def discover(
     seconds: float = IMPORT_SECONDS,
     only: Optional[str] = None,
 ) -> dict[str, Any]:
-    """Returns what a project has: see the head of this file.
+    """Returns the agents and MCP servers of a project, as described at the top of this file.
 
     Args:
         folder: the project.
-        agents: only these, by the name of their folder or by the name that they are served under;
-            empty: all.
+        agents: only these, by the name of their folder or by their served name; empty: all.
         servers: the same for MCP servers.
-        seconds: limit for running one file.
-        only: "agents" or "servers"; the others are not run at all.
+        seconds: time limit for each file.
+        only: "agents" or "servers"; files of the other kind do not run.
     """
     result: dict[str, Any] = {"version": VERSION, "agents": [], "failed": []}
     for kind, parent, wanted in (
@@ -107,7 +106,7 @@ def discover(
             continue
         files = _files(os.path.abspath(folder), parent)
         if wanted and all(name in (f.parent.name for f in files) for name in wanted):
-            files = [f for f in files if f.parent.name in wanted]  # the others need not be run
+            files = [f for f in files if f.parent.name in wanted]  # do not run the others
         with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:
             looks = list(pool.map(lambda f: look_at(str(f), False, seconds), files))
         for found in looks:
@@ -151,7 +150,7 @@ def _failure(file: str, error: str, trace: str = "") -> dict[str, str]:
 
 
 def look_at(file: str, main: bool, seconds: float) -> Found:
-    """Runs one file in a process of its own and returns what it registered, or how it failed."""
+    """Runs one file in its own process and returns its registered agents, or its failure."""
     folder = os.path.basename(os.path.dirname(file))
     if not os.path.isfile(file):
         return Found(file, folder, [], [_failure(file, "there is no such file")])
@@ -169,14 +168,13 @@ def look_at(file: str, main: bool, seconds: float) -> Found:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=sys.stderr.fileno(),  # what the file prints is not the result
+            stdout=sys.stderr.fileno(),  # keep the file's output apart from the result
             pass_fds=(out.fileno(), trace.fileno(), lifeline),
             start_new_session=True,
         )
         try:
-            code: Optional[int] = process.wait(
-                seconds + 5
-            )  # it ends itself first, and says where it was
+            # The child ends itself before that, with a traceback.
+            code: Optional[int] = process.wait(seconds + 5)
         except subprocess.TimeoutExpired:
             code = None
         _end(process)
@@ -190,7 +188,7 @@ def look_at(file: str, main: bool, seconds: float) -> Found:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends it and what it started."""
+    """Kills the process and its children."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -207,13 +205,13 @@ def _how(code: Optional[int], where: str, seconds: float) -> str:
 
 
 def _end_with(lifeline: int) -> None:
-    """Waits until whoever asked is gone, and ends this process and what it started."""
+    """Waits until the parent is gone, then kills this process and its children."""
     os.read(lifeline, 1)
     os.killpg(0, signal.SIGKILL)
 
 
 def _look_here(options: argparse.Namespace) -> None:
-    """The child's part. Never returns: threads that the file started must not keep the process."""
+    """The child's part. Never returns, so that threads of the file cannot keep the process alive."""
     os.environ["HUSK_AGENT_DISCOVER"] = "1"
     for number in (options.out_fd, options.trace_fd, options.lifeline_fd):
         os.set_inheritable(number, False)
@@ -242,7 +240,7 @@ def _look_here(options: argparse.Namespace) -> None:
 
 
 def _entry(deployment: Any, file: str, main: bool) -> dict[str, Any]:
-    """One agent as the plan has it."""
+    """Returns one agent in the form of the plan."""
     from husk.agents import asgi, kinds
 
     if deployment.kind == "mcp":

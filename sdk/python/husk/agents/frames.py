@@ -2,8 +2,8 @@
 """Frames between huskd and a worker: a head of 12 bytes (length of the payload, type, id of the
 request), then the payload.
 
-Pure functions and a parser. huskd checks what it is sent and ends a worker that breaks the rules,
-so `json_frame` makes every value fit: depth, numbers, text that is no UTF-8.
+Pure functions and a parser. huskd checks frames and ends a worker that breaks the rules, so
+`json_frame` makes every value valid: depth, numbers, text that is not UTF-8.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ READY, FAILED, TEXT, EVENT, DONE, ERROR, HTTP_HEAD, HTTP_BODY, HTTP_END, PONG = 
 
 HEAD = struct.Struct("<III")
 MAX_PAYLOAD = 16 << 20
-MAX_DEPTH = 60  # huskd counts to 64, and the frame's own object is one
+MAX_DEPTH = 60  # huskd allows 64, including the frame's own object
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 class FrameError(ValueError):
-    """A frame that cannot be: one of huskd that breaks the protocol, or an answer that does not fit
-    into one.
+    """An invalid frame: from huskd, one that breaks the protocol; to huskd, an answer that is too
+    large or deep.
     """
 
 
@@ -40,16 +40,14 @@ def frame(kind: int, request: int, payload: bytes = b"") -> bytes:
 
 
 def json_frame(kind: int, request: int, value: dict[str, Any]) -> bytes:
-    """A frame whose payload holds texts and numbers of our own; see `plain` for values of the
-    agent.
-    """
+    """Returns a frame with a JSON payload of our own values; see `plain` for values of the agent."""
     return frame(kind, request, _encode(value).encode("utf-8", "replace"))
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """Returns a copy of any value that is JSON for every reader.
+    """Returns a copy of any value that is strict JSON.
 
-    Objects become what `jsonable` makes of them, NaN and infinities null, keys text.
+    Objects are converted by `jsonable`, NaN and infinities become null, keys become text.
 
     Raises:
         FrameError: it is nested too deeply, or contains itself.
@@ -70,23 +68,21 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 class Parser:
-    """Cuts a stream of bytes into frames; `on_frame(type, id, payload)` is called for each whole
-    one.
-    """
+    """Splits a stream of bytes into frames and calls `on_frame(type, id, payload)` for each."""
 
     def __init__(self, on_frame: Callable[[int, int, bytes], None]) -> None:
         self._on_frame = on_frame
         self._chunks: list[bytes] = []
         self._have = 0
-        self._need = HEAD.size  # to go on
+        self._need = HEAD.size  # bytes until the next step
 
     def feed(self, data: bytes) -> None:
-        """Raises FrameError when what comes is no frame; nothing can be read after it."""
+        """Raises FrameError for an invalid frame; the stream cannot be read after that."""
         self._have += len(data)
         if self._chunks or self._have < self._need:
             self._chunks.append(data)
             if self._have < self._need:
-                return  # not joined before it is worth it: large frames come in many pieces
+                return  # large frames arrive in many pieces; join them once
             data = b"".join(self._chunks)
             self._chunks = []
         at, n = 0, len(data)

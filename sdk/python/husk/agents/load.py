@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs an agent's file and returns what it registered; tells a failure in one line and with its
-traceback.
+"""Runs an agent's file and returns its registered agents; reports a failure in one line and with
+its traceback.
 
-The file sees the same as a script would: its own folder first on the path, then the project's.
+The module search path is that of a script: the file's own folder first, then the project's.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def load(file: str, main: bool) -> list[serving.Deployment]:
         raise
     except BaseException as e:  # SystemExit too: a file that exits cannot be served
         raise describe(e, file) from e
-    # an agent's file may import another's, which registers too; a helper of the project may call
-    # serve() for it
+    # An agent's file may import another one, which also registers; a helper of the project may call
+    # serve() for it.
     found = [d for d in serving.registered if d.file == file] or list(serving.registered)
     if not found:
         call = "serve_mcp()" if os.path.basename(file) == "server.py" else "serve()"
@@ -63,7 +63,7 @@ def _module(file: str, main: bool) -> types.ModuleType:
         name = f"{package}.{stem}"
         spec = importlib.util.spec_from_file_location(name, file)
         if spec is None:
-            raise AgentLoadError(f"{file} is no Python file")
+            raise AgentLoadError(f"{file} is not a Python file")
         module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     if not main:
@@ -72,19 +72,19 @@ def _module(file: str, main: bool) -> types.ModuleType:
 
 
 def _pickle_by_value(module: types.ModuleType) -> None:
-    """Other processes cannot import the module under the name that we gave it, so its functions
-    travel whole.
+    """Registers the module for pickling by value, because other processes cannot import it by the
+    name that we gave it.
     """
     try:
         import cloudpickle  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
-        # an agent without tools runs on a bare Python; without cloudpickle no function travels
+        # An agent without tools runs on a bare Python; without cloudpickle no function is pickled.
         return
     cloudpickle.register_pickle_by_value(module)
 
 
 def describe(e: BaseException, file: str = "") -> AgentLoadError:
-    """Makes a AgentLoadError of any exception: one line, and the traceback from the agent's file
+    """Converts an exception to an AgentLoadError: one line, and the traceback from the agent's file
     on.
     """
     trace = e.__traceback__

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs plain (not async) functions for an event loop, each call on a thread.
 
-Different from the executor of asyncio: a call that was cancelled does not keep its place. Its
-thread is told to stop by an exception and is left alone from then on; a new thread takes the next
-call. When too many such threads will not stop, the process has to be replaced: `on_stuck` says so.
-Threads are daemons, so a call that never ends cannot hold up the exit.
+Unlike in the executor of asyncio, a cancelled call does not occupy a thread of the pool: an
+exception is raised in its thread, and a new thread takes the next call. If too many such threads do
+not stop, `on_stuck` is called and the process must be replaced. Threads are daemons, so a call that
+never ends cannot block the exit.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ MAX_STUCK = 64
 
 
 class CallCancelled(BaseException):
-    """Raised inside a plain function whose caller does not wait any more."""
+    """Raised inside a plain function whose call was cancelled."""
 
 
 class _Closed(Exception):
-    """The loop of a thread has gone."""
+    """The event loop is closed."""
 
 
 class _Job:
@@ -48,7 +48,7 @@ class _Job:
 
 
 class Threads:
-    """The threads of one event loop. Make it and call it on that loop only."""
+    """The threads of one event loop. Create and use it on that loop only."""
 
     def __init__(self, on_stuck: Optional[Callable[[int], None]] = None) -> None:
         self.loop = asyncio.get_running_loop()
@@ -69,7 +69,7 @@ class Threads:
         *args: Any,
         context: Optional[contextvars.Context] = None,
     ) -> Any:
-        """Calls a function on a thread and waits for its result."""
+        """Calls a function on a thread and awaits its result."""
         job = _Job(function, args, context or contextvars.copy_context(), self.loop.create_future())
         with self._lock:
             spawn = self._idle <= self._jobs.qsize() and self._threads < MAX_THREADS
@@ -84,7 +84,7 @@ class Threads:
             raise
 
     def close(self) -> None:
-        """Ends the threads that have nothing to do; the others end with their calls."""
+        """Ends the idle threads; the others end with their calls."""
         with self._lock:
             for _ in range(self._threads):
                 self._jobs.put(None)
@@ -93,11 +93,11 @@ class Threads:
         with self._lock:
             job.abandoned = True
             if job.thread is None:
-                return  # it has not begun, or is over
+                return  # it has not started, or has ended
             self._threads -= 1
             self._stuck += 1
             stuck = self._stuck
-            # under the lock: the thread must not have moved on to something else
+            # Under the lock, so that the thread cannot start another job.
             _interrupt(job.thread, CallCancelled)
         if stuck > MAX_STUCK and self._on_stuck is not None:
             self._on_stuck(stuck)
@@ -109,12 +109,12 @@ class Threads:
         except _Closed:
             return
         except CallCancelled:
-            pass  # it came when the function had just ended
+            pass  # raised just after the end of the function
         with self._lock:
             self._stuck -= 1
 
     def _one(self) -> bool:
-        """Runs the next job; False when this thread was given up meanwhile."""
+        """Runs the next job; returns False if this thread was abandoned."""
         with self._lock:
             self._idle += 1
         job = self._jobs.get()
@@ -141,11 +141,11 @@ class Threads:
             try:
                 self.loop.call_soon_threadsafe(self._deliver)
             except RuntimeError:
-                raise _Closed from None  # nobody is left to be told
+                raise _Closed from None  # no task waits for the result
         return True
 
     def _deliver(self) -> None:
-        self._woken = False  # first: what is appended from here on wakes us again
+        self._woken = False  # reset first, so that a later result wakes the loop again
         while self._finished:
             job, result, error = self._finished.popleft()
             if job.future.done():
@@ -159,6 +159,6 @@ class Threads:
 
 
 def _interrupt(thread: int, exception: Optional[type[BaseException]]) -> None:
-    """Makes an exception rise in a thread at its next step in Python; None takes it back."""
+    """Raises an exception in a thread at its next bytecode; None withdraws it."""
     value = None if exception is None else ctypes.py_object(exception)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), value)

@@ -2,10 +2,10 @@
 """The process that runs one agent for huskd:
 `python -m husk.agents.worker --file FILE --name NAME [--main]`.
 
-Descriptor 3 is a socket to huskd; frames go both ways (frames.py). Requests are handled at the same
-time: async agents as tasks on the event loop, plain ones on threads. Every request ends with
-exactly one DONE, ERROR or HTTP_END, cancelled ones too, so that huskd knows what still runs. The
-end of the socket ends the process.
+Descriptor 3 is a socket to huskd, with frames in both directions (frames.py). Requests run
+concurrently: async agents as tasks on the event loop, plain ones on threads. Every request, even a
+cancelled one, ends with exactly one DONE, ERROR or HTTP_END, so that huskd knows what still runs.
+The process ends when huskd closes the socket.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ERROR_TEXT = 8192
 
 
 class RequestError(Exception):
-    """What is wrong with a request, as opposed to what the agent raised."""
+    """An invalid request, as opposed to an exception of the agent."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -46,8 +46,8 @@ class RequestError(Exception):
 
 
 class Link(asyncio.Protocol):
-    """The socket: cuts what comes into frames, gathers what goes until the loop has finished a
-    turn.
+    """The socket: parses incoming frames, and collects outgoing ones until the end of a loop
+    iteration.
     """
 
     def __init__(self, worker: "Worker") -> None:
@@ -95,7 +95,7 @@ class Link(asyncio.Protocol):
             self._transport.write(data[0] if len(data) == 1 else b"".join(data))
 
     async def breathe(self) -> None:
-        """For those who send a lot: lets the loop do other things, and waits while huskd does not
+        """Called by senders of many frames: yields to the loop, and waits while huskd does not
         read.
         """
         await asyncio.sleep(0)
@@ -121,7 +121,7 @@ class Worker:
     # ---- life ----
 
     async def prepare(self) -> None:
-        """Makes the agent ready: calls factories, starts applications."""
+        """Prepares the agent: calls factories, starts applications."""
         use_threads(Threads(on_stuck=_give_up))
         if self._deployment.kind == "mcp":
             self._app = asgi.application(self._deployment.agent)
@@ -130,10 +130,10 @@ class Worker:
         else:
             self._adapter = await kinds.resolve(self._deployment.agent)
         gc.collect()
-        gc.freeze()  # what is there by now stays; the collector need not look at it again
+        gc.freeze()  # objects created so far stay, so keep the collector from scanning them
 
     async def run(self, sock: socket.socket) -> int:
-        """Serves until huskd hangs up or has drained us; returns the exit code."""
+        """Serves until huskd closes the socket or drains the worker; returns the exit code."""
         streams = self._adapter.streams if self._adapter is not None else []
         await self._loop.create_connection(lambda: self._link, sock=sock)
         self._loop.add_signal_handler(signal.SIGTERM, self.drain)
@@ -153,7 +153,7 @@ class Worker:
             print(f"husk worker {self._deployment.name}: {reason}", file=sys.stderr, flush=True)
         if not self._ended.done():
             self._ended.set_result(code)
-            # threads of the agent that do not end must not keep the process
+            # threads of the agent must not keep the process alive
             last = threading.Timer(EXIT_SECONDS, os._exit, (code,))
             last.daemon = True
             last.start()
@@ -173,8 +173,8 @@ class Worker:
         elif kind == frames.CANCEL:
             self._cancel(request)
         elif kind == frames.HTTP:
-            # made here and not in the task: parts of the body may follow in the same turn of the
-            # loop
+            # Created here and not in the task: parts of the body may follow in the same loop
+            # iteration.
             exchange = asgi.Exchange(self._deployment.route_prefix, json.loads(payload))
             self._start(request, self._http(request, exchange))
             self._exchanges[request] = exchange
@@ -188,7 +188,7 @@ class Worker:
     def _on_body(self, request: int, chunk: Optional[bytes]) -> None:
         exchange = self._exchanges.get(request)
         if exchange is None:
-            return  # it is over: an application may answer before it has read all
+            return  # it has ended: an application may answer before it has read the whole body
         if chunk is None:
             exchange.end()
         else:
@@ -203,11 +203,11 @@ class Worker:
     def _cancel(self, request: int) -> None:
         task = self._tasks.get(request)
         if task is None:
-            return  # its last frame is on its way
+            return  # its last frame is already sent
         exchange = self._exchanges.get(request)
         if exchange is not None:
             exchange.disconnect()
-        # not before the task has begun: a coroutine that never ran could not send its last frame
+        # Not before the task has started: a coroutine that never ran could not send its last frame.
         self._loop.call_soon(task.cancel)
 
     async def _call(self, request: int, payload: bytes, chat: bool) -> None:
@@ -306,7 +306,7 @@ class Worker:
             self.finish(0)
 
     def _fail(self, request: int, e: BaseException) -> None:
-        """Ends a request with an ERROR. Whatever the agent raised stays here: others go on."""
+        """Ends a request with an ERROR. Exceptions of the agent do not affect other requests."""
         status = e.status if isinstance(e, RequestError) else 500
         name = type(e).__name__
         message = text_of(e) or f"{name}()"
@@ -325,7 +325,7 @@ class Worker:
 
 def _give_up(stuck: int) -> None:
     print(
-        f"husk worker: {stuck} calls go on though they were cancelled; ending",
+        f"husk worker: {stuck} cancelled calls do not stop; ending",
         file=sys.stderr,
         flush=True,
     )
@@ -357,8 +357,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--main", action="store_true")
     parser.add_argument("--fd", type=int, default=SOCKET_FD)
     options = parser.parse_args(arguments)
-    # a Ctrl-C is for the server, which then tells us; a handler, because what is ignored is so in
-    # children too
+    # Ctrl-C is for the server, which then ends this worker. This is a handler instead of SIG_IGN,
+    # which children would inherit.
     signal.signal(signal.SIGINT, lambda *_: None)
     os.environ.setdefault("HUSK_AGENT_WORKER", options.name)
     sock = socket.socket(fileno=options.fd)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call of /api/v1 is: the request, how to read its answer, whether it may be repeated. Sends
-nothing itself.
+"""A call of /api/v1: the request, the parser of its answer, and whether it may be retried. Does no
+I/O.
 
-The operations are in calls_session.py, calls_files.py and calls_server.py, each written once;
-Client and AsyncClient make their methods from them, and the text there is the text of those
-methods.
+The operations are in sessions.py, files.py and server.py. Client and AsyncClient generate their
+methods from them, with the same docstrings.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ JSON = {"Content-Type": "application/json"}
 
 
 class Sink(Protocol):
-    """Takes the body of an answer piece by piece, so that it need not be in memory."""
+    """Receives the body of an answer piece by piece instead of in memory."""
 
     def begin(self, size: int | None) -> None:
-        """A body of this size follows; what was taken before is void."""
+        """A body of this size follows; discard earlier pieces."""
 
     def take(self, piece: bytes) -> None:
         """The next piece."""
@@ -45,11 +44,11 @@ class Sink(Protocol):
 
 @dataclass
 class Guard:
-    """What must hold before a request is sent again.
+    """A condition that must hold before a request is retried.
 
     Attributes:
-        look: brings the session.
-        check: raises when it is no longer what it was.
+        look: gets the session.
+        check: raises if the session is not the same any more.
     """
 
     look: Call[Session]
@@ -58,15 +57,15 @@ class Guard:
 
 @dataclass
 class Call(Generic[T]):
-    """One request, and what its answer means.
+    """One request and the meaning of its answer.
 
     Attributes:
-        request: what is sent.
-        read: makes the value of an answer that is no error.
-        can_repeat: sending it twice does no harm: it only looks, sets the same state again, or
-            carries a key.
-        guard: looked at before it is sent again.
-        sink: where the body of the answer goes, if it is not to be in memory.
+        request: the request.
+        read: parses a successful answer.
+        can_repeat: sending it twice is harmless: it only reads, sets the same state again, or has
+            an Idempotency-Key.
+        guard: checked before a retry.
+        sink: receives the body of the answer instead of memory.
     """
 
     request: Request
@@ -76,29 +75,29 @@ class Call(Generic[T]):
     sink: Sink | None = None
 
     def value(self, answer: Answer) -> T:
-        """The value of an answer; raises what fits when it is an error."""
+        """Return the value of an answer, or raise its error."""
         if answer.status >= 300:
             raise from_answer(answer.status, answer.json(), answer.headers.get("retry-after"))
         try:
             return self.read(answer)
         except (json.JSONDecodeError, UnicodeDecodeError) as why:
             raise ServerNotFoundError(
-                "What answers at this address is no huskd.",
+                "The server at this address is not huskd.",
                 detail=str(why),
                 solution="Correct HUSK_URL, HUSK_SOCKET or the argument.",
             ) from why
 
 
-# ---- the parts that all have in common ----
+# ---- parts of the descriptions ----
 
 
 def record(kind: type[R]) -> Callable[[Answer], R]:
-    """Reads an answer that is one record."""
+    """Return a parser for one record."""
     return lambda answer: kind.parse(json.loads(answer.body))
 
 
 def page(kind: type[R]) -> Callable[[Answer], Page[R]]:
-    """Reads an answer that is a page of records."""
+    """Return a parser for a page of records."""
 
     def read(answer: Answer) -> Page[R]:
         data = json.loads(answer.body)
@@ -109,42 +108,42 @@ def page(kind: type[R]) -> Callable[[Answer], Page[R]]:
 
 
 def result(answer: Answer) -> Result:
-    """Reads an answer that is an execution."""
+    """Parse an execution."""
     return Result(json.loads(answer.body))
 
 
 def nothing(answer: Answer) -> None:
-    """Reads an answer that says nothing."""
+    """Ignore the body of an answer."""
     return None
 
 
 def given(**fields: Any) -> dict[str, Any]:
-    """The fields that are not None."""
+    """Return the fields that are not None."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def target_of(*parts: str | int, **query: Any) -> str:
-    """Path and query of a route below /api/v1."""
+    """Return path and query of a route below /api/v1."""
     path = "/".join([BASE, *(quote(str(part), safe="") for part in parts)])
     asked = {k: str(v).lower() if isinstance(v, bool) else v for k, v in given(**query).items()}
     return f"{path}?{urlencode(asked)}" if asked else path
 
 
 def path_in_target(path: str) -> str:
-    """A path of the workspace in an address; its slashes stand as they are.
+    """Quote a path of the workspace for a URL; keep its slashes.
 
-    httpx and proxies resolve dots on the way: what is left might name a file of another session.
+    httpx and proxies resolve `..`, so such a path could name a file of another session.
     """
     if not path or _NO_PATH.search(path):
         raise InvalidParameterError(
-            f"{path!r} does not name a file of the workspace.",
-            solution="Leave out . and .. and control characters.",
+            f"{path!r} is not a path in the workspace.",
+            solution="Remove . and .. and control characters.",
         )
     return quote(path, safe="/")
 
 
 def get(target: str, read: Callable[[Answer], T]) -> Call[T]:
-    """A call that only looks."""
+    """Return a call that only reads."""
     return Call(Request("GET", target), read, can_repeat=True)
 
 
@@ -158,9 +157,9 @@ def send(
     key: str | None = None,
     timeout: float = 60.0,
 ) -> Call[T]:
-    """A call that changes something; a key makes it one that can be repeated."""
+    """Return a call that changes state; a key makes it safe to retry."""
     if key is not None and not _KEY.fullmatch(key):
-        raise InvalidParameterError("An Idempotency-Key has visible ASCII characters only.")
+        raise InvalidParameterError("An Idempotency-Key may only have visible ASCII characters.")
     headers = {} if body is None else JSON
     if key is not None:
         headers = {**headers, "Idempotency-Key": key}
@@ -170,5 +169,5 @@ def send(
 
 
 def new_key() -> str:
-    """A key that nobody has used before."""
+    """Return a new random key."""
     return secrets.token_hex(12)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which exception an answer of the server becomes: by its error code, else by its status."""
+"""Maps error answers of the server to exceptions: by error code, else by status."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ BY_STATUS: dict[int, type[HuskError]] = {
 
 
 def from_answer(status: int, body: Any, retry_after: str | None = None) -> HuskError:
-    """Make the exception for an answer of the server that is an error.
+    """Return the exception for an error answer of the server.
 
     Args:
         status: HTTP status.
-        body: the decoded body in any of the server's dialects; anything else is quoted as it is.
+        body: the decoded body in any of the server's dialects; any other body is quoted.
         retry_after: the header of that name.
     """
     fields = body if isinstance(body, dict) else {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations on the files of a session's workspace; see calls.py."""
+"""Operations on the files of a session's workspace; see call.py."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BYTES = {"Content-Type": "application/octet-stream"}
 
 
 def file_target(session_id: str, path: str, kind: str = "files", **query: Any) -> str:
-    """The address of a file; slashes of its path stand as they are."""
+    """Return the route of a file."""
     target = target_of("sessions", session_id, kind) + "/" + path_in_target(path)
     asked = {k: str(v).lower() for k, v in query.items()}
     return f"{target}?{urlencode(asked)}" if asked else target
@@ -30,9 +30,9 @@ def list_files(
     Args:
         session_id: the session.
         path: the directory; the workspace itself by default.
-        recursive: everything below as well.
-        limit: at most that many, 10000 at most.
-        offset: skip that many.
+        recursive: include all subdirectories.
+        limit: number of entries, up to 10000.
+        offset: number of entries to skip.
     """
 
     def read(answer: Answer) -> Page[FileEntry]:
@@ -58,25 +58,25 @@ def read_file(session_id: str, path: str) -> Call[bytes]:
 
 
 def write_file(session_id: str, path: str, data: bytes | str) -> Call[FileWritten]:
-    """Write a file of the workspace: as a whole or not at all. Missing directories are made."""
+    """Write a file of the workspace atomically. Missing directories are created."""
     body = data.encode() if isinstance(data, str) else bytes(data)
     request = Request("PUT", file_target(session_id, path), BYTES, body, timeout=300.0)
     return Call(request, record(FileWritten), can_repeat=True)
 
 
 def stat_file(session_id: str, path: str) -> Call[FileEntry]:
-    """Size, type, time and ETag of a file."""
+    """Get size, type, time and ETag of a file."""
     return get(file_target(session_id, path, "file-stat"), record(FileEntry))
 
 
 def delete_file(session_id: str, path: str, recursive: bool = False) -> Call[None]:
-    """Delete a file, or a directory; one that is not empty needs recursive."""
+    """Delete a file or directory; a directory that is not empty requires recursive."""
     target = file_target(session_id, path, recursive=recursive)
     return send("DELETE", target, None, nothing, can_repeat=False)
 
 
 def make_directory(session_id: str, path: str, parents: bool = True) -> Call[FileEntry]:
-    """Make a directory; with parents what is missing above it, and one that exists is fine."""
+    """Create a directory; with parents also missing ones above it, and it may exist already."""
     target = target_of("sessions", session_id, "files", "mkdir")
     body = {"path": path, "parents": parents}
     return send("POST", target, body, record(FileEntry), can_repeat=parents)
@@ -87,9 +87,9 @@ def move_file(session_id: str, source: str, to: str, overwrite: bool = False) ->
 
     Args:
         session_id: the session.
-        source: what to move.
+        source: the path to move.
         to: its new path.
-        overwrite: replace what is there.
+        overwrite: replace an existing file or directory.
     """
     target = target_of("sessions", session_id, "files", "move")
     body = {"from": source, "to": to, "overwrite": overwrite}
@@ -97,5 +97,5 @@ def move_file(session_id: str, source: str, to: str, overwrite: bool = False) ->
 
 
 def archive_target(session_id: str, path: str = "", format: str | None = None) -> str:
-    """The address of a directory as an archive."""
+    """Return the route of a directory as an archive."""
     return target_of("sessions", session_id, "archive", path=path or None, format=format)

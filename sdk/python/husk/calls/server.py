@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations on templates and on the server itself; see calls.py."""
+"""Operations on templates and on the server itself; see call.py."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def create_template(
     """Create a template.
 
     Args:
-        id: its id, which sessions ask for.
-        base: the template whose root and runtime it uses.
-        name: for people.
-        description: what it is for.
-        preload: modules that are imported before any code runs.
-        cpus: cores of its sandboxes.
+        id: its id, with which sessions select it.
+        base: the template that provides root and runtime.
+        name: a readable name.
+        description: its purpose.
+        preload: modules to import before any code runs.
+        cpus: CPU cores of its sandboxes.
         memory_mb: their memory in MiB.
         disk_mb: their disk in MiB.
-        timeout: seconds without work.
+        timeout: idle seconds after which a session ends.
         env: environment variables.
         image_url: for container back ends.
     """
@@ -81,7 +81,7 @@ def update_template(
     env: Mapping[str, str] | None = None,
     image_url: str | None = None,
 ) -> Call[Template]:
-    """Change a template; what is left out stays. Arguments as of `create_template`."""
+    """Change the given fields of a template. Arguments as for `create_template`."""
     body = _template_body(
         name=name,
         description=description,
@@ -97,7 +97,7 @@ def update_template(
 
 
 def list_templates(*, limit: int = 50, offset: int = 0) -> Call[Page[Template]]:
-    """List templates, sorted by id; those that cannot run on this host say why."""
+    """List templates, sorted by id; `missing` says why one cannot run on this host."""
     return get(target_of("templates", limit=limit, offset=offset), page(Template))
 
 
@@ -121,13 +121,13 @@ def list_containers(
     limit: int = 50,
     offset: int = 0,
 ) -> Call[Page[Container]]:
-    """List every live sandbox, parked ones too.
+    """List all live sandboxes, including parked ones.
 
     Args:
-        status: only those in this state.
-        runtime_type: only those of this back end.
-        limit: at most that many, 200 at most.
-        offset: skip that many.
+        status: only sandboxes in this state.
+        runtime_type: only sandboxes of this back end.
+        limit: number of sandboxes, up to 200.
+        offset: number of sandboxes to skip.
     """
     target = target_of(
         "containers", status=status, runtime_type=runtime_type, limit=limit, offset=offset
@@ -136,24 +136,24 @@ def list_containers(
 
 
 def get_container(container_id: str) -> Call[Container]:
-    """Inspect a sandbox, with its receipt."""
+    """Get a sandbox with its receipt."""
     return get(target_of("containers", container_id), record(Container))
 
 
 def container_logs(container_id: str, tail: int = 100, since: str | None = None) -> Call[str]:
-    """Last lines of output of a sandbox.
+    """Get the last lines of output of a sandbox.
 
     Args:
         container_id: the sandbox.
-        tail: how many lines.
-        since: only executions that still ran at this time (RFC 3339).
+        tail: number of lines.
+        since: only executions that were still running at this time (RFC 3339).
     """
     target = target_of("containers", container_id, "logs", tail=tail, since=since)
     return get(target, lambda answer: str(json.loads(answer.body)["logs"]))
 
 
 def pool() -> Call[Pools]:
-    """The pools of parked sandboxes."""
+    """Get the pools of parked sandboxes."""
 
     def read(answer: Answer) -> Pools:
         data = json.loads(answer.body)
@@ -163,9 +163,7 @@ def pool() -> Call[Pools]:
 
 
 class _Health(Call[Health]):
-    """A server that is not well says so with 503 and the same body: that is an answer, not an
-    error.
-    """
+    """An unhealthy server answers 503 with the same body: that is a value, not an error."""
 
     def value(self, answer: Answer) -> Health:
         data = answer.json()
@@ -175,16 +173,15 @@ class _Health(Call[Health]):
 
 
 def health(kind: Literal["", "live", "ready", "detailed"] = "") -> Call[Health]:
-    """How the server is: its status, also when that is not healthy.
+    """Get the health of the server; an unhealthy status is returned, not raised.
 
     Args:
-        kind: `live` (the process answers), `ready` (it takes new work), `detailed` (each part of
-            it).
+        kind: `live` (the process answers), `ready` (it accepts work) or `detailed` (each part).
     """
     request = Request("GET", target_of("health", *([kind] if kind else [])))
     return _Health(request, record(Health), can_repeat=True)
 
 
 def version() -> Call[Version]:
-    """Version of the server and what it was built with."""
+    """Get the version of the server and of its libraries."""
     return get(target_of("version"), record(Version))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations on sessions, their contexts and executions; see calls.py."""
+"""Operations on sessions, their contexts and executions; see call.py."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Mode = Literal["persistent", "ephemeral"]
 Isolation = Literal["full", "userns"]
 Size = str | int
 
-QUEUE_SECONDS = 60  # a run may wait for its turn before its own time begins
+QUEUE_SECONDS = 60  # a run may wait in the queue before its own time begins
 
 
 # ---- sessions ----
@@ -61,21 +61,21 @@ def create_session(
     min_isolation: Isolation | None = None,
     id: str | None = None,
 ) -> Call[Session]:
-    """Create a session, or get the live one of the same agent.
+    """Create a session, or get the live session of the same agent.
 
     Args:
-        template: what the sandbox is made from; `python` by default.
+        template: the template of the sandbox; `python` by default.
         mode: `persistent` keeps interpreter and files for many executions, `ephemeral` ends after
             one.
-        timeout: seconds without work after which the session ends.
-        memory: its memory, such as "512Mi", or bytes.
-        cpus: processor cores; parts are allowed.
-        disk: everything writable, such as "256Mi", or bytes.
-        pids: processes and threads at once.
+        timeout: idle seconds after which the session ends.
+        memory: memory limit, such as "512Mi", or bytes.
+        cpus: CPU cores; fractions are allowed.
+        disk: limit for all writable files, such as "256Mi", or bytes.
+        pids: maximum number of processes and threads.
         env: environment variables of every execution.
-        agent_id: an agent that comes again finds its live session.
-        min_isolation: `full` (every layer or refuse) or `userns`.
-        id: an id of your own.
+        agent_id: if this agent has a live session, return that one.
+        min_isolation: `full` (every layer, or fail) or `userns`.
+        id: a custom id for the session.
     """
     resources = given(cpu=cpus, memory=memory, disk=disk, max_processes=pids)
     body = given(
@@ -94,7 +94,7 @@ def create_session(
 
 
 def get_session(session_id: str) -> Call[Session]:
-    """Get a session, also one that has ended while its record is kept."""
+    """Get a session; an ended one as long as its record is kept."""
     return get(target_of("sessions", session_id), record(Session))
 
 
@@ -110,12 +110,12 @@ def list_sessions(
     """List sessions, newest first.
 
     Args:
-        status: only those in this state.
-        template: only those of this template.
-        agent_id: only those of this agent.
-        mode: only those of this mode.
-        limit: at most that many, 200 at most.
-        offset: skip that many.
+        status: only sessions in this state.
+        template: only sessions of this template.
+        agent_id: only sessions of this agent.
+        mode: only sessions of this mode.
+        limit: number of sessions, up to 200.
+        offset: number of sessions to skip.
     """
     target = target_of(
         "sessions",
@@ -130,7 +130,7 @@ def list_sessions(
 
 
 def terminate_session(session_id: str) -> Call[Session]:
-    """End a session: every process of it is dead when this returns. Doing it twice is fine."""
+    """End a session: all its processes are dead when this returns. Ending it twice is harmless."""
     target = target_of("sessions", session_id, "terminate")
     return send("POST", target, None, record(Session), can_repeat=True)
 
@@ -142,18 +142,18 @@ def purge_session(session_id: str) -> Call[None]:
 
 
 def extend_session(session_id: str, timeout: int) -> Call[Session]:
-    """Give a live session a new idle time, counted from now, in seconds."""
+    """Set the idle timeout of a live session to this many seconds from now."""
     target = target_of("sessions", session_id, "extend")
     return send("POST", target, {"timeout": timeout}, record(Session), can_repeat=True)
 
 
 def session_stats(session_id: str) -> Call[SessionStats]:
-    """What a session uses now and has used so far."""
+    """Get the current and total resource usage of a session."""
     return get(target_of("sessions", session_id, "stats"), record(SessionStats))
 
 
 def session_receipt(session_id: str) -> Call[Receipt]:
-    """What is actually enforced around a session."""
+    """Get the isolation and limits that are in force for a session."""
     return get(target_of("sessions", session_id, "receipt"), record(Receipt))
 
 
@@ -161,13 +161,13 @@ def session_receipt(session_id: str) -> Call[Receipt]:
 
 
 def interrupt(session_id: str, context: int = 0) -> Call[Interrupted]:
-    """Interrupt what a context runs now, as Ctrl-C does; variables stay."""
+    """Interrupt the running code of a context, as Ctrl-C does; variables stay."""
     target = target_of("sessions", session_id, "interrupt")
     return send("POST", target, {"context_id": context}, record(Interrupted), can_repeat=True)
 
 
 def reset(session_id: str, context: int = 0) -> Call[Context]:
-    """Give a context a fresh interpreter: variables are gone, files stay."""
+    """Replace the interpreter of a context: variables are lost, files stay."""
     target = target_of("sessions", session_id, "reset")
     return send("POST", target, {"context_id": context}, record(Context), can_repeat=True)
 
@@ -184,18 +184,18 @@ def list_contexts(session_id: str) -> Call[Contexts]:
 
 
 def checkpoint(session_id: str, context: int = 0) -> Call[Checkpoint]:
-    """Park a copy of a context with all its variables; files are not part of it."""
+    """Save a copy of a context with all its variables, but not its files."""
     target = target_of("sessions", session_id, "contexts", context, "checkpoint")
     return send("POST", target, None, record(Checkpoint), can_repeat=False)
 
 
 def restore(session_id: str, checkpoint: int | Checkpoint, context: int = 0) -> Call[Context]:
-    """Take a context back to a checkpoint, any number of times.
+    """Restore a context from a checkpoint; a checkpoint can be restored any number of times.
 
     Args:
         session_id: the session.
-        checkpoint: what `checkpoint` returned, or its number.
-        context: the context that becomes a copy of it.
+        checkpoint: a result of `checkpoint`, or its number.
+        context: the context to replace.
     """
     number = checkpoint.checkpoint_id if isinstance(checkpoint, Checkpoint) else checkpoint
     target = target_of("sessions", session_id, "contexts", context, "restore")
@@ -203,7 +203,7 @@ def restore(session_id: str, checkpoint: int | Checkpoint, context: int = 0) -> 
 
 
 def branch(session_id: str, context: int = 0) -> Call[Context]:
-    """Make a new context with a copy of all variables; both go on independently."""
+    """Create a new context with a copy of all variables; both continue independently."""
     target = target_of("sessions", session_id, "contexts", context, "branch")
     return send("POST", target, None, record(Context), can_repeat=False)
 
@@ -225,9 +225,9 @@ def work(
     stdin: str | None = None,
     context: int | None = None,
 ) -> dict[str, Any]:
-    """The body that says what to execute; exactly one of code, command and handler."""
+    """Return the body of an execution request; give exactly one of code, command and handler."""
     if [code, command, handler].count(None) != 2:
-        raise InvalidParameterError("Give code or command, and not both.")
+        raise InvalidParameterError("Give either code or command.")
     return given(
         code=code,
         command=command,
@@ -248,8 +248,8 @@ def execute_sync(session_id: str, body: Mapping[str, Any], key: str | None = Non
 
     Args:
         session_id: the session.
-        body: what to execute, as `work` makes it or docs/api.md describes it.
-        key: an Idempotency-Key; with one the request survives a restart of the server.
+        body: what to execute, as described in docs/api.md.
+        key: an Idempotency-Key; with one, the request survives a restart of the server.
     """
     event = body.get("event") or {}
     limit = event.get("__timeout") if isinstance(event, Mapping) else None
@@ -264,12 +264,12 @@ def execute_sync(session_id: str, body: Mapping[str, Any], key: str | None = Non
 def execute(
     session_id: str, body: Mapping[str, Any], key: str | None = None
 ) -> Call[ExecutionState]:
-    """Start an execution and return at once; follow it with `events` or `get_execution`.
+    """Start an execution and return immediately; follow it with `events` or `get_execution`.
 
     Args:
         session_id: the session.
-        body: what to execute, as docs/api.md describes it.
-        key: an Idempotency-Key; one is made when left out.
+        body: what to execute, as described in docs/api.md.
+        key: an Idempotency-Key; generated by default.
     """
 
     def read(answer: Answer) -> ExecutionState:
@@ -281,13 +281,13 @@ def execute(
 
 
 def execute_stream(session_id: str, body: Mapping[str, Any], key: str | None = None) -> Call[None]:
-    """Run and stream events."""
+    """Run and stream the events."""
     target = target_of("sessions", session_id, "execute-stream")
     return send("POST", target, body, nothing, can_repeat=False, key=key or new_key())
 
 
 def execution_events(execution_id: str, after: str | None = None) -> Call[None]:
-    """Follow an execution, from the beginning or behind an event."""
+    """Follow an execution from the beginning, or after an event."""
     call = get(target_of("executions", execution_id, "events"), nothing)
     if after:
         call.request.headers = {"Last-Event-ID": after}
@@ -300,12 +300,12 @@ def get_execution(execution_id: str) -> Call[Result]:
 
 
 def execution_status(execution_id: str) -> Call[ExecutionState]:
-    """Where an execution stands, without output."""
+    """Get the state of an execution without its output."""
     return get(target_of("executions", execution_id, "status"), record(ExecutionState))
 
 
 def execution_result(execution_id: str) -> Call[Result]:
-    """Result of an execution; the same for ever once it ended."""
+    """Get the result of an execution; it does not change once the execution has ended."""
     return get(target_of("executions", execution_id, "result"), result)
 
 
@@ -316,12 +316,12 @@ def cancel_execution(execution_id: str) -> Call[Result]:
 
 
 def withdraw(session_id: str, key: str) -> Call[Withdrawn]:
-    """Withdraw a request for an execution: what waits never begins, a cell that runs is
+    """Withdraw a request for an execution: if it is queued it never starts, if it runs it is
     interrupted.
 
     Args:
         session_id: the session.
-        key: the Idempotency-Key that the execution was asked for with.
+        key: the Idempotency-Key of the request.
     """
     target = target_of("sessions", session_id, "withdraw")
     return send("POST", target, None, record(Withdrawn), can_repeat=True, key=key)
@@ -334,9 +334,9 @@ def list_executions(
 
     Args:
         session_id: the session.
-        status: only those in this state.
-        limit: at most that many, 200 at most.
-        offset: skip that many.
+        status: only executions in this state.
+        limit: number of executions, up to 200.
+        offset: number of executions to skip.
     """
     target = target_of(
         "sessions", session_id, "executions", status=status, limit=limit, offset=offset
@@ -345,11 +345,11 @@ def list_executions(
 
 
 def latest_status(session_id: str, execution_id: str | None = None) -> Call[ExecutionState]:
-    """State of the latest execution of a session, or of a named one."""
+    """Get the state of the latest execution of a session, or of the given one."""
     target = target_of("sessions", session_id, "status", execution_id=execution_id)
     return get(target, record(ExecutionState))
 
 
 def latest_result(session_id: str, execution_id: str | None = None) -> Call[Result]:
-    """Result of the latest execution of a session, or of a named one."""
+    """Get the result of the latest execution of a session, or of the given one."""
     return get(target_of("sessions", session_id, "result", execution_id=execution_id), result)

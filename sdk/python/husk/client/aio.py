@@ -26,7 +26,7 @@ T = TypeVar("T")
 def awaiting(
     build: Callable[P, Call[T]],
 ) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
-    """A method of AsyncClient that sends what build describes."""
+    """Return a method of AsyncClient that sends the described call."""
 
     async def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.send(build(*args, **kwargs))
@@ -38,14 +38,14 @@ class AsyncClient(ClientBase[AsyncTransport]):
     """All operations of a server, for asyncio: the methods of Client, to be awaited.
 
     Args:
-        url: the server; as of Client.
+        url: the server, as for Client.
         socket: path of its unix socket, instead of url.
     """
 
     _transport_class = AsyncTransport
 
     async def send(self, call: Call[T]) -> T:
-        """Send a call, again where that is safe, and return its value."""
+        """Send a call, retry it if that is safe, and return its value."""
         attempts = self.attempts(call.can_repeat)
         while True:
             try:
@@ -73,9 +73,7 @@ class AsyncClient(ClientBase[AsyncTransport]):
             return Answer(status, headers, b"")
 
     async def watch(self, watch: Watch) -> AsyncGenerator[Event, None]:
-        """The events of an execution as they come; goes on where it was when the connection
-        breaks.
-        """
+        """Yield the events of an execution as they arrive; resume after a broken connection."""
         watch.attempts = self.attempts(watch.call.can_repeat)
         while not watch.is_over:
             try:
@@ -94,16 +92,14 @@ class AsyncClient(ClientBase[AsyncTransport]):
                     watch.call.guard.check(await self.send(watch.call.guard.look))
 
     async def drive(self, flow: Flow[T]) -> T:
-        """Do the steps of a flow and return what it returns."""
+        """Execute the steps of a flow and return its value."""
         value: Any = None
         try:
             step = next(flow)
             while True:
                 try:
                     value = await self._step(step)
-                except (
-                    BaseException
-                ) as e:  # a flow may have something to do when it is cancelled as well
+                except BaseException as e:  # a flow may clean up when it is cancelled
                     step = flow.throw(e)
                 else:
                     step = flow.send(value)
@@ -122,17 +118,17 @@ class AsyncClient(ClientBase[AsyncTransport]):
         return ended(step)
 
     def events(self, execution_id: str, after: str | None = None) -> AsyncGenerator[Event, None]:
-        """Follow an execution as it runs, or read again what it reported.
+        """Follow an execution as it runs, or read its events again.
 
         Args:
             execution_id: the execution.
-            after: id of the last event that is known already.
+            after: id of the last event already received.
         """
         call = ses.execution_events(execution_id, after)
         return self.watch(Watch(call, execution_id=execution_id, after=after or ""))
 
     async def close(self) -> None:
-        """Close the connections. Sessions go on."""
+        """Close the connections. Sessions continue."""
         self.is_closed = True
         await self.transport.close()
 

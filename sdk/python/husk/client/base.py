@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both clients have in common, and how their methods are made from the descriptions in husk.calls."""
+"""The base of both clients, and how their methods are generated from husk.calls."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def named_as(build: Callable[..., Any], method: F, skip: int = 0) -> F:
-    """Give a made method the name, text and arguments of its description, for help() and
-    editors.
-    """
+    """Give a generated method the name, docstring and signature of its description."""
     functools.update_wrapper(method, build)
     signature = inspect.signature(build)
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
@@ -39,7 +37,7 @@ AnyTransport = TypeVar("AnyTransport", Transport, AsyncTransport)
 
 
 class ClientBase(Generic[AnyTransport]):
-    """Where the server is, and whether it has answered before."""
+    """Holds the address of the server, the connections, and whether the server has answered."""
 
     _transport_class: type[AnyTransport]
 
@@ -47,16 +45,16 @@ class ClientBase(Generic[AnyTransport]):
         self, url: str | None = None, *, socket: str | os.PathLike[str] | None = None
     ) -> None:
         found = server(url, socket)
-        assert found is not None  # it was found, started, or there was an exception
+        assert found is not None  # server() finds or starts one, or raises
         self.address: Address = found
         self.transport: AnyTransport = self._transport_class(found)
         self.has_worked = False
         self.is_closed = False
 
     def attempts(self, can_repeat: bool) -> Attempts:
-        """The attempts for a new request."""
+        """Return the attempts for a new request."""
         if self.is_closed:
-            raise SandboxClosedError("This object was closed.")
+            raise SandboxClosedError("This object is closed.")
         return Attempts(can_repeat, self.address, self.has_worked)
 
     def __repr__(self) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Client: every operation of /api/v1 on any session. Sandbox is the comfortable form for one session."""
+"""Client: every operation of /api/v1 on any session. Sandbox is easier to use for one session."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def blocking(build: Callable[P, Call[T]]) -> Callable[Concatenate[Client, P], T]:
-    """A method of Client that sends what build describes."""
+    """Return a method of Client that sends the described call."""
 
     def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self.send(build(*args, **kwargs))
@@ -32,19 +32,19 @@ def blocking(build: Callable[P, Call[T]]) -> Callable[Concatenate[Client, P], T]
 
 
 class Client(ClientBase[Transport]):
-    """All operations of a server, for code that waits by blocking. Threads may share it.
+    """All operations of a server, as blocking calls. Threads may share a Client.
 
     Args:
-        url: the server, as `http://host:port`, `https://host` or `unix:///path`. Without it and
-            without socket one is looked for, and started for the life of this process when there is
-            none; see husk.locate.
+        url: the server, as `http://host:port`, `https://host` or `unix:///path`. Without url and
+            socket, a running server is found, or one is started for the life of this process; see
+            husk.locate.
         socket: path of its unix socket, instead of url.
     """
 
     _transport_class = Transport
 
     def send(self, call: Call[T]) -> T:
-        """Send a call, again where that is safe, and return its value."""
+        """Send a call, retry it if that is safe, and return its value."""
         attempts = self.attempts(call.can_repeat)
         while True:
             try:
@@ -72,9 +72,7 @@ class Client(ClientBase[Transport]):
             return Answer(status, headers, b"")
 
     def watch(self, watch: Watch) -> Generator[Event, None, None]:
-        """The events of an execution as they come; goes on where it was when the connection
-        breaks.
-        """
+        """Yield the events of an execution as they arrive; resume after a broken connection."""
         watch.attempts = self.attempts(watch.call.can_repeat)
         while not watch.is_over:
             try:
@@ -91,14 +89,14 @@ class Client(ClientBase[Transport]):
                     watch.call.guard.check(self.send(watch.call.guard.look))
 
     def drive(self, flow: Flow[T]) -> T:
-        """Do the steps of a flow and return what it returns."""
+        """Execute the steps of a flow and return its value."""
         value: Any = None
         try:
             step = next(flow)
             while True:
                 try:
                     value = self._step(step)
-                except BaseException as e:  # a flow may have something to do on Ctrl-C as well
+                except BaseException as e:  # a flow may clean up on Ctrl-C
                     step = flow.throw(e)
                 else:
                     step = flow.send(value)
@@ -116,17 +114,17 @@ class Client(ClientBase[Transport]):
         return ended(step)
 
     def events(self, execution_id: str, after: str | None = None) -> Generator[Event, None, None]:
-        """Follow an execution as it runs, or read again what it reported.
+        """Follow an execution as it runs, or read its events again.
 
         Args:
             execution_id: the execution.
-            after: id of the last event that is known already.
+            after: id of the last event already received.
         """
         call = ses.execution_events(execution_id, after)
         return self.watch(Watch(call, execution_id=execution_id, after=after or ""))
 
     def close(self) -> None:
-        """Close the connections. Sessions go on."""
+        """Close the connections. Sessions continue."""
         self.is_closed = True
         self.transport.close()
 

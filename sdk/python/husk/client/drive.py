@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a request is sent again, and what to do with a stream that broke. Decides only: the clients
-wait and send.
+"""Decides when to retry a request and how to resume a stream. The clients wait and send.
 
-A request is repeated for a short while when the server cannot have done it, or when doing it twice
-does no harm. A server that never answered is not waited for.
+A request is retried for a short time if the server cannot have executed it, or if executing it
+twice is harmless. A server that has never answered is not retried.
 """
 
 from __future__ import annotations
@@ -34,41 +33,39 @@ LONGEST_PAUSE = 0.5
 
 
 class Attempts:
-    """The attempts to get one request done."""
+    """The attempts to execute one request."""
 
     def __init__(self, can_repeat: bool, address: Address, has_worked: bool) -> None:
         self.can_repeat = can_repeat
         self.address = address
-        self.has_worked = has_worked  # the server has answered before, so it is worth waiting for
+        self.has_worked = has_worked  # the server has answered before, so retry
         self.begin()
 
     def begin(self) -> None:
-        """Count from now: there was progress."""
+        """Start the retry time again, after progress."""
         self.deadline = 0.0
         self.pause = FIRST_PAUSE
 
     def broken(self, why: Broken) -> float:
-        """Seconds to wait before the next attempt; raises when there is none."""
+        """Return the seconds to wait before the next attempt; raise if there is none."""
         if why.is_late:
             raise AnswerTimeoutError("The server did not answer in time.", detail=str(why)) from why
         if why.is_sent and not self.can_repeat:
             raise ConnectionLostError(
                 "The connection broke before the answer came.",
-                detail=f"{why}; the server may have done it",
-                solution="Look at the state before you repeat the request.",
+                detail=f"{why}; the server may have executed the request",
+                solution="Check the state before you retry.",
             ) from why
         if not self._has_time() or not (self.has_worked or why.is_sent):
             raise ServerNotFoundError(
-                f"There is no server at {self.address}.",
+                f"No server answers at {self.address}.",
                 detail=str(why),
                 solution="Start it with `husk up`, or correct HUSK_URL, HUSK_SOCKET or the argument.",
             ) from why
         return self._next_pause()
 
     def answered(self, answer: Answer) -> float | None:
-        """None when this is the answer; else seconds to wait, because the server asks for
-        patience.
-        """
+        """Return None if this answer is final, else the seconds to wait before a retry."""
         if answer.status != 503 or not self.can_repeat:
             return None
         body = answer.json()
@@ -87,7 +84,7 @@ class Attempts:
 
 
 class Watch:
-    """One execution that is followed to its end, over as many connections as it takes."""
+    """Follows one execution to its end, over as many connections as needed."""
 
     def __init__(
         self,
@@ -104,19 +101,18 @@ class Watch:
         self._last = after
         self._reader = EventReader()
         self._outputs: list[Any] = []
-        self.attempts = Attempts(call.can_repeat, Address(None, ""), False)  # the client's follow
+        # Replaced by the client.
+        self.attempts = Attempts(call.can_repeat, Address(None, ""), False)
 
     def request(self) -> Request:
-        """What to send now: the first request, or one that goes on where the last connection
-        ended.
-        """
+        """Return the first request, or one that resumes where the last connection ended."""
         self._reader = EventReader()
         if self.execution_id:
             return execution_events(self.execution_id, self._last).request
         return self.call.request
 
     def feed(self, piece: bytes) -> list[Event]:
-        """Take bytes of the stream; returns the events in them."""
+        """Take bytes of the stream; return the events that they complete."""
         found = self._reader.feed(piece)
         for event in found:
             self._note(event)
@@ -127,11 +123,11 @@ class Watch:
         return found
 
     def refused(self, answer: Answer) -> None:
-        """The answer is no stream: raises what fits, or Broken when it is worth another attempt."""
+        """The answer is not a stream: raise its error, or Broken to retry."""
         self.attempts.has_worked = True
         if self.attempts.answered(answer) is None:
             self.call.value(answer)
-        raise Broken("the server asks for patience", is_sent=False)
+        raise Broken("the server is not ready", is_sent=False)
 
     def _note(self, event: Event) -> None:
         self._last = event.id or self._last
@@ -147,13 +143,11 @@ class Watch:
 
 
 Flow = Generator[Any, Any, T]
-"""Several steps that together are one operation: it yields each Call or Watch and is sent its
-value.
-"""
+"""One operation of several steps: it yields each Call or Watch and receives its value."""
 
 
 def ended(watch: Watch | None) -> Result:
-    """The result of a watch that is over; None is one that was given up before it began."""
+    """Return the result of a finished watch; None stands for one that never began."""
     if watch is None:
         raise HuskError("The stream ended before its run began.")
     if watch.result is None:

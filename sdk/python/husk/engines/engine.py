@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface between a tool and whatever runs it, and the choice of the engine in force.
+"""The interface between tools and engines, and the choice of the engine.
 
-Two engines exist: `engine_local` (worker processes on this machine) and `engine_ray` (Ray tasks).
-This file starts neither before the first call and imports Ray never by itself.
+There are two engines: `local` (worker processes on this machine) and `ray` (Ray tasks). An engine
+starts on its first call. This file never imports Ray.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ __all__ = ["Engine", "ToolSpec", "current", "shutdown"]
 
 @dataclass(frozen=True, eq=False)
 class ToolSpec:
-    """All that an engine needs to know about one tool; made once per tool, so engines may use it as
-    a cache key.
-    """
+    """The description of a tool for engines; created once per tool, so it can be a cache key."""
 
     name: str
     func: Callable[..., Any]
@@ -31,23 +29,21 @@ class ToolSpec:
     memory_bytes: Optional[int] = None
     timeout: Optional[float] = None
     sandbox: bool = False
-    # What an engine remembers about this tool, by engine name: its pickled form, a Ray remote
-    # function.
+    # Data of each engine about this tool: its pickled form, a Ray remote function.
     cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A tool may travel to a worker inside another one; what an engine remembers is of use in
-        # this process only.
+        # A tool may be pickled as part of another one; the cache is valid in this process only.
         fields = (self.name, self.func, self.num_cpus, self.num_gpus, self.memory_bytes)
         return ToolSpec, (*fields, self.timeout, self.sandbox)
 
 
 class Engine(Protocol):
-    """Runs tools somewhere else than in the caller's process.
+    """Runs tools outside the caller's process.
 
-    All methods may be called from any thread. Errors: what the tool raised comes back as the same
-    type when it can be unpickled, with the traceback of the worker as its cause; everything else is
-    a `ToolError`.
+    All methods may be called from any thread. An exception of the tool is raised with its own type
+    if it can be unpickled, with the traceback of the worker as its cause. Every other failure is a
+    `ToolError`.
     """
 
     @property
@@ -61,15 +57,14 @@ class Engine(Protocol):
         """The same for code without an event loop."""
 
     def remote_function(self, spec: ToolSpec) -> Any:
-        """Returns an object with `.remote(*args, **kwargs)`, which starts a call and returns at
-        once.
+        """Returns an object whose `.remote(*args, **kwargs)` starts a call without waiting.
 
         Under Ray this is the real remote function and `.remote` returns an ObjectRef; on the local
         engine `.remote` returns a `concurrent.futures.Future`.
         """
 
     def close(self) -> None:
-        """Ends all workers; calls that still run fail. A later call starts afresh."""
+        """Ends all workers; running calls fail. A later call starts new workers."""
 
 
 _lock = threading.Lock()
@@ -100,14 +95,14 @@ def _chosen() -> str:
     if asked:
         return asked
     ray = sys.modules.get("ray")
-    # A half imported module has no is_initialized yet.
+    # A partially imported module has no is_initialized yet.
     is_initialized = getattr(ray, "is_initialized", None)
     return "ray" if is_initialized is not None and is_initialized() else "local"
 
 
 def current() -> Engine:
-    """Returns the engine in force: what `HUSK_ENGINE` says, else Ray where Ray is initialised, else
-    the local one.
+    """Returns the current engine: that of `HUSK_ENGINE`, else Ray if it is initialised, else the
+    local one.
     """
     name = _chosen()
     return _engines.get(name) or _make(name)
@@ -123,8 +118,8 @@ def shutdown() -> None:
 
 
 def _forget_after_fork() -> None:
-    # Sockets, threads and locks of the parent's engines are useless here; the child starts its own
-    # at its first call.
+    # Sockets, threads and locks of the parent's engines do not work in the child, which starts its
+    # own on its first call.
     global _lock
     _lock = threading.Lock()
     _engines.clear()

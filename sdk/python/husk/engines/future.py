@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that are started now and waited for later: what `tool._remote_func.remote(...)` gives on
-the local engine.
+"""Futures of calls: the results of `tool._remote_func.remote(...)` on the local engine.
 
-The calls run on an event loop in a thread of their own, so that code with and without an event loop
-can start them.
+The calls run on an event loop in a separate thread, so that code with and without an event loop can
+start them.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from husk.engines.engine import ToolSpec
 
 
 class ToolFuture(concurrent.futures.Future[Any]):
-    """The result of a call to come: `future.result()` waits for it, and so does `await future`."""
+    """The future result of a call; wait for it with `future.result()` or `await future`."""
 
     def __await__(self) -> Generator[Any, None, Any]:
         return asyncio.wrap_future(self).__await__()
@@ -33,7 +32,7 @@ class Background:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the thread runs; after a fork it does not."""
+        """Whether the thread runs; it does not after a fork."""
         return self._thread.is_alive()
 
     def _run(self) -> None:
@@ -42,7 +41,7 @@ class Background:
         self._loop.close()
 
     def start(self, call: Coroutine[Any, Any, Any]) -> ToolFuture:
-        """Starts a call; cancelling the future before its end ends the call."""
+        """Starts a call; cancelling the future ends the call."""
         future = ToolFuture()
         task: Optional[asyncio.Task[Any]] = None
 
@@ -60,9 +59,7 @@ class Background:
         return future
 
     def stop(self) -> None:
-        """Ends the thread; calls that still run have failed by then, because their workers are
-        gone.
-        """
+        """Ends the thread, after the end of the workers has failed the running calls."""
 
         async def finish() -> None:
             others = asyncio.all_tasks() - {asyncio.current_task()}
@@ -87,14 +84,14 @@ def _copy(task: asyncio.Task[Any], future: ToolFuture) -> None:
 
 
 class Caller(Protocol):
-    """Whatever runs a call; an engine does."""
+    """Anything that runs calls, such as an engine."""
 
     async def call(self, spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs the tool and returns its result."""
 
 
 class RemoteFunction:
-    """A tool in the shape of a Ray remote function, on the local engine."""
+    """A tool of the local engine with the interface of a Ray remote function."""
 
     def __init__(self, engine: Caller, background: Background, spec: ToolSpec) -> None:
         self._engine = engine
@@ -102,5 +99,5 @@ class RemoteFunction:
         self._spec = spec
 
     def remote(self, *args: Any, **kwargs: Any) -> ToolFuture:
-        """Starts a call and returns at once."""
+        """Starts a call and returns immediately."""
         return self._background.start(self._engine.call(self._spec, args, kwargs))

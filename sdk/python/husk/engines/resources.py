@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tool or an agent asks for: CPUs, GPUs, memory.
+"""Resource requests of tools and agents: CPUs, GPUs, memory.
 
-Reads memory strings and the `ray:` blocks of docstrings and checks the numbers. It starts nothing
-and enforces nothing.
+Parses memory strings and the `ray:` blocks of docstrings and checks the numbers. Enforces nothing.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ _KEYS = ("num_cpus", "num_gpus", "memory")
 
 
 def parse_memory(text: Memory) -> int:
-    """Returns the bytes that a memory string means.
+    """Returns the number of bytes of a memory string.
 
-    `KB`, `MB`, `GB`, `TB` and the bare letters are powers of 1024, in any case, with fractions:
-    `"1.5GB"`. The spelling of the server, `Mi` or `GiB`, means the same. A number without a suffix
-    is a whole number of bytes.
+    `KB`, `MB`, `GB`, `TB` and the bare letters are powers of 1024, in upper or lower case, with
+    fractions: `"1.5GB"`. The server's notation, `Mi` or `GiB`, means the same. A number without a
+    suffix is a whole number of bytes.
 
     Raises:
-        ValueError: the string is none of these.
+        ValueError: the string is not a memory size.
     """
     if isinstance(text, int) and not isinstance(text, bool):
         if text < 0:
@@ -48,12 +47,11 @@ def parse_memory(text: Memory) -> int:
 
 
 def parse_docstring(doc: Optional[str]) -> dict[str, Any]:
-    """Returns what the first `ray:` block of a docstring asks for; an empty dict when there is
-    none.
+    """Returns the first `ray:` block of a docstring as a dict, which is empty without such a block.
 
-    Two forms are read: a line `ray:` followed by indented `key: value` lines, which ends at the
-    first line that is not indented deeper, and the one-line form `ray: num_cpus=2, memory=1GB`.
-    Unknown keys and counts that are no number are left out.
+    A block has two forms: a line `ray:` followed by `key: value` lines that are indented deeper, or
+    one line such as `ray: num_cpus=2, memory=1GB`. Unknown keys and counts that are not numbers are
+    ignored.
     """
     lines = doc.expandtabs().splitlines() if doc else []
     for number, line in enumerate(lines):
@@ -70,7 +68,7 @@ def parse_docstring(doc: Optional[str]) -> dict[str, Any]:
 
 
 def _indented(lines: list[str], header: int) -> list[str]:
-    """Returns the lines of a block; its first line says how far it is indented."""
+    """Returns the lines of a block; the first line sets its indentation."""
     block: list[str] = []
     least = header + 1
     for line in filter(str.strip, lines):
@@ -107,9 +105,7 @@ def _count(text: str) -> Optional[Number]:
 
 @dataclass(frozen=True)
 class Resources:
-    """Checked limits of one tool; `memory` keeps the words of the user, `memory_bytes` is what they
-    mean.
-    """
+    """Checked limits of a tool; `memory` is as the user wrote it, `memory_bytes` its value."""
 
     num_cpus: Number = 1
     num_gpus: Number = 0
@@ -123,17 +119,17 @@ def resolve(
     num_gpus: Optional[Number] = None,
     memory: Optional[Memory] = None,
 ) -> Resources:
-    """Joins arguments, the docstring's `ray:` block and the defaults (1 CPU, no GPU, no memory
-    limit), in this order.
+    """Resolves limits from the arguments, then the `ray:` block of the docstring, then the defaults
+    (1 CPU, no GPU, no memory limit).
 
     Raises:
-        ValueError: a number is negative or not finite, or the memory string is not one.
+        ValueError: a number is negative or not finite, or the memory string is invalid.
     """
     block = parse_docstring(doc)
     memory = block.get("memory") if memory is None else memory
     size = None if memory is None else parse_memory(memory)
     if size == 0:
-        raise ValueError("memory cannot be 0: leave it out for no limit")
+        raise ValueError("memory cannot be 0: omit it for no limit")
     return Resources(
         num_cpus=_checked("num_cpus", block.get("num_cpus", 1) if num_cpus is None else num_cpus),
         num_gpus=_checked("num_gpus", block.get("num_gpus", 0) if num_gpus is None else num_gpus),

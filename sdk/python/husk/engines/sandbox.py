@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tool(sandbox=True)`: runs a function as code that nobody trusts, in a box of its own for each
-call.
+"""`tool(sandbox=True)`: runs a function as untrusted code, in a new box for each call.
 
-The function's source and its arguments as JSON go into the box, its result comes back as JSON. The
-function must stand on its own: it may import what it needs, but not use names of its module or of
-an enclosing function; what it does use is found when the tool is made, and named. CPUs, memory and
-timeout are limits of the box. What it writes is not printed here.
+The source of the function and its arguments are sent to the box as JSON, and the result returns as
+JSON. The function must be self-contained: it may import modules, but not use names of its module or
+of an enclosing function; creating the tool fails and lists such names. CPUs, memory and timeout are
+limits of the box. The output of the function is not printed.
 
     @tool(sandbox=True, memory="256MB", timeout=10)
     def solve(expression: str) -> float:
@@ -13,7 +12,7 @@ timeout are limits of the box. What it writes is not printed here.
 
     run = await solve.run("1 + 1")      # run.value, run.stdout, run.receipt, run.cost
 
-`await solve("1 + 1")` returns the value alone; `solve.last_run` then has the rest.
+`await solve("1 + 1")` returns only the value; `solve.last_run` then has the rest.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ from husk.tool_errors import (
 )
 
 LONGEST = 3600
-# What every module has; a class body reads __name__ and the like.
+# Names that every module has; a class body reads __name__, for example.
 _ALWAYS = {"__name__", "__qualname__", "__module__", "__doc__", "__builtins__", "__annotations__"}
 
 
@@ -62,11 +61,11 @@ class SandboxRun:
     """One call of a tool in a box.
 
     Attributes:
-        value: what the tool returned.
-        stdout: what it wrote.
-        stderr: what it wrote to standard error.
-        receipt: what was enforced around it.
-        cost: what it took: time, CPU time, memory.
+        value: the return value of the tool.
+        stdout: its standard output.
+        stderr: its standard error.
+        receipt: isolation and limits of the box.
+        cost: time, CPU time and memory used.
     """
 
     value: Any
@@ -80,9 +79,7 @@ class SandboxRun:
 
 
 def json_fault(value: Any, where: str = "") -> str:
-    """Says what in a value JSON cannot say, or returns an empty string. This function also runs in
-    the box.
-    """
+    """Returns what in a value JSON cannot represent, or an empty string. Also runs in the box."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return ""
     if isinstance(value, (list, tuple)):
@@ -90,7 +87,7 @@ def json_fault(value: Any, where: str = "") -> str:
     elif isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
-                return f"{where or 'value'} has the key {key!r}, which is no string"
+                return f"{where or 'value'} has the key {key!r}, which is not a string"
         parts = [(f"{where}[{key!r}]", item) for key, item in value.items()]
     else:
         return f"{where or 'value'} is a {type(value).__name__}"
@@ -124,16 +121,15 @@ def _handler() -> str:
 
 
 def check(spec: ToolSpec) -> None:
-    """Refuses, when the tool is made, what could not run in a box, and remembers its source.
+    """Checks a new tool for a box and stores its source.
 
     Raises:
-        ToolFunctionError: the source is not to be had, or uses names from outside; the error names
-            them.
-        ToolResourceError: it asks for a GPU.
-        ValueError: its timeout is longer than a box lives.
+        ToolFunctionError: its source is not available, or uses outer names; the error lists them.
+        ToolResourceError: it requires a GPU.
+        ValueError: its timeout exceeds the lifetime of a box.
     """
     if spec.num_gpus > 0:
-        raise ToolResourceError(f"Tool '{spec.name}' asks for a GPU, and boxes have none.")
+        raise ToolResourceError(f"Tool '{spec.name}' requires a GPU, and boxes have none.")
     if spec.timeout is not None and spec.timeout > LONGEST:
         raise ValueError(f"timeout of a tool in a sandbox is at most {LONGEST} s: {spec.timeout}")
     func = inspect.unwrap(spec.func)
@@ -141,7 +137,7 @@ def check(spec: ToolSpec) -> None:
         source = inspect.getsource(func)
     except (OSError, TypeError) as error:
         raise ToolFunctionError(
-            f"The source of tool '{spec.name}' is not to be had: {error}."
+            f"The source of tool '{spec.name}' is not available: {error}."
         ) from None
     node, text = _definition(spec, source)
     missing = sorted(
@@ -158,7 +154,7 @@ def check(spec: ToolSpec) -> None:
 
 def _definition(spec: ToolSpec, source: str) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, str]:
     """Finds the function in its source and returns it without decorators, as text."""
-    # An indented function stays as it is inside a block: taking indentation away could change
+    # Keep an indented function and put it into a block: removing the indentation could change
     # strings in it.
     indented = source[:1].isspace()
     block = f"if True:\n{source}" if indented else source
@@ -169,16 +165,16 @@ def _definition(spec: ToolSpec, source: str) -> tuple[ast.FunctionDef | ast.Asyn
     body = tree.body[0].body if indented and tree.body else tree.body
     if not body or not isinstance(body[0], (ast.FunctionDef, ast.AsyncFunctionDef)):
         raise ToolFunctionError(
-            f"Tool '{spec.name}' is not a function made by def, which a box needs."
+            f"Tool '{spec.name}' is not defined with def, which a box requires."
         )
     lines = block.splitlines(True)[body[0].lineno - 1 : body[0].end_lineno]
-    # Annotations may name what is not in the box; like this they are never evaluated.
+    # Annotations may name modules that are not in the box, so they are never evaluated.
     head = "from __future__ import annotations\n" + ("if True:\n" if indented else "")
     return body[0], head + "".join(lines)
 
 
 def _globals(code: types.CodeType) -> Iterator[str]:
-    """Names that the code looks up outside of itself and that are no builtins."""
+    """Returns the outer names that the code uses, without builtins."""
     stored = {i.argval for i in dis.get_instructions(code) if i.opname == "STORE_NAME"}
     for instruction in dis.get_instructions(code):
         name = instruction.argval
@@ -204,9 +200,9 @@ def _body(spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict
         fault = json_fault(value, label)
         if fault:
             raise ToolArgumentError(
-                f"Argument '{label}' of tool '{spec.name}' cannot be sent into a box: {fault}.",
+                f"Argument '{label}' of tool '{spec.name}' cannot be sent to a box: {fault}.",
                 argument=label,
-                solution="Send what JSON can say.",
+                solution="Pass only values that JSON can represent.",
             )
     if "sandbox" not in spec.cache:
         check(spec)
@@ -215,12 +211,12 @@ def _body(spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict
 
 
 def _seconds(spec: ToolSpec) -> int:
-    # The server counts whole seconds; without a timeout it is what handlers have by default.
+    # The server takes whole seconds; the default is that of handlers.
     return 300 if spec.timeout is None else math.ceil(spec.timeout)
 
 
 def _limits(spec: ToolSpec) -> dict[str, Any]:
-    # The server takes three decimals, and nothing below a hundredth of a CPU.
+    # The server takes three decimals and at least a hundredth of a CPU.
     cpus = max(0.01, round(spec.num_cpus, 3)) if spec.num_cpus > 0 else None
     return {"mode": "ephemeral", "cpus": cpus, "memory": spec.memory_bytes}
 
@@ -229,7 +225,7 @@ def _limits(spec: ToolSpec) -> dict[str, Any]:
 
 
 async def call(spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SandboxRun:
-    """Runs the tool in a box of its own; cancelling the await ends the box."""
+    """Runs the tool in a new box; cancelling the await ends the box."""
     body = _body(spec, args, kwargs)
     address = await asyncio.to_thread(locate.server)
     async with AsyncClient(str(address)) as client:
@@ -242,7 +238,7 @@ async def call(spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 async def _create(client: AsyncClient, spec: ToolSpec) -> Session:
-    """Makes the session. A caller who leaves meanwhile leaves none behind."""
+    """Creates the session; ends it again if the caller is cancelled."""
     creating = asyncio.ensure_future(client.create_session(**_limits(spec)))
     try:
         return await asyncio.shield(creating)
@@ -265,17 +261,17 @@ def call_sync(spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 def _key(session_id: str) -> str:
-    # One execution per session, so the session names it.
+    # A session has one execution, so its id identifies the execution.
     return f"tool-{session_id}"
 
 
 def _read(spec: ToolSpec, result: Result) -> SandboxRun:
-    """Makes of the server's result what a caller of a tool expects."""
+    """Turns the server's result into the result of a tool call."""
     if not result.ok:
         raise _failure(spec, result)
     answer = result.value
     if not isinstance(answer, dict) or not ("json" in answer or "fault" in answer):
-        raise ToolResultError(f"The result of tool '{spec.name}' did not come back whole.")
+        raise ToolResultError(f"The result of tool '{spec.name}' was truncated.")
     if "fault" in answer:
         raise ToolResultError(f"The result of tool '{spec.name}' is not JSON: {answer['fault']}.")
     value = json.loads(answer["json"])
@@ -285,12 +281,12 @@ def _read(spec: ToolSpec, result: Result) -> SandboxRun:
 def _failure(spec: ToolSpec, result: Result) -> Exception:
     name, status, error = spec.name, result.status, result.error
     if status == "timeout":
-        return ToolTimeout(f"Tool '{name}' took longer than {_seconds(spec)} s and was ended.")
+        return ToolTimeout(f"Tool '{name}' took longer than {_seconds(spec)} s and was killed.")
     if status == "memory_exceeded":
-        return ToolOutOfMemory(f"Tool '{name}' used more than the memory of its box.", oom=True)
+        return ToolOutOfMemory(f"Tool '{name}' exceeded the memory of its box.", oom=True)
     if error is None or status != "failed":
         said = (result.termination or {}).get("detail") or status
-        return ToolCrashed(f"Tool '{name}' did not end well: {said}.", exit_code=result.exit_code)
+        return ToolCrashed(f"Tool '{name}' failed: {said}.", exit_code=result.exit_code)
     kind = getattr(builtins, str(error.get("type")), None)
     message = str(error.get("message", ""))
     if isinstance(kind, type) and issubclass(kind, Exception) and _simple(kind):
@@ -303,15 +299,13 @@ def _failure(spec: ToolSpec, result: Result) -> Exception:
 
 
 def _simple(kind: type[Exception]) -> bool:
-    """Whether an exception can be made again from its text alone, and means the same here."""
+    """Returns whether an exception can be rebuilt from its text, with the same meaning here."""
     others = (UnicodeError, StopIteration, StopAsyncIteration, SyntaxError)
     return not issubclass(kind, others) and not hasattr(kind, "exceptions")  # an ExceptionGroup
 
 
 def _key_of(message: str) -> Any:
-    """The text of a KeyError is the repr of its key; made again from that it would be quoted
-    twice.
-    """
+    """The text of a KeyError is the repr of its key; rebuilding it from that would quote it twice."""
     try:
         return ast.literal_eval(message)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -322,7 +316,7 @@ def _key_of(message: str) -> Any:
 
 
 class _Boxes:
-    """The part of an engine that RemoteFunction needs."""
+    """The part of an engine that RemoteFunction uses."""
 
     name = "sandbox"
 

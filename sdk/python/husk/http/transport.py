@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connections to one server: kept open, reused, and never shared by two requests at once.
 
-exchange() sends a request and brings the whole answer. stream() sends one of any size and brings
-the answer piece by piece. Both raise Broken when there is no answer; repeating a request is the
-business of the caller.
+exchange() sends a request and returns the whole answer. stream() sends a request of any size and
+returns the answer piece by piece. Both raise Broken if there is no answer; the caller decides
+whether to retry.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ PIECE = 65536
 
 @dataclass
 class Request:
-    """What to send.
+    """A request.
 
     Attributes:
         method: GET, POST and so on.
         target: path with query.
         headers: without Host and Content-Length.
-        body: all of it, or None.
-        pieces: makes an iterator over the body, instead of body; size says how many bytes that are.
+        body: the whole body, or None.
+        pieces: returns an iterator over a body of `size` bytes, instead of body.
         timeout: seconds to wait for the answer, or for its next piece.
     """
 
@@ -59,7 +59,7 @@ def _late(request: Request) -> Broken:
 
 
 class _Connection:
-    """A connection that waits by blocking."""
+    """A blocking connection."""
 
     def __init__(self, address: Address) -> None:
         try:
@@ -80,7 +80,7 @@ class _Connection:
         self.poll.register(self.sock, select.POLLIN)
 
     def is_stale(self) -> bool:
-        """The server has hung up meanwhile: between requests it says nothing else."""
+        """Return whether the server has closed the connection: it sends nothing between requests."""
         return bool(self.poll.poll(0))
 
     def exchange(self, request: Request, host: str) -> Answer:
@@ -90,7 +90,7 @@ class _Connection:
             try:
                 self.sock.sendall(data)
             except (BrokenPipeError, ConnectionResetError):
-                pass  # it may have refused the request and hung up: the answer is there then
+                pass  # the server may have answered before it read all of the request
             return self._receive(request)
         except TimeoutError as e:
             raise _late(request) from e
@@ -123,7 +123,7 @@ class _Connection:
 
 
 class _AsyncConnection:
-    """A connection of one event loop."""
+    """An asyncio connection, bound to one event loop."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.loop = asyncio.get_running_loop()
@@ -186,18 +186,18 @@ class _Common(Generic[AnyConnection]):
         self.is_plain = parts.scheme == "http" and not parts.path
         self.pid = os.getpid()
         self._idle: list[AnyConnection] = []
-        # How often a connection was found broken: the server may be another one since.
+        # Counts broken connections: after each, another server process may be answering.
         self.breaks = 0
 
     def is_forked(self) -> bool:
-        """Whether the connections are those of the process that forked this one; says so once."""
+        """Return True once after a fork: the connections belong to the parent."""
         if self.pid == os.getpid():
             return False
         self.pid = os.getpid()
         return True
 
     def drop_stale(self) -> None:
-        """Count connections that the server has closed while they were idle."""
+        """Drop and count idle connections that the server has closed."""
         if self._idle and (connection := self._take()) is not None:
             self._idle.append(connection)
 
@@ -205,7 +205,7 @@ class _Common(Generic[AnyConnection]):
         while self._idle:
             try:
                 connection = self._idle.pop()
-            except IndexError:  # another thread was quicker
+            except IndexError:  # another thread took the last one
                 return None
             if not connection.is_stale():
                 return connection
@@ -252,14 +252,14 @@ def _httpx_broken(e: httpx.TransportError) -> Broken:
 
 
 class Transport(_Common[_Connection]):
-    """Connections for code that waits by blocking. Threads may share it."""
+    """Blocking connections. Threads may share them."""
 
     def __init__(self, address: Address) -> None:
         super().__init__(address)
         self._httpx: httpx.Client | None = None
 
     def exchange(self, request: Request) -> Answer:
-        """Send a request whose body is in memory, and bring the answer."""
+        """Send a request whose body is in memory and return the answer."""
         self._leave_what_is_not_ours()
         if not self.is_plain:
             with self.stream(request) as (status, headers, pieces):
@@ -273,14 +273,14 @@ class Transport(_Common[_Connection]):
         return self._keep(connection, answer)
 
     def _leave_what_is_not_ours(self) -> None:
-        """The process that forked this one goes on using its connections: close our copies of them."""
+        """After a fork, close this process's copies of the parent's connections."""
         if self.is_forked():
             self._close_idle()
-            self._httpx = None  # not closed: a thread of that process may have held its locks
+            self._httpx = None  # not closed: a thread of the parent may have held its locks
 
     @contextmanager
     def stream(self, request: Request) -> Iterator[tuple[int, Mapping[str, str], Iterator[bytes]]]:
-        """Send a request of any size; gives status, headers and the pieces of the answer."""
+        """Send a request of any size and yield status, headers and the pieces of the answer."""
         import httpx
 
         self._leave_what_is_not_ours()
@@ -317,7 +317,7 @@ class AsyncTransport(_Common[_AsyncConnection]):
         self._httpx_loop: asyncio.AbstractEventLoop | None = None
 
     async def exchange(self, request: Request) -> Answer:
-        """Send a request whose body is in memory, and bring the answer."""
+        """Send a request whose body is in memory and return the answer."""
         if self.is_forked():
             self._idle, self._httpx = [], None
         if not self.is_plain:
@@ -335,7 +335,7 @@ class AsyncTransport(_Common[_AsyncConnection]):
     async def stream(
         self, request: Request
     ) -> AsyncIterator[tuple[int, Mapping[str, str], AsyncIterator[bytes]]]:
-        """Send a request of any size; gives status, headers and the pieces of the answer."""
+        """Send a request of any size and yield status, headers and the pieces of the answer."""
         import httpx
 
         loop = asyncio.get_running_loop()

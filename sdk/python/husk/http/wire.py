@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests and answers of the server on a plain connection, as bytes. Does no input or output
-itself.
+"""Encodes requests and decodes answers for a plain connection. Does no I/O.
 
-Small requests, which are nearly all, go this way because a general HTTP client costs several times
-the processor time of the run that it asks for. Streams, uploads and https go through httpx: see
-transport.py.
+Most requests are small and use this code, because a general HTTP client costs several times the CPU
+time of the run it requests. Streams, uploads and https use httpx: see transport.py.
 """
 
 from __future__ import annotations
@@ -20,11 +18,11 @@ HEAD_MAX = 65536
 
 
 class Broken(Exception):
-    """A connection that did not bring an answer.
+    """No answer arrived on a connection.
 
     Attributes:
-        is_sent: the request may have reached the server, which may have done it.
-        is_late: the time for it was up.
+        is_sent: the server may have received and executed the request.
+        is_late: the request timed out.
     """
 
     def __init__(self, why: str, is_sent: bool, is_late: bool = False) -> None:
@@ -34,14 +32,14 @@ class Broken(Exception):
 
 
 class Answer(NamedTuple):
-    """What the server answered; names of headers are in small letters."""
+    """An answer of the server; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     def json(self) -> Any:
-        """The decoded body; what is no JSON comes as text, for messages."""
+        """The decoded body; as text if it is not JSON, for error messages."""
         try:
             return json.loads(self.body)
         except ValueError:
@@ -51,7 +49,7 @@ class Answer(NamedTuple):
 def encode(
     method: str, target: str, host: str, headers: Mapping[str, str], body: bytes | None
 ) -> bytes:
-    """Write a request."""
+    """Encode a request."""
     lines = [f"{method} {target} HTTP/1.1", f"Host: {host}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     if body is not None or method in ("POST", "PUT"):
@@ -67,13 +65,13 @@ def encode(
 
 
 def decode_head(head: bytes) -> tuple[int, dict[str, str], int]:
-    """Read the head of an answer.
+    """Decode the head of an answer.
 
     Args:
-        head: all of it, with or without the empty line at its end.
+        head: the whole head, with or without the empty line at its end.
 
     Returns:
-        Status, headers, and how many bytes of body follow.
+        Status, headers, and the length of the body.
     """
     first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
     version, _, rest = first.partition(" ")

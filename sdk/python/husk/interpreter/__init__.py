@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sandbox functions: run code, commands and files in sessions that are named by a text.
+"""The sandbox functions: run code, commands and files in named sessions.
 
     result = execute_code("print(6 * 7)", session_id="demo")      # here, without Ray
     ref = execute_code.remote("print(6 * 7)", session_id="demo")  # as a Ray task: ray.get(ref)
 
-Where a session lives depends on what is in force. With Ray (initialised in this process, or
-`HUSK_ENGINE=ray`) it is a detached actor that all processes of the cluster find by name; without
-Ray it belongs to this process and ends with it. `.remote` always means Ray. The results are the
-same: dicts of `husk.interpreter.types`.
+With Ray (initialised in this process, or `HUSK_ENGINE=ray`) a session is a detached actor that all
+processes of the cluster find by name. Without Ray it belongs to this process and ends with it.
+`.remote` always uses Ray. The results are the same: dicts of `husk.interpreter.types`.
 """
 
 from __future__ import annotations
@@ -45,11 +44,11 @@ __all__ = [
 
 CodeInterpreterExecutor = on_ray.executor_class
 
-_PREFIX = "code-executor-"  # of the names of actors; `Sandbox` has another
+_PREFIX = "code-executor-"  # of actor names; `Sandbox` has another
 
 
 def directory() -> Union[LocalDirectory, on_ray.RayDirectory]:
-    """Returns where sessions are now: in the Ray cluster, or in this process."""
+    """Returns the directory of sessions: that of the Ray cluster or of this process."""
     if on_ray.in_ray_task() or ray_start.asked_for():
         return on_ray.RayDirectory()
     return LOCAL
@@ -64,14 +63,14 @@ def run(
     image: str = policy.DEFAULT_IMAGE,
     **options: Any,
 ) -> Execution:
-    """Runs code or a command in the session of that name, which is made when there is none."""
+    """Runs code or a command in the session with this name, which is created if needed."""
     refused = {key: options.pop(key, None) for key in ("dockerfile", "mcp_allowlist")}
     try:
         policy.check(**refused)
         executor, _ = directory().open(name, session_id, image=image)
         method = executor.execute_shell if kind == "shell" else executor.execute_code
         result = method(text, timeout, image=image, **options)
-    except Exception as error:  # Ray's own too: the caller gets a result in any case
+    except Exception as error:  # including those of Ray: the caller always gets a result
         return failure(error, f"{session_id}_0")
     receipt = result.get("receipt")
     if receipt:
@@ -95,21 +94,20 @@ def execute_code(
 
     Args:
         code: the source.
-        session_id: the session, which is made when there is none; when left out, one of its own
-            that ends with this call, named `session-<8 hex digits>-<time>`.
+        session_id: the session, which is created if needed; by default a new one that ends with
+            this call, named `session-<8 hex digits>-<time>`.
         image: the name of a template; `python:3.12-slim` means the template `python`.
-        dockerfile: refused with `BackendUnavailableError`, because there is no container back end.
-        environment: variables for this and the later runs of the session.
-        volumes: `{host path: {"bind": "/workspace/...", "mode": "ro" or "rw"}}`. What changed on
-            the host is copied in before each run, and with `rw` what changed in the sandbox is
-            copied back after it.
-        mcp_allowlist: refused with `EgressUnavailableError`, because there is no way out of a
-            sandbox.
-        timeout: seconds; then everything that the run started is ended.
+        dockerfile: rejected with `BackendUnavailableError`: there is no container back end.
+        environment: variables for this and all later runs of the session.
+        volumes: `{host path: {"bind": "/workspace/...", "mode": "ro" or "rw"}}`. Changes on the
+            host are copied in before each run, and with `rw` changes in the sandbox are copied back
+            after it.
+        mcp_allowlist: rejected with `EgressUnavailableError`: sandboxes have no network.
+        timeout: seconds after which all processes of the run are killed.
 
     Returns:
-        An `ExecutionResult`, or an `ExecutionError` whose `error_type` says what is wrong. Nothing
-        is raised.
+        An `ExecutionResult`, or an `ExecutionError` whose `error_type` is the reason. Nothing is
+        raised.
     """
     wanted = (image, dockerfile, environment, volumes, mcp_allowlist)
     return _execute("code", code, session_id, timeout, wanted)
@@ -142,7 +140,7 @@ def _execute(
         return run(kind, text, timeout, _PREFIX + session, session, **dict(zip(names, wanted)))
     finally:
         if not session_id:
-            end(_PREFIX + session, session)  # nobody else knows its name
+            end(_PREFIX + session, session)  # no other caller knows its name
 
 
 def find(name: str, session_id: str) -> Executor:
@@ -161,7 +159,7 @@ def upload_file(path: str, content: bytes, session_id: str) -> Upload:
     """Writes a file into the sandbox of a session.
 
     Args:
-        path: below `/workspace` (relative paths too), or anywhere that the code may write itself,
+        path: below `/workspace`, or relative to it, or in another folder that the code can write,
             such as `/tmp`.
         content: the bytes.
         session_id: the session.
@@ -182,7 +180,7 @@ def upload_file(path: str, content: bytes, session_id: str) -> Upload:
 
 @RemoteFunction
 def get_session_stats(session_id: str) -> SessionStats:
-    """Returns how many executions a session had, since when it is there, and what it uses.
+    """Returns the number of executions of a session, its start time and its resource usage.
 
     Raises:
         ValueError: there is no such session.
@@ -192,12 +190,12 @@ def get_session_stats(session_id: str) -> SessionStats:
 
 @RemoteFunction
 def cleanup_session(session_id: str) -> Cleanup:
-    """Ends a session with its box, everything that runs in it and, under Ray, its actor."""
+    """Ends a session: its box with all processes and, under Ray, its actor."""
     return end(_PREFIX + session_id, session_id)
 
 
 def end(name: str, session_id: str) -> Cleanup:
-    """Ends the session of that name."""
+    """Ends the session with this name."""
     try:
         result = find(name, session_id).cleanup_session()
         directory().remove(name)
@@ -210,7 +208,7 @@ def end(name: str, session_id: str) -> Cleanup:
 
 
 def text_of(result: Execution) -> str:
-    """Returns a result as the text that a language model gets."""
+    """Returns a result as text for a language model."""
     if result["status"] == "success":
         text = result["stdout"].rstrip("\n") or "(no output)"
         errors = result["stderr"].rstrip("\n")
@@ -224,17 +222,17 @@ def create_execute_python_tool(
     dockerfile: Optional[str] = None,
     timeout: float = policy.DEFAULT_TIMEOUT,
 ) -> Callable[[str], Awaitable[str]]:
-    """Returns an async tool `execute_python(code)` for an agent, which answers with text.
+    """Returns an async tool `execute_python(code)` for an agent, which returns text.
 
-    Deprecated: `rayai.Sandbox` has the same as `run_code`, with a shell and an end.
+    Deprecated: use `run_code` of `rayai.Sandbox`, which also has a shell and can be terminated.
 
     Args:
         session_id: the session that all calls of the tool share.
-        dockerfile: refused with `BackendUnavailableError`, because there is no container back end.
+        dockerfile: rejected with `BackendUnavailableError`: there is no container back end.
         timeout: seconds for one call.
     """
     warnings.warn(
-        "create_execute_python_tool is old; use rayai.Sandbox", DeprecationWarning, stacklevel=2
+        "create_execute_python_tool is deprecated: use rayai.Sandbox", DeprecationWarning, 2
     )
     policy.check(dockerfile, None)
 
@@ -252,15 +250,13 @@ def create_execute_python_tool(
 
 
 class _ToolRemote:
-    """`_remote_func` of a tool whose work is done in a sandbox: a Ray task under Ray, else a
-    thread.
-    """
+    """`_remote_func` of a tool that works in a sandbox: a Ray task under Ray, else a thread."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Starts a call and returns at once: an ObjectRef under Ray, else a ToolFuture."""
+        """Starts a call and returns immediately: an ObjectRef under Ray, else a ToolFuture."""
         if ray_start.asked_for():
             task = ray_start.started().remote(self._function)
             return task.options(num_cpus=0, max_retries=0).remote(*args, **kwargs)
@@ -277,9 +273,7 @@ class _ToolRemote:
 
 
 def as_tool(function: Callable[..., Any]) -> Any:
-    """Makes an async tool of a function that works in a sandbox: it needs no process of its own to
-    be apart.
-    """
+    """Returns an async tool for a function that works in a sandbox and so needs no process."""
 
     @functools.wraps(function)
     async def tool(*args: Any, **kwargs: Any) -> Any:

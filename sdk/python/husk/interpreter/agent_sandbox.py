@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Sandbox` of the rayai API: a sandbox whose methods can be given to an agent as tools.
+"""`Sandbox` of the rayai API: a sandbox whose methods are tools for an agent.
 
     sandbox = Sandbox(timeout=60)
     agent = pydantic_ai.Agent(model, tools=[sandbox.run_code, sandbox.bash])
 
-Nothing is started before the first use, so it can stand at the top of an agent's file.
-`husk.Sandbox` is another class: the whole API of the server for one session.
+The first use starts it, so it can be created at the top of an agent's file. `husk.Sandbox` is
+another class: the whole API of the server for one session.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from husk.interpreter.types import Execution
 
 __all__ = ["ExecResult", "Sandbox"]
 
-_PREFIX = "sandbox-"  # of the names of actors; those of execute_code() have another
+_PREFIX = "sandbox-"  # of actor names; execute_code() has another
 _OWN_SESSION = "default"
 _ENDED = {"TimeoutError": errors.RunTimeoutError, "MemoryError": errors.RunMemoryError}
 
 
 @dataclass(frozen=True)
 class ExecResult:
-    """How a command ended.
+    """The result of a command.
 
     Attributes:
-        stdout: what it wrote.
-        stderr: what it wrote to standard error.
+        stdout: its standard output.
+        stderr: its standard error.
         exit_code: as a shell reports it.
-        metrics: what it cost.
-        receipt: what was enforced around it.
+        metrics: the resources it used.
+        receipt: isolation and limits of its box.
     """
 
     stdout: str
@@ -58,18 +58,18 @@ class ExecResult:
 
 
 class Sandbox:
-    """A sandbox for agents: `run_code` and `bash` are tools that answer with text, `exec` and
-    `upload` are for programs.
+    """A sandbox for agents: `run_code` and `bash` are tools that return text, `exec` and `upload`
+    are for programs.
 
-    Under Ray it is a detached actor, and every `Sandbox` with the same `session_id` in the cluster
-    is the same one; without Ray it belongs to this process. Only the object that made a sandbox
-    ends it: `terminate()` of another one does nothing.
+    Under Ray it is a detached actor, which all `Sandbox` objects with the same `session_id` in the
+    cluster share; without Ray it belongs to this process. Only the object that created a sandbox
+    can end it: `terminate()` of another one does nothing.
 
     Args:
-        dockerfile: refused with `BackendUnavailableError`, because there is no container back end.
+        dockerfile: rejected with `BackendUnavailableError`: there is no container back end.
         image: the name of a template; `python:3.12-slim` means the template `python`.
         timeout: seconds for one run.
-        session_id: `sandbox-<8 hex digits>` when left out.
+        session_id: by default `sandbox-<8 hex digits>`.
     """
 
     def __init__(
@@ -90,11 +90,11 @@ class Sandbox:
         self.bash = _bash(self)
 
     def exec(self, command: str, timeout: Optional[float] = None) -> ExecResult:
-        """Runs a shell command and returns how it ended.
+        """Runs a shell command and returns its result.
 
         Raises:
-            RunTimeoutError: its time was up; it is a TimeoutError.
-            HuskError: it could not be run, or its sandbox was lost.
+            RunTimeoutError: it exceeded its time limit; a TimeoutError.
+            HuskError: it could not run, or its sandbox was lost.
         """
         result = self._run(
             "shell", command, _OWN_SESSION, self.timeout if timeout is None else timeout
@@ -107,8 +107,8 @@ class Sandbox:
         )
 
     def upload(self, path: str, content: bytes) -> None:
-        """Writes a file: below `/workspace` (relative paths too), or where the code may write
-        itself, such as `/tmp`.
+        """Writes a file: below `/workspace`, or relative to it, or in another folder that the code
+        can write, such as `/tmp`.
 
         Raises:
             HuskError: it could not be written.
@@ -118,7 +118,7 @@ class Sandbox:
             raise _error(result["error_type"], result["error"])
 
     def terminate(self) -> None:
-        """Ends what this object made, with everything that runs in it. Doing it twice is fine."""
+        """Ends the sandboxes that this object created. A second call does nothing."""
         with self._lock:
             owned, self._owned = self._owned, set()
         for session in owned:
@@ -140,13 +140,13 @@ class Sandbox:
         return f"Sandbox(session_id={self.session_id!r}, image={self.image!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A copy in another process is the same sandbox, but did not make it.
+        # A copy in another process uses the same sandbox but does not own it.
         return Sandbox, (self.dockerfile, self.image, self.timeout, self.session_id)
 
     # ---- inside ----
 
     def _name(self, session: str) -> str:
-        """`default` is the sandbox itself; every other name is a box of its own beside it."""
+        """Returns the session for a name: `default` is the sandbox itself, others are new boxes."""
         return self.session_id if session == _OWN_SESSION else f"{self.session_id}-{session}"
 
     def _open(self, session: str) -> Any:
@@ -168,7 +168,7 @@ class Sandbox:
 
 
 def _error(name: str, message: str) -> errors.HuskError:
-    """Returns the exception that a result names."""
+    """Returns the exception for a failed result."""
     kind = _ENDED.get(name) or getattr(errors, name, None)
     if isinstance(kind, type) and issubclass(kind, errors.HuskError):
         return kind(message)

@@ -48,7 +48,7 @@ class Box:
         return self._sandbox.run(text or "\n", timeout=seconds, env=env)
 
     def status(self) -> tuple[str, dict[str, Any]]:
-        """Returns the state of the session, and its figures while it is running."""
+        """Returns the state of the session, and its statistics while it runs."""
         try:
             status = self._sandbox.info().status
         except SessionNotFoundError:
@@ -57,7 +57,7 @@ class Box:
         return status, figures
 
     def close(self) -> None:
-        """Ends the session with everything that runs in it."""
+        """Ends the session with all its processes."""
         try:
             self._sandbox.close()
         finally:
@@ -66,11 +66,11 @@ class Box:
     # ---- files, for volumes.Workspace ----
 
     def put_tar(self, path: str, archive: Path) -> None:
-        """Unpacks a tar file of this host into a directory of the workspace."""
+        """Unpacks a local tar file into a directory of the workspace."""
         self._sandbox.files.import_tar(archive, path, progress=False)
 
     def get_tar(self, path: str, archive: Path) -> None:
-        """Packs a directory of the workspace into a tar file of this host."""
+        """Packs a directory of the workspace into a local tar file."""
         self._sandbox.files.export_tar(archive, path, progress=False)
 
     def put_file(self, path: str, data: bytes) -> None:

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sessions of the sandbox functions without Ray: they belong to this process and end with
-it.
-"""
+"""The sessions of the sandbox functions without Ray: they belong to this process and end with it."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ class LocalDirectory:
             return self._sessions.get(name)
 
     def open(self, name: str, session_id: str, **options: Any) -> tuple[Executor, bool]:
-        """Returns a session, and whether it was made by this call."""
+        """Returns a session, and whether this call created it."""
         self._end_idle()
         with self._lock:
             found = self._sessions.get(name)
@@ -46,7 +44,7 @@ class LocalDirectory:
             return made, True
 
     def remove(self, name: str) -> None:
-        """Forgets a session; its box was ended before."""
+        """Removes a session whose box has ended."""
         with self._lock:
             self._sessions.pop(name, None)
 
@@ -58,7 +56,7 @@ class LocalDirectory:
             session.cleanup_session()
 
     def forget(self) -> None:
-        """After a fork: the sessions are the parent's."""
+        """Forgets the sessions after a fork, because they belong to the parent."""
         self._sessions = {}
         self._lock = threading.Lock()
 
@@ -77,8 +75,8 @@ LOCAL = LocalDirectory()
 
 @functools.cache
 def _close_at_exit() -> None:
-    # Not before the first box is there: what is registered last runs first, and a server of our own
-    # must outlive boxes.
+    # Registered after the first box exists: exit handlers run in reverse order, and a server that
+    # this process started must outlive the boxes.
     atexit.register(LOCAL.close)
 
 

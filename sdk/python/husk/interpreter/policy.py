@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sandbox session may ask for, and what is refused.
+"""Which isolation a sandbox session may request.
 
-The variables of the rayai API that name another isolation than husk's own (gVisor, Docker,
-Kubernetes) are read at every call: what is asked for and not there is refused with a typed error,
-never replaced silently. This file starts nothing.
+The variables of the rayai API that select another isolation (gVisor, Docker, Kubernetes) are read on
+every call. A request that cannot be met raises a typed error; it is never replaced silently.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ __all__ += [
     "wishes",
 ]
 
-# The image that the rayai API names as its default; here it means the template `python`.
+# The default image of the rayai API, which stands for the template `python`.
 SEED_IMAGE = "python:3.12-slim"
 DEFAULT_IMAGE = os.environ.get("RAYAI_SANDBOX_IMAGE") or SEED_IMAGE
 DEFAULT_TIMEOUT = 30  # seconds per execution
@@ -38,7 +37,7 @@ MEMORY_BYTES = 512 << 20
 CPU_QUOTA = 100000  # of CPU_PERIOD: one core
 CPU_PERIOD = 100000
 NETWORK_MODE = "none"
-SESSION_TIMEOUT = 3600  # seconds without work after which a session ends
+SESSION_TIMEOUT = 3600  # idle seconds after which a session ends
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off"}
@@ -51,7 +50,7 @@ _wishes: contextvars.ContextVar[Mapping[str, str]] = contextvars.ContextVar(
 
 
 def wishes() -> dict[str, str]:
-    """Returns what the caller in another process, else this process, asks of the isolation."""
+    """Returns the isolation settings of the remote caller, else of this process."""
     return {
         **{name: os.environ[name] for name in _VARIABLES if os.environ.get(name)},
         **_wishes.get(),
@@ -60,9 +59,7 @@ def wishes() -> dict[str, str]:
 
 @contextlib.contextmanager
 def asked(given: Mapping[str, str]) -> Iterator[None]:
-    """Runs a block on behalf of a caller in another process, with the variables that are set
-    there.
-    """
+    """Runs a block for a caller in another process, with the variables of that process."""
     token = _wishes.set(given)
     try:
         yield
@@ -71,8 +68,8 @@ def asked(given: Mapping[str, str]) -> Iterator[None]:
 
 
 def flag(name: str) -> Optional[bool]:
-    """Returns a variable that is true, false or not set; refuses other words rather than guess at a
-    security setting.
+    """Returns a boolean variable, or None if it is not set; rejects other values of this security
+    setting.
     """
     value = wishes().get(name, "").strip().lower()
     if not value:
@@ -88,7 +85,7 @@ def _check_backend() -> None:
     backend = wishes().get("RAYAI_SANDBOX_BACKEND", "").strip().lower()
     if backend and backend not in _OWN and backend != "auto":
         raise BackendUnavailableError(
-            f"RAYAI_SANDBOX_BACKEND={backend}: there is no such back end here",
+            f"RAYAI_SANDBOX_BACKEND={backend}: this back end is not available",
             solution="Unset the variable to use husk's own sandboxes, or set it to 'native'.",
         )
 
@@ -98,49 +95,49 @@ def _check_runtime() -> None:
     strict = flag("RAYAI_STRICT_GVISOR")
     if strict:
         raise BackendUnavailableError(
-            "RAYAI_STRICT_GVISOR asks for gVisor, which is not available here",
-            solution="Unset RAYAI_STRICT_GVISOR to accept husk's own isolation; the receipt says what it enforces.",
+            "RAYAI_STRICT_GVISOR requires gVisor, which is not available",
+            solution="Unset RAYAI_STRICT_GVISOR to accept husk's own isolation; the receipt describes it.",
         )
     if not runtime or runtime in _OWN:
         return
     if runtime == "runsc" and strict is False:
-        # falling back was asked for in so many words; note_fallback() puts it into the receipt
+        # Falling back was allowed explicitly; note_fallback() puts it into the receipt.
         return
     raise BackendUnavailableError(
-        f"RAYAI_SANDBOX_RUNTIME={runtime}: this runtime is not available here",
+        f"RAYAI_SANDBOX_RUNTIME={runtime}: this runtime is not available",
         solution="Unset the variable to use husk's own isolation. RAYAI_STRICT_GVISOR=false accepts it in place of runsc.",
     )
 
 
 def check(dockerfile: Optional[str], mcp_allowlist: Optional[Sequence[str]]) -> None:
-    """Refuses what cannot be had here, by `BackendUnavailableError` or `EgressUnavailableError`."""
+    """Raises `BackendUnavailableError` or `EgressUnavailableError` for unavailable features."""
     _check_backend()
     _check_runtime()
     if dockerfile is not None:
         raise BackendUnavailableError(
-            "a dockerfile needs a container back end, and there is none here",
-            solution="Make a template of a Python environment that has the packages (docs/templates.md) and name it as image.",
+            "a dockerfile requires a container back end, which is not available",
+            solution="Create a template with the packages (docs/templates.md) and pass its name as image.",
         )
     if mcp_allowlist is not None:
         raise EgressUnavailableError(
-            "mcp_allowlist needs a proxy out of the sandbox, and there is none: boxes have no network",
-            solution="Leave mcp_allowlist out and call MCP servers from the agent, outside of the sandbox.",
+            "mcp_allowlist requires network access, and boxes have none",
+            solution="Omit mcp_allowlist and call MCP servers from the agent, outside the sandbox.",
         )
 
 
 def template_of(image: str, templates: Sequence[str]) -> str:
-    """Returns the template that an image name means. `templates` are those of the server."""
+    """Returns the template for an image name. `templates` are those of the server."""
     name = "python" if image == SEED_IMAGE else image
     if name in templates:
         return name
     raise BackendUnavailableError(
-        f"image {image!r} is no template, and an image of a registry needs a container back end, which is not here",
-        solution=f"Use one of the templates ({', '.join(sorted(templates))}) or make one of your own (docs/templates.md).",
+        f"image {image!r} is not a template, and registry images require a container back end, which is not available",
+        solution=f"Use one of the templates ({', '.join(sorted(templates))}) or create one (docs/templates.md).",
     )
 
 
 def note_fallback(receipt: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the receipt, with a note when gVisor was named but falling back was allowed."""
+    """Returns the receipt, with a note if gVisor was requested and falling back was allowed."""
     noted = dict(receipt)
     if wishes().get("RAYAI_SANDBOX_RUNTIME", "").strip() == "runsc":
         noted["runtime_requested"] = "runsc"

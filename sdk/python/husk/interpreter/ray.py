@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sandbox functions under Ray: one detached actor per session, beside a husk on the actor's
-node.
+"""The sandbox functions under Ray: one detached actor per session, with a husk server on its node.
 
-Every process of the cluster finds a session by the name of its actor. A session that was lost with
-its node is remembered in Ray's own key-value store, so that the next use of it is told instead of
-being given an empty one. Importing this file does not import Ray.
+All processes of the cluster find a session by the name of its actor. Sessions are recorded in Ray's
+key-value store, so that the next use of a session that was lost with its node raises an error
+instead of starting an empty one. Importing this file does not import Ray.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ NAMESPACE = "sandbox"
 ACTOR_CPUS = 1
 ACTOR_MEMORY = 1 << 30
 START_SECONDS = 120.0
-GRACE_SECONDS = 60.0  # beyond the time limit of a run, before its actor is given up
+GRACE_SECONDS = 60.0  # after the time limit of a run, before its actor counts as unresponsive
 _STATS_SECONDS = 60.0
 _KV_NAMESPACE = b"husk"
 
@@ -39,11 +38,11 @@ _task = threading.local()
 
 
 def in_ray_task() -> bool:
-    """Whether this thread runs a function that was called by `.remote()`."""
+    """Returns whether this thread runs a function that was called with `.remote()`."""
     return bool(getattr(_task, "is_remote", False))
 
 
-# ---- what stands behind .remote() ----
+# ---- .remote() ----
 
 
 class _Remote:
@@ -64,9 +63,9 @@ class _Remote:
 class RemoteFunction(_Remote, Generic[P]):
     """A function that can also be called as a Ray task: `f(...)`, or `ray.get(f.remote(...))`.
 
-    `.remote` always means Ray, which is started by its own rules when it is not running; without
-    Ray installed it raises `RayMissingError`. The task itself only waits for the actor, so it asks
-    for no CPU; it is never run twice.
+    `.remote` always uses Ray and starts it if needed, by Ray's own rules; if Ray is not installed,
+    it raises `RayMissingError`. The task only waits for the actor, so it requests no CPU. It is
+    never retried.
     """
 
     __name__: str
@@ -88,7 +87,7 @@ class RemoteFunction(_Remote, Generic[P]):
         return task.remote(str(self.__module__), name, policy.wishes(), *args, **kwargs)
 
     def __reduce__(self) -> str:
-        # The module's attribute of this name is this object.
+        # This object is the attribute of its module with this name.
         return self.__name__
 
     def __repr__(self) -> str:
@@ -96,9 +95,7 @@ class RemoteFunction(_Remote, Generic[P]):
 
 
 class RemoteClass(_Remote):
-    """A class that can also be made as a Ray actor: `C(...)` here, `C.remote(...)` in a process of
-    its own.
-    """
+    """A class that can also be a Ray actor: `C(...)` in this process, `C.remote(...)` in its own."""
 
     def __init__(self, cls: type, actor: type, name: str, **options: Any) -> None:
         self._cls = cls
@@ -124,14 +121,12 @@ class _WithOptions:
         self._start = start
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Starts it with the options given before."""
+        """Starts it with these options."""
         return self._start(args, kwargs)
 
 
 def _run_task(module: str, name: str, wishes: dict[str, str], *args: Any, **kwargs: Any) -> Any:
-    """The body of the Ray task: the plain function, in a worker, with the caller's wishes about
-    isolation.
-    """
+    """The body of the Ray task: calls the function with the caller's isolation settings."""
     _task.is_remote = True
     try:
         with policy.asked(wishes):
@@ -144,9 +139,7 @@ def _run_task(module: str, name: str, wishes: dict[str, str], *args: Any, **kwar
 
 
 class CodeInterpreterActor(CodeInterpreter):
-    """One session as a Ray actor; it ends itself when its session has been without work for too
-    long.
-    """
+    """One session as a Ray actor, which ends itself after its idle timeout."""
 
     def __init__(self, session_id: str, actor_name: str = "", **options: Any) -> None:
         super().__init__(session_id, **options)
@@ -154,7 +147,7 @@ class CodeInterpreterActor(CodeInterpreter):
         threading.Thread(target=self._watch, name="husk-idle", daemon=True).start()
 
     def ready(self) -> str:
-        """Returns the id of the node that this actor is on."""
+        """Returns the id of this actor's node."""
         return str(ray_start.module().get_runtime_context().get_node_id())
 
     def _watch(self) -> None:
@@ -168,9 +161,7 @@ class CodeInterpreterActor(CodeInterpreter):
 
 
 class ActorExecutor:
-    """The methods of a session, called on its actor. Raises `NodeLostError` when the actor is
-    gone.
-    """
+    """Calls the methods of a session on its actor. Raises `NodeLostError` if the actor is gone."""
 
     def __init__(self, handle: Any, name: str, session_id: str) -> None:
         self.handle = handle
@@ -192,7 +183,7 @@ class ActorExecutor:
         return cast(Upload, self._get(self.handle.upload_file.remote(path, content), START_SECONDS))
 
     def get_session_stats(self) -> SessionStats:
-        """Returns the figures of the session."""
+        """Returns the statistics of the session."""
         return cast(SessionStats, self._get(self.handle.get_session_stats.remote(), _STATS_SECONDS))
 
     def cleanup_session(self) -> Cleanup:
@@ -204,12 +195,12 @@ class ActorExecutor:
         try:
             return ray.get(ref, timeout=seconds)
         except ray.exceptions.RayActorError as error:
-            _forget(self._name)  # told now; the next use starts afresh
+            _forget(self._name)  # reported once; the next use starts a new session
             raise _lost(self._session_id, str(error).strip().splitlines()[0]) from error
         except ray.exceptions.GetTimeoutError as error:
             raise UnavailableError(
                 f"the actor of session {self._session_id} did not answer within {seconds:g} s",
-                solution="cleanup_session() ends it with everything that it runs.",
+                solution="cleanup_session() ends the session with all its processes.",
             ) from error
 
 
@@ -217,7 +208,7 @@ def _lost(session_id: str, why: str) -> NodeLostError:
     error = NodeLostError(
         f"session {session_id} was lost: its Ray node or process is gone, with variables and files",
         detail=why,
-        solution="Run again what made them; the next call starts with an empty sandbox.",
+        solution="Run your code again; the next call starts with an empty sandbox.",
     )
     error.session_id = session_id
     return error
@@ -233,7 +224,7 @@ class RayDirectory:
         self._ray = ray_start.started()
 
     def find(self, name: str, session_id: str) -> Optional[Executor]:
-        """Returns a live session, or None. Raises `NodeLostError` once for one that was lost."""
+        """Returns a live session, or None. Raises `NodeLostError` once for a lost session."""
         with contextlib.suppress(ValueError):
             return ActorExecutor(self._ray.get_actor(name, namespace=NAMESPACE), name, session_id)
         if _is_recorded(name):
@@ -242,7 +233,7 @@ class RayDirectory:
         return None
 
     def open(self, name: str, session_id: str, **options: Any) -> tuple[Executor, bool]:
-        """Returns a session, and whether it was made by this call."""
+        """Returns a session, and whether this call created it."""
         found = self.find(name, session_id)
         if found is not None:
             return found, False
@@ -279,7 +270,7 @@ executor_class = RemoteClass(
     "CodeInterpreterExecutor",
     num_cpus=ACTOR_CPUS,
     memory=ACTOR_MEMORY,
-    max_concurrency=8,  # figures and the end of a session do not wait for what it runs
+    max_concurrency=8,  # statistics and cleanup do not wait for a running execution
 )
 
 

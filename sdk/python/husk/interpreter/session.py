@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One session of the sandbox functions: its box, the count of what ran in it, its variables and
-volumes.
+"""One session of the sandbox functions: its box, its executions, variables and volumes.
 
-All state of a session is in one `CodeInterpreter`. Without Ray they live in this process
-(interpreter_local.py); under Ray each is an actor (interpreter_ray.py). What fails is returned as
-an `ExecutionError`, never raised.
+All state of a session is in one `CodeInterpreter`. Without Ray they are in this process (local.py);
+under Ray each is an actor (ray.py). Failures are returned as an `ExecutionError`, never raised.
 """
 
 from __future__ import annotations
@@ -43,13 +41,13 @@ _ENDED = {
 }
 
 
-# As the server has it; docs/api.md.
+# The rule of the server; see docs/api.md.
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _VALUE = re.compile(r"[^\0\ud800-\udfff]{0,32768}")
 
 
 class Executor(Protocol):
-    """What can be done with a session, wherever it is."""
+    """The operations of a session, wherever it is."""
 
     def execute_code(self, code: str, timeout: float, **options: Any) -> Execution:
         """Runs Python code."""
@@ -61,23 +59,23 @@ class Executor(Protocol):
         """Writes a file."""
 
     def get_session_stats(self) -> SessionStats:
-        """Returns the figures of the session."""
+        """Returns the statistics of the session."""
 
     def cleanup_session(self) -> Cleanup:
         """Ends the box."""
 
 
 class CodeInterpreter:
-    """One session. Its box is made at the first use; variables, files and packages in it live until
-    it is cleaned up.
+    """One session. The first use creates its box; variables, files and packages in it stay until the
+    session is cleaned up.
 
     Args:
         session_id: any text; it is part of the execution ids.
         image: the template of the box; `python:3.12-slim` means `python`.
-        dockerfile: refused, because there is no container back end.
+        dockerfile: rejected, because there is no container back end.
         environment: variables of every execution.
         volumes: `{host path: {"bind": "/workspace/...", "mode": "ro" or "rw"}}`.
-        mcp_allowlist: refused, because there is no way out of a box.
+        mcp_allowlist: rejected, because boxes have no network.
     """
 
     def __init__(
@@ -100,10 +98,9 @@ class CodeInterpreter:
         self._count = 0
         self._running = 0
         self._last_use = time.monotonic()
-        self._lock = threading.RLock()  # of the fields above
-        self._turn = (
-            threading.Lock()
-        )  # of runs with volumes: one copies in, runs and copies back before the next
+        self._lock = threading.RLock()  # protects the fields above
+        # Serialises runs with volumes: each copies in, runs and copies back.
+        self._turn = threading.Lock()
 
     # ---- running ----
 
@@ -118,7 +115,7 @@ class CodeInterpreter:
     def execute_shell(
         self, command: str, timeout: float = policy.DEFAULT_TIMEOUT, **options: Any
     ) -> Execution:
-        """Runs a command in bash, beside the interpreter: it sees the files, not the variables."""
+        """Runs a command in bash: it sees the files, but not the variables."""
         return self._execute("shell", command, timeout, **options)
 
     def _execute(
@@ -162,7 +159,7 @@ class CodeInterpreter:
                 volume.copy_back(box)
         except (HuskError, OSError) as error:
             failed = failure(error, execution_id)
-            # What the code wrote is worth more than the reason why its files did not come back.
+            # Return the output of the code together with the error of the volumes.
             failed["partial_stdout"] = str(
                 answer.get("stdout") or answer.get("partial_stdout") or ""
             )
@@ -189,10 +186,10 @@ class CodeInterpreter:
         environment: Optional[Mapping[str, str]],
         volumes: Optional[Mapping[str, Any]],
     ) -> None:
-        """A session has one image; environment and volumes of a call stay for the later ones."""
+        """Applies options: the image cannot change; environment and volumes stay for later calls."""
         with self._lock:
-            # All is checked before anything is kept: what is refused must not spoil the later
-            # calls.
+            # Check everything before storing anything, so that a rejected call has no effect on
+            # later ones.
             variables = _variables({**self._environment, **(environment or {})})
             wanted = {**self._wanted_volumes, **(volumes or {})}
             volumes_now = {str(v.host): v for v in parse(wanted)} if wanted else {}
@@ -200,7 +197,7 @@ class CodeInterpreter:
                 if self._box is not None:
                     raise ConflictError(
                         f"session {self.session_id} has the image {self.image!r} and cannot change to {image!r}",
-                        solution="Use another session, or clean this one up first.",
+                        solution="Use another session, or clean up this one first.",
                     )
                 self.image = image
             self._environment, self._wanted_volumes = variables, wanted
@@ -217,12 +214,12 @@ class CodeInterpreter:
             return self._box
 
     def _on_box(self) -> None:
-        """Called when a box was made."""
+        """Called when a box is created."""
 
     def _failed(self, error: Exception, execution_id: str) -> ExecutionError:
         if isinstance(error, SandboxLostError):
             with self._lock:
-                # A new box does not have the files of the host; they are copied in again.
+                # A new box does not have the files of the host, so copy them again.
                 self._volumes = {}
                 if isinstance(error, SessionEndedError):
                     self._box = None  # the next run starts with a new one
@@ -231,9 +228,7 @@ class CodeInterpreter:
     # ---- files, figures, the end ----
 
     def upload_file(self, path: str, content: bytes) -> Upload:
-        """Writes a file: below `/workspace` (relative paths too), or anywhere that the code itself
-        may write.
-        """
+        """Writes a file: below `/workspace`, or relative to it, or where the code can write."""
         with self._lock:
             self._running += 1
         try:
@@ -250,7 +245,7 @@ class CodeInterpreter:
         return {"status": "success", "path": path, "size": len(data)}
 
     def get_session_stats(self) -> SessionStats:
-        """Returns the figures of the session."""
+        """Returns the statistics of the session."""
         with self._lock:
             box, count = self._box, self._count
         status, metrics = "none", dict[str, Any]()
@@ -269,7 +264,7 @@ class CodeInterpreter:
         }
 
     def cleanup_session(self) -> Cleanup:
-        """Ends the box with everything that runs in it."""
+        """Ends the box with all its processes."""
         with self._lock:
             box, self._box = self._box, None
             self._volumes = {}
@@ -281,13 +276,13 @@ class CodeInterpreter:
         return {"status": "success", "session_id": self.session_id}
 
     def idle_seconds(self) -> float:
-        """Returns how long nothing has run."""
+        """Returns the idle time in seconds."""
         with self._lock:
             return 0.0 if self._running else time.monotonic() - self._last_use
 
 
 def failure(error: BaseException, execution_id: str) -> ExecutionError:
-    """Returns an exception as the result that names it."""
+    """Returns the result for an exception."""
     return {
         "status": "error",
         "error": str(error) or type(error).__name__,
@@ -297,10 +292,10 @@ def failure(error: BaseException, execution_id: str) -> ExecutionError:
 
 
 def _variables(given: dict[str, str]) -> dict[str, str]:
-    """Returns environment variables that the server will take."""
+    """Returns checked environment variables."""
     for name, value in given.items():
         if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
-            raise InvalidParameterError(f"environment: {name!r} is no name of a variable")
+            raise InvalidParameterError(f"environment: {name!r} is not a valid variable name")
         if not isinstance(value, str) or not _VALUE.fullmatch(value):
             raise InvalidParameterError(
                 f"environment: {name} must be text of at most 32768 characters without NUL"
@@ -323,7 +318,7 @@ def _seconds(timeout: float) -> int:
 
 
 def _answer(result: Result, execution_id: str, seconds: int) -> Execution:
-    """Returns what the server said about a run in the shape of the rayai API."""
+    """Returns a result of the server in the form of the rayai API."""
     data = result.data
     traceback = (
         str((result.error or {}).get("traceback") or "") if data.get("kind") == "code" else ""
@@ -345,9 +340,7 @@ def _answer(result: Result, execution_id: str, seconds: int) -> Execution:
     ended = result.termination or {}
     why = f"Execution ended as {result.status}: {ended.get('limit') or ended.get('detail') or 'no reason given'}"
     if result.status == "timeout":
-        why = (
-            f"Execution timed out after {seconds} seconds; everything that it had started was ended"
-        )
+        why = f"Execution timed out after {seconds} seconds; all its processes were killed"
     return {
         "status": "error",
         "error": why,
@@ -367,8 +360,7 @@ def _upload(box: Box, path: str, data: bytes) -> None:
     if plain.startswith(ROOT + "/"):
         box.put_file(plain[len(ROOT) + 1 :], data)
         return
-    # Only the workspace can be written from outside; what is elsewhere (/tmp) is moved there by the
-    # box itself.
+    # Only the workspace can be written from outside; a command in the box moves the file elsewhere.
     staged = f".upload-{secrets.token_hex(8)}"
     box.put_file(staged, data)
     folder, source = shlex.quote(posixpath.dirname(plain)), shlex.quote(f"{ROOT}/{staged}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sandbox functions return: plain dicts, typed for checkers.
+"""Results of the sandbox functions: plain dicts, typed for checkers.
 
-Every answer has `status`. The fields of the rayai API are all there; `metrics`, `receipt` and the
-partial output of a run that was ended come on top of them.
+Every result has `status`. In addition to the fields of the rayai API there are `metrics`, `receipt`
+and the partial output of a run that was killed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class ExecutionResult(TypedDict):
-    """The code ran to its end, well (`success`, exit code 0) or badly (`error`)."""
+    """The code ran to its end, with exit code 0 (`success`) or another (`error`)."""
 
     status: Literal["success", "error"]
     stdout: str
@@ -43,11 +43,11 @@ class _ExecutionErrorBase(TypedDict):
 
 
 class ExecutionError(_ExecutionErrorBase, total=False):
-    """The code was ended (time limit, memory limit, crash), or could not be run at all.
+    """The code was killed (time limit, memory limit, crash), or could not run.
 
-    `error_type` is `"TimeoutError"`, `"MemoryError"` or the name of a class of `husk.errors`. When
-    the code had begun, `partial_stdout` and `partial_stderr` are what it wrote until then, and
-    `metrics` and `receipt` are there as well.
+    `error_type` is `"TimeoutError"`, `"MemoryError"` or the name of a class of `husk.errors`. If the
+    code had started, `partial_stdout` and `partial_stderr` have its output so far, and `metrics` and
+    `receipt` are set.
     """
 
     partial_stdout: str
@@ -73,7 +73,7 @@ class InstallError(TypedDict):
 
 
 class UploadResult(TypedDict):
-    """The file is in the box, `size` bytes of it."""
+    """The file was written, with `size` bytes."""
 
     status: Literal["success"]
     path: str
@@ -81,7 +81,7 @@ class UploadResult(TypedDict):
 
 
 class UploadError(TypedDict):
-    """The file is not in the box."""
+    """The file was not written."""
 
     status: Literal["error"]
     error: str
@@ -89,8 +89,8 @@ class UploadError(TypedDict):
 
 
 class SessionStats(TypedDict):
-    """One session. `container_status` is `"none"` before its first use; `metrics` are the server's
-    own figures.
+    """One session. `container_status` is `"none"` before the first use; `metrics` are those of the
+    server.
     """
 
     session_id: str
@@ -102,14 +102,14 @@ class SessionStats(TypedDict):
 
 
 class CleanupResult(TypedDict):
-    """The session is gone, with its box."""
+    """The session and its box have ended."""
 
     status: Literal["success"]
     session_id: str
 
 
 class CleanupError(TypedDict):
-    """The session could not be ended, or was never there."""
+    """The session could not be ended, or did not exist."""
 
     status: Literal["error"]
     error: str
@@ -121,8 +121,8 @@ class _VolumeBase(TypedDict):
 
 
 class VolumeSpec(_VolumeBase, total=False):
-    """Where a path of the host appears in the box, and whether changes come back (`"rw"`, the
-    default) or not (`"ro"`).
+    """Where a host path appears in the box, and whether changes are copied back (`"rw"`, the default)
+    or not (`"ro"`).
     """
 
     mode: str

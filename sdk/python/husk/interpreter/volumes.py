@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Volumes of the sandbox functions: a path of this host that appears below `/workspace` of a box.
 
-Nothing is mounted. Before a run what changed on the host is copied in; after a run of a volume with
-mode `rw` what changed in the box is copied back, deletions included. What comes back was made by
-code that nobody trusts, so it is checked as a whole before anything is written, and written without
-ever following a link.
+Nothing is mounted. Changes on the host are copied in before a run; with mode `rw`, changes in the
+box, including deletions, are copied back after it. They come from untrusted code, so all of them are
+checked before any is written, and writing never follows a link.
 """
 
 from __future__ import annotations
@@ -25,22 +24,21 @@ from husk.errors import NotFoundError, VolumeError
 __all__ = ["Volume", "Workspace", "parse"]
 
 ROOT = "/workspace"
-_LONGEST = 1024  # characters of a path, as the server has it
+_LONGEST = 1024  # characters of a path, as on the server
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
-Print = tuple[
-    int, int, int, str
-]  # mode, size, time and target of a link: equal when a file did not change
+# Mode, size, time and target of a link: equal if a file did not change.
+Print = tuple[int, int, int, str]
 
 
 class Workspace(Protocol):
-    """What a volume needs of a box; paths are relative to its workspace."""
+    """The box of a volume; paths are relative to its workspace."""
 
     def put_tar(self, path: str, archive: Path) -> None:
-        """Unpacks a tar file of this host into a directory."""
+        """Unpacks a local tar file into a directory."""
 
     def get_tar(self, path: str, archive: Path) -> None:
-        """Packs a directory into a tar file of this host."""
+        """Packs a directory into a local tar file."""
 
     def put_file(self, path: str, data: bytes) -> None:
         """Writes a file."""
@@ -59,7 +57,7 @@ def parse(volumes: Mapping[str, Any]) -> list[Volume]:
     parsed: list[Volume] = []
     for host, spec in volumes.items():
         if not isinstance(spec, Mapping) or not isinstance(spec.get("bind"), str):
-            raise VolumeError(f"volume {host}: it needs a dict with 'bind', not {spec!r}")
+            raise VolumeError(f"volume {host}: it must be a dict with 'bind', not {spec!r}")
         unknown = set(spec) - {"bind", "mode"}
         if unknown:
             raise VolumeError(f"volume {host}: unknown fields {sorted(unknown)}")
@@ -68,7 +66,7 @@ def parse(volumes: Mapping[str, Any]) -> list[Volume]:
             if _inside(volume.bind, other.bind) or _inside(other.bind, volume.bind):
                 raise VolumeError(
                     f"volumes {other.host} and {host} overlap in the sandbox",
-                    solution="Give each volume a place of its own.",
+                    solution="Give each volume its own bind.",
                 )
         parsed.append(volume)
     return parsed
@@ -79,7 +77,7 @@ def _inside(path: str, folder: str) -> bool:
 
 
 def _relative(bind: str) -> str:
-    """Returns a bind below the workspace relative to it."""
+    """Returns a bind relative to the workspace."""
     plain = posixpath.normpath(bind)
     if bind.split("/").count("..") or not _inside(plain, ROOT):
         raise VolumeError(
@@ -96,24 +94,24 @@ class Volume:
         if mode not in ("ro", "rw"):
             raise VolumeError(f"volume {host}: mode must be 'ro' or 'rw', not {mode!r}")
         if not Path(host).exists():
-            raise VolumeError(f"volume {host}: there is no such path on this host")
+            raise VolumeError(f"volume {host}: no such path on this host")
         self.host = Path(host).resolve()
         self.bind = _relative(bind)
         self.writable = mode == "rw"
         self.is_file = not self.host.is_dir()
         if self.is_file and not self.bind:
-            raise VolumeError(f"volume {host}: a file cannot take the place of {ROOT}")
+            raise VolumeError(f"volume {host}: a file cannot replace {ROOT}")
         self._seen: dict[str, Print] = {}
 
     def same(self, other: Volume) -> bool:
-        """Whether both mean the same path, place and mode."""
+        """Returns whether both have the same host path, bind and mode."""
         mine, others = ((v.host, v.bind, v.writable, v.is_file) for v in (self, other))
         return mine == others
 
     # ---- into the box ----
 
     def copy_in(self, box: Workspace) -> None:
-        """Brings what changed on the host since the last copy into the box."""
+        """Copies changes on the host since the last copy into the box."""
         now = self._scan()
         if now == self._seen:
             return
@@ -121,7 +119,7 @@ class Volume:
             box.put_file(self.bind, self.host.read_bytes())
         else:
             for gone in self._seen.keys() - now.keys():
-                with suppress(NotFoundError):  # it may have gone with its directory
+                with suppress(NotFoundError):  # it may have been deleted with its directory
                     box.delete(posixpath.join(self.bind, gone))
             with tempfile.TemporaryDirectory(prefix="husk-volume-") as folder:
                 archive = Path(folder, "in.tar")
@@ -136,7 +134,7 @@ class Volume:
         for folder, folders, files in os.walk(self.host):
             for name in folders + files:
                 path = Path(folder, name)
-                with suppress(FileNotFoundError):  # it went away while we looked
+                with suppress(FileNotFoundError):  # it was deleted during the scan
                     found[path.relative_to(self.host).as_posix()] = _print(path)
         return found
 
@@ -150,7 +148,7 @@ class Volume:
     # ---- out of the box ----
 
     def copy_back(self, box: Workspace) -> None:
-        """Brings what changed in the box back to the host, when the volume is writable."""
+        """Copies changes in the box back to the host, if the volume is writable."""
         if not self.writable:
             return
         if self.is_file:
@@ -174,7 +172,7 @@ class Volume:
                         self._take(name, entries[name], archive)
         except tarfile.TarError as error:
             raise VolumeError(
-                f"what the sandbox sent for {self.host} is no archive: {error}"
+                f"the sandbox sent an invalid archive for {self.host}: {error}"
             ) from error
         self._remove_missing(set(entries))
 
@@ -196,8 +194,8 @@ class Volume:
                 _write(at, last, data, mode)
 
     def _remove_missing(self, names: set[str]) -> None:
-        """Removes what was copied in and is no longer in the box, unless the host changed it
-        meanwhile.
+        """Removes files that were copied in and deleted in the box, unless they changed on the
+        host.
         """
         for name in sorted(self._seen.keys() - names, reverse=True):  # children before parents
             *parents, last = name.split("/")
@@ -206,7 +204,7 @@ class Volume:
                 was, now = self._seen[name], _print(path)
                 with _folder(self.host, parents, make=False) as at:
                     if stat.S_ISDIR(now[0]):
-                        with suppress(OSError):  # not empty: the host put something in
+                        with suppress(OSError):  # not empty: the host added a file
                             os.rmdir(last, dir_fd=at)
                     elif now == was:
                         os.unlink(last, dir_fd=at)
@@ -215,18 +213,14 @@ class Volume:
 def _print(path: Path) -> Print:
     found = path.lstat()
     if stat.S_ISDIR(found.st_mode):
-        return (
-            found.st_mode,
-            0,
-            0,
-            "",
-        )  # its time changes with its entries, which are looked at themselves
+        # Its time changes with its entries, which are compared themselves.
+        return (found.st_mode, 0, 0, "")
     link = os.readlink(path) if stat.S_ISLNK(found.st_mode) else ""
     return (found.st_mode, found.st_size, found.st_mtime_ns, link)
 
 
 def _checked(entry: tarfile.TarInfo) -> str:
-    """Returns the name of an entry that is safe to make on this host, or raises `VolumeError`."""
+    """Returns the name of an entry that is safe to create on this host, or raises `VolumeError`."""
     name = entry.name[2:] if entry.name.startswith("./") else entry.name
     name = "" if name == "." else name.rstrip("/")
     parts = name.split("/") if name else []
@@ -236,10 +230,10 @@ def _checked(entry: tarfile.TarInfo) -> str:
         return name
     if not entry.issym():
         raise VolumeError(
-            f"the sandbox left something that is no file, directory or link: {name!r}"
+            f"the sandbox left an entry that is not a file, directory or link: {name!r}"
         )
-    # Steps up come first and stay inside; names behind them are looked up inside. A step up behind
-    # a name could leave through another link.
+    # Leading `..` must stay inside the volume; a `..` after a name could leave it through another
+    # link.
     target = entry.linkname.split("/")
     steps = next((i for i, part in enumerate(target) if part != ".."), len(target))
     if entry.linkname.startswith("/") or ".." in target[steps:] or steps >= len(parts):
@@ -251,8 +245,8 @@ def _checked(entry: tarfile.TarInfo) -> str:
 
 @contextmanager
 def _folder(root: Path, parts: Any, make: bool = True) -> Iterator[int]:
-    """Opens a directory below root step by step, without following links; what is in its way is
-    replaced.
+    """Opens a directory below root step by step, without following links; replaces other entries in
+    its path.
     """
     at = os.open(root, _DIRECTORY & ~os.O_NOFOLLOW)
     try:
@@ -273,7 +267,7 @@ def _folder(root: Path, parts: Any, make: bool = True) -> Iterator[int]:
 
 
 def _clear(at: int, name: str) -> None:
-    """Removes a file, link or directory tree of that name."""
+    """Removes the file, link or directory tree with this name."""
     try:
         os.unlink(name, dir_fd=at)
     except FileNotFoundError:
@@ -296,7 +290,7 @@ def _link_at(at: int, name: str) -> Optional[str]:
 
 
 def _file_at(at: int, name: str) -> Optional[bytes]:
-    """Returns a regular file's content, None when there is something else or nothing."""
+    """Returns the content of a regular file, or None if there is none."""
     try:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
     except OSError:
@@ -309,7 +303,7 @@ def _file_at(at: int, name: str) -> Optional[bytes]:
 
 
 def _write(at: int, name: str, data: bytes, mode: int) -> None:
-    """Replaces a file as a whole."""
+    """Replaces a file atomically."""
     staged = f".husk-{secrets.token_hex(8)}"
     fd = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=at)
     try:

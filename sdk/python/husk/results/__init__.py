@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What calls return: results of runs, events of streams, and records of the server."""
+"""The values that calls return: results of runs, events of streams, and records of the server."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an execution reports while it runs, read from server-sent events."""
+"""Events of a running execution, parsed from server-sent events."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that an execution reported.
+    """One event of an execution.
 
     Attributes:
         kind: `status`, `stdout`, `stderr`, `output`, `result` or `end`.
-        data: the fields that the server sent with it.
-        id: the position behind it, from which a reader can go on.
+        data: its fields.
+        id: the position after it, from which a reader can resume.
     """
 
     kind: str
@@ -25,27 +25,27 @@ class Event:
 
     @property
     def bytes(self) -> bytes:
-        """What was written, of `stdout` and `stderr`; empty for other kinds."""
+        """The output of `stdout` and `stderr` as bytes; empty for other kinds."""
         if "base64" in self.data:
             return base64.b64decode(self.data["base64"])
         return str(self.data.get("text", "")).encode()
 
     @property
     def text(self) -> str:
-        """What was written as text; what is not UTF-8 is shown as U+FFFD."""
+        """The output as text, with U+FFFD for bytes that are not UTF-8."""
         if self.kind not in ("stdout", "stderr"):
             return ""
         return self.bytes.decode(errors="replace")
 
 
 class EventReader:
-    """Makes events of the bytes of a stream, however they are cut."""
+    """Parses the bytes of a stream into events, however they are split."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, piece: bytes) -> list[Event]:
-        """Take the next bytes; returns the events that are complete with them."""
+        """Take the next bytes; return the events that they complete."""
         *blocks, self._rest = (self._rest + piece).split(b"\n\n")
         found = (self._event(block.decode()) for block in blocks)
         return [event for event in found if event is not None]
@@ -55,7 +55,7 @@ class EventReader:
         fields: dict[str, str] = {}
         for line in block.split("\n"):
             name, _, value = line.partition(":")
-            if name:  # else a comment, which only keeps the connection alive
+            if name:  # else a comment that keeps the connection alive
                 value = value.removeprefix(" ")
                 fields[name] = f"{fields[name]}\n{value}" if name in fields else value
         if "data" not in fields:

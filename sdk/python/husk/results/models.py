@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the server tells about sessions, executions, files and itself, as typed records.
+"""Typed records of sessions, executions, files and the server.
 
-Fields are those of the API, by the same names; docs/api.md describes them. What a newer server adds
-is left out.
+The fields have the names of the API; docs/api.md describes them. Fields that a newer server adds are
+ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Record:
 
     @classmethod
     def parse(cls: type[R], data: Mapping[str, Any]) -> R:
-        """Make one from the decoded JSON of an answer."""
+        """Create a record from the decoded JSON of an answer."""
         names = _names.get(cls)
         if names is None:
             names = frozenset(f.name for f in dataclasses.fields(cls))  # type: ignore[arg-type]
@@ -36,8 +36,8 @@ class Page(Generic[T]):
 
     Attributes:
         items: the records of this page.
-        total: how many match in all.
-        has_more: there are more behind this page.
+        total: number of records in all pages.
+        has_more: whether another page follows.
     """
 
     items: list[T]
@@ -55,7 +55,7 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True)
 class Session(Record):
-    """A sandbox with a record: many executions if it is persistent, one if it is ephemeral."""
+    """A session: many executions if it is persistent, one if it is ephemeral."""
 
     id: str
     template_id: str = ""
@@ -83,13 +83,13 @@ class Session(Record):
 
     @property
     def is_over(self) -> bool:
-        """It has ended and takes no more work."""
+        """Whether it has ended."""
         return self.status in ("completed", "failed", "timeout", "terminated")
 
 
 @dataclass(frozen=True)
 class SessionStats(Record):
-    """What a session uses now and has used so far; figures of the kernel."""
+    """Current and total resource usage of a session, as measured by the kernel."""
 
     session_id: str
     memory_bytes: int = 0
@@ -105,7 +105,7 @@ class SessionStats(Record):
 
 @dataclass(frozen=True)
 class Receipt(Record):
-    """What is actually enforced around a sandbox."""
+    """The isolation and limits that are in force for a sandbox."""
 
     backend: str = ""
     isolation: str = ""
@@ -136,7 +136,7 @@ class Receipt(Record):
 
 @dataclass(frozen=True)
 class Cost(Record):
-    """What an execution cost."""
+    """The resources that an execution used."""
 
     duration_ms: float = 0.0
     queue_ms: float = 0.0
@@ -167,7 +167,7 @@ class Context(Record):
 
 @dataclass(frozen=True)
 class Checkpoint(Record):
-    """A parked copy of a context, with all its variables."""
+    """A saved copy of a context, with all its variables."""
 
     session_id: str
     checkpoint_id: int
@@ -185,7 +185,7 @@ class Contexts:
 
 @dataclass(frozen=True)
 class Interrupted(Record):
-    """What an interrupt did; `interrupted` is False when nothing was running."""
+    """The effect of an interrupt; `interrupted` is False if nothing was running."""
 
     session_id: str
     context_id: int
@@ -195,7 +195,7 @@ class Interrupted(Record):
 
 @dataclass(frozen=True)
 class Withdrawn(Record):
-    """What became of a request that was withdrawn; without an execution there will be none."""
+    """The effect of withdrawing a request; without an execution_id, it never starts."""
 
     session_id: str
     execution_id: str | None = None
@@ -204,7 +204,7 @@ class Withdrawn(Record):
 
 @dataclass(frozen=True)
 class ExecutionState(Record):
-    """Where an execution stands; without its output."""
+    """The state of an execution, without its output."""
 
     id: str
     session_id: str
@@ -232,7 +232,7 @@ class FileEntry(Record):
 
     @property
     def is_dir(self) -> bool:
-        """It is a directory."""
+        """Whether it is a directory."""
         return self.type == "directory"
 
 
@@ -248,7 +248,7 @@ class FileWritten(Record):
 
 @dataclass(frozen=True)
 class Unpacked(Record):
-    """What unpacking an archive did."""
+    """The effect of unpacking an archive."""
 
     session_id: str
     path: str
@@ -258,7 +258,7 @@ class Unpacked(Record):
 
 @dataclass(frozen=True)
 class Template(Record):
-    """What sandboxes can be made from."""
+    """A template of sandboxes."""
 
     id: str
     name: str = ""
@@ -282,7 +282,7 @@ class Template(Record):
 
 @dataclass(frozen=True)
 class Container(Record):
-    """A live sandbox of the server, also one that waits in a pool."""
+    """A live sandbox of the server, in use or parked in a pool."""
 
     id: str
     session_id: str | None = None
@@ -320,7 +320,7 @@ class PoolState(Record):
 
 @dataclass(frozen=True)
 class Pools:
-    """All pools, and how many requests wait for admission."""
+    """All pools, and the number of requests that wait for admission."""
 
     pools: list[PoolState]
     queue: int
@@ -328,7 +328,7 @@ class Pools:
 
 @dataclass(frozen=True)
 class Health(Record):
-    """How the server is; `components` is filled by the detailed form only."""
+    """The health of the server; `components` is set only in the detailed form."""
 
     status: str
     version: str = ""
@@ -339,7 +339,7 @@ class Health(Record):
 
 @dataclass(frozen=True)
 class Version(Record):
-    """Which server it is and what it was built with."""
+    """The version of the server and of its libraries."""
 
     name: str
     version: str

@@ -13,15 +13,15 @@ from typing import Any
 from husk import errors
 from husk.results.models import Cost, Receipt
 
-VALUE_TEXT_LIMIT = 1 << 20  # bytes; the server cuts a longer one
+VALUE_TEXT_LIMIT = 1 << 20  # bytes; the server truncates longer ones
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml")
 
 
 class Output:
-    """One thing that was displayed, in all the forms that it has.
+    """One displayed object in all its forms.
 
     Attributes:
-        forms: data by media type: text as str, JSON as JSON, anything else as bytes.
+        forms: data by media type: text as str, JSON decoded, anything else as bytes.
     """
 
     def __init__(self, data: Mapping[str, Any]) -> None:
@@ -37,12 +37,12 @@ class Output:
 
     @property
     def text(self) -> str | None:
-        """The plain form."""
+        """The plain text form."""
         return self._words("text/plain")
 
     @property
     def html(self) -> str | None:
-        """The HTML form, as the code made it: it is as trustworthy as the code."""
+        """The HTML form as the code created it; trust it no more than the code."""
         return self._words("text/html")
 
     @property
@@ -73,7 +73,7 @@ class Output:
 
     @property
     def is_chart(self) -> bool:
-        """It has the form of a picture."""
+        """Whether it has the form of a picture."""
         return any(kind in self.forms for kind in IMAGES)
 
     def _words(self, kind: str) -> str | None:
@@ -84,12 +84,12 @@ class Output:
         return self.png
 
     def _repr_html_(self) -> str:
-        """Safe to show: whatever comes from the sandbox runs no script in the page."""
+        """HTML for a notebook; scripts from the sandbox do not run in the page."""
         for kind in IMAGES:
             if kind in self.forms:
                 value = self.forms[kind]
                 data = value if isinstance(value, bytes) else str(value).encode()
-                # An image runs no script, also when it is SVG.
+                # Scripts in an image do not run, even in SVG.
                 return f'<img src="data:{kind};base64,{base64.b64encode(data).decode()}">'
         if self.html is not None:
             page = html.escape(self.html, quote=True)
@@ -127,15 +127,15 @@ _ERRORS: dict[str, type[errors.RunError]] = {
 
 
 def _is_cut(words: str | None) -> bool:
-    """Tells a value that was cut from one beside which something else was dropped."""
+    """Tells a truncated value from a whole value beside other truncated data."""
     return len((words or "").encode(errors="surrogatepass")) >= VALUE_TEXT_LIMIT
 
 
 class Result:
-    """How an execution ended, or how far it is.
+    """The result of an execution, or its state so far.
 
     Attributes:
-        data: the execution as the server answered it; docs/api.md names its fields.
+        data: the execution as the server returned it; docs/api.md describes its fields.
     """
 
     def __init__(self, data: dict[str, Any]) -> None:
@@ -151,7 +151,7 @@ class Result:
 
     @property
     def text(self) -> str:
-        """What a person would look at: the output, then the value of the last expression."""
+        """The output, followed by the value of the last expression."""
         value = self.data.get("value")
         if value is None:
             return self.stdout
@@ -160,11 +160,11 @@ class Result:
 
     @property
     def value(self) -> Any:
-        """Value of the last expression or of the handler: itself if JSON can say it, else its text.
+        """Value of the last expression or of the handler: decoded from JSON if possible, else text.
 
-        As JSON it has at most 1 MiB (16 MiB of a handler) and 200,000 values; beyond that it is its
-        text. A text of more than 1 MiB was cut and is no value: this is None then, `is_truncated`
-        says so, `value_text` has what is left.
+        The JSON form has at most 1 MiB (16 MiB for a handler) and 200,000 values; a larger value is
+        returned as text. If the text exceeds 1 MiB, this is None, `is_truncated` is True, and
+        `value_text` has the beginning.
         """
         found = self.data.get("return_value")
         if found is not None:
@@ -176,7 +176,7 @@ class Result:
 
     @property
     def value_text(self) -> str | None:
-        """Text of the value, as `repr` gives it, cut at 1 MiB; None when there is no value."""
+        """The `repr` of the value, truncated at 1 MiB; None if there is no value."""
         value: str | None = self.data.get("value")
         return value
 
@@ -192,7 +192,7 @@ class Result:
 
     @property
     def is_truncated(self) -> bool:
-        """There was more output, more or larger results, or a longer value than is kept."""
+        """Whether output, results or the value exceeded the limits and were truncated."""
         cut = self.data.get("stdout_truncated") or self.data.get("stderr_truncated")
         return bool(cut) or self._outputs_dropped
 
@@ -202,12 +202,12 @@ class Result:
 
     @cached_property
     def results(self) -> list[Output]:
-        """Everything that was displayed, in order; the last value last."""
+        """All displayed objects in order; the last value comes last."""
         return [Output(item) for item in self.data.get("outputs", [])]
 
     @property
     def charts(self) -> list[Output]:
-        """Those results that are pictures."""
+        """The results that are pictures."""
         return [output for output in self.results if output.is_chart]
 
     @property
@@ -217,7 +217,7 @@ class Result:
 
     @property
     def artifacts(self) -> list[str]:
-        """Files of the workspace that it made or changed."""
+        """Files of the workspace that the run created or changed."""
         return list(self.data.get("artifacts", []))
 
     # ---- how it ended ----
@@ -240,45 +240,45 @@ class Result:
 
     @property
     def ok(self) -> bool:
-        """It ended with exit code 0."""
+        """Whether the run ended with exit code 0."""
         return self.status == "completed"
 
     @property
     def is_over(self) -> bool:
-        """It has ended, well or not."""
+        """Whether the run has ended."""
         return self.status not in ("pending", "running")
 
     @property
     def exit_code(self) -> int | None:
-        """As a shell reports it; None while it runs."""
+        """The exit code as a shell reports it; None while the code runs."""
         code: int | None = self.data.get("exit_code")
         return code
 
     @property
     def error(self) -> dict[str, Any] | None:
-        """Type, message and traceback of the exception that ended it."""
+        """Type, message and traceback of the exception that ended the run."""
         error: dict[str, Any] | None = self.data.get("error")
         return error
 
     @property
     def termination(self) -> dict[str, Any] | None:
-        """Cause, detail, and the limit that ended it."""
+        """Cause, detail, and the limit that ended the run."""
         termination: dict[str, Any] | None = self.data.get("termination")
         return termination
 
     @cached_property
     def cost(self) -> Cost:
-        """Time, processor time and memory that it took."""
+        """Time, CPU time and memory that the run used."""
         return Cost.parse(self.data.get("metrics") or {})
 
     @cached_property
     def receipt(self) -> Receipt | None:
-        """What was enforced around it; None when it never had a sandbox."""
+        """Isolation and limits of the run; None if it never had a sandbox."""
         receipt = self.data.get("receipt")
         return Receipt.parse(receipt) if receipt else None
 
     def check(self) -> Result:
-        """Return this result if it ended well, else raise the RunError that fits."""
+        """Return this result if the run succeeded, else raise the matching RunError."""
         if self.ok:
             return self
         kind = _ERRORS.get(self.status, errors.RunFailedError)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sandbox holds one session of a server. AsyncSandbox, its twin for asyncio, is in `husk.sandbox.aio`."""
+"""Sandbox holds one session of a server. AsyncSandbox, for asyncio, is in `husk.sandbox.aio`."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ T = TypeVar("T")
 def awaiting(
     build: Callable[Concatenate[Held, P], Call[T] | Flow[T]],
 ) -> Callable[Concatenate[_Awaiting, P], Coroutine[Any, Any, T]]:
-    """A method of AsyncSandbox or its files that does what build describes."""
+    """Return a method of AsyncSandbox or AsyncFiles that executes the operation."""
 
     async def method(self: _Awaiting, /, *args: P.args, **kwargs: P.kwargs) -> T:
         if self._held.session is None:
@@ -42,7 +42,7 @@ def awaiting(
 
 
 async def _to_its_end(step: Coroutine[Any, Any, object]) -> None:
-    """Await a step as a whole: a caller who is cancelled meanwhile is told so after it."""
+    """Await a step to its end; raise a cancellation only after it."""
     task = asyncio.ensure_future(step)
     try:
         await asyncio.shield(task)
@@ -89,7 +89,7 @@ class AsyncFiles(_Awaiting):
 
 
 class AsyncStream(StreamBase):
-    """As Stream, for `async for`."""
+    """Like Stream, for `async for`."""
 
     _events: AsyncGenerator[Event, None]
 
@@ -109,27 +109,27 @@ class AsyncStream(StreamBase):
         return self._events
 
     async def text(self) -> AsyncIterator[str]:
-        """Standard output piece by piece."""
+        """Iterate over the pieces of standard output."""
         async for event in self._events:
             if event.kind == "stdout":
                 yield event.text
 
     async def result(self) -> Result:
-        """The result; reads what is left of the stream first."""
+        """The result, after the rest of the stream has been read."""
         async for _ in self._events:
             pass
         return ended(self._watch)
 
     async def close(self) -> None:
-        """Stop reading. The run goes on."""
+        """Stop reading. The run continues."""
         await self._events.aclose()
 
 
 class AsyncSandbox(SandboxBase[AsyncClient, AsyncStream], _Awaiting):
-    """As Sandbox, for asyncio: the same arguments, and the same methods to be awaited.
+    """Like Sandbox, for asyncio: the same arguments, and the same methods to be awaited.
 
-    The session is made by `async with`, `await start()` or the first use. A server is looked for,
-    and started when there is none, in the constructor.
+    `async with`, `await start()` or the first use creates the session. The constructor finds or
+    starts the server.
     """
 
     _client_class = AsyncClient
@@ -141,11 +141,11 @@ class AsyncSandbox(SandboxBase[AsyncClient, AsyncStream], _Awaiting):
 
     @classmethod
     async def attach(cls, session_id: str, **arguments: Any) -> AsyncSandbox:
-        """Hold a session that exists already; it is not ended by this object.
+        """Attach to an existing session. This object does not end it.
 
         Args:
             session_id: the session.
-            arguments: url, socket, client, durable, as of Sandbox.
+            arguments: url, socket, client, durable, as for Sandbox.
         """
         sandbox = cls(session_id=session_id, **arguments)
         try:
@@ -155,22 +155,22 @@ class AsyncSandbox(SandboxBase[AsyncClient, AsyncStream], _Awaiting):
             raise
 
     async def _begin(self) -> None:
-        async with self._starting:  # several tasks may be the first at once
-            # Only when its id is known can close() end what was asked for.
+        async with self._starting:  # several tasks may start it at once
+            # close() needs the id to end the session, so a cancellation waits for the answer.
             await _to_its_end(self._do(ops.start(self._held)))
 
     async def start(self) -> AsyncSandbox:
-        """Make the session now, instead of at the first use."""
+        """Create the session now instead of on first use."""
         await self._begin()
         return self
 
     async def close(self) -> None:
-        """End the session if this object made it, and close the connections. Doing it twice is
-        fine.
+        """End the session if this object created it, and close the connections. A second call does
+        nothing.
         """
         try:
             if self._held.is_mine and not self._client.is_closed:
-                # Nobody comes back to end a session that was left half ended.
+                # An interrupted termination would not be retried.
                 await _to_its_end(self._do(ops.terminate(self._held)))
         finally:
             if self._has_own_client:

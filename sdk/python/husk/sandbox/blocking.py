@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sandbox: one session of the server in your hands.
+"""Sandbox: one session of a server.
 
     with Sandbox() as s:
         print(s.run("1 + 1").text)
 
-AsyncSandbox in aio.py has the same methods; both are made from the descriptions in held.py and
-held_files.py.
+AsyncSandbox in aio.py has the same methods; both are generated from operations.py and files.py.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ T = TypeVar("T")
 def blocking(
     build: Callable[Concatenate[Held, P], Call[T] | Flow[T]],
 ) -> Callable[Concatenate[_Blocking, P], T]:
-    """A method of Sandbox or its files that does what build describes."""
+    """Return a method of Sandbox or Files that executes the operation."""
 
     def method(self: _Blocking, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._do(build(self._held, *args, **kwargs))
@@ -84,10 +83,10 @@ class Files(_Blocking):
 
 
 class Stream(StreamBase):
-    """A run whose events are read as they come. It begins with the first event that is asked for.
+    """A run whose events are read as they arrive. It starts when the first event is read.
 
-    for event in sandbox.stream(code): ... gives every event, `.text()` only what it prints,
-    `.result` its result.
+    `for event in sandbox.stream(code)` yields every event, `.text()` only standard output, and
+    `.result` is its result.
     """
 
     _events: Generator[Event, None, None]
@@ -105,18 +104,18 @@ class Stream(StreamBase):
         return self._events
 
     def text(self) -> Iterator[str]:
-        """Standard output piece by piece."""
+        """Iterate over the pieces of standard output."""
         return (event.text for event in self._events if event.kind == "stdout")
 
     @property
     def result(self) -> Result:
-        """The result; reads what is left of the stream first."""
+        """The result, after the rest of the stream has been read."""
         for _ in self._events:
             pass
         return ended(self._watch)
 
     def close(self) -> None:
-        """Stop reading. The run goes on."""
+        """Stop reading. The run continues."""
         self._events.close()
 
 
@@ -124,31 +123,29 @@ class Stream(StreamBase):
 
 
 class Sandbox(SandboxBase[Client, Stream], _Blocking):
-    """A sandbox: one interpreter, its files, and everything that can be done with them.
+    """A sandbox: one interpreter with its files.
 
-    It is made at once, and ended by the `with` block or `close()`. What it made it ends; what it
-    attached to it leaves.
+    The constructor creates the session; the `with` block or `close()` ends it. A session that the
+    object only attached to is left running.
 
     Args:
-        template: what it is made from; `python` by default. `husk template list` shows all.
-        timeout: seconds without work after which the server ends it; 300 by default.
-        memory: such as "512Mi", or bytes.
-        cpus: processor cores; parts are allowed.
-        disk: everything writable, such as "256Mi", or bytes.
-        pids: processes and threads at once.
+        template: the template of the sandbox; `python` by default. `husk template list` shows all.
+        timeout: idle seconds after which the server ends the session; 300 by default.
+        memory: memory limit, such as "512Mi", or bytes.
+        cpus: CPU cores; fractions are allowed.
+        disk: limit for all writable files, such as "256Mi", or bytes.
+        pids: maximum number of processes and threads.
         env: environment variables of every run.
-        agent_id: an agent that comes again finds its live session.
-        min_isolation: `full` (every layer or refuse, the default) or `userns`.
+        agent_id: if this agent has a live session, use that one.
+        min_isolation: `full` (every layer, or fail; the default) or `userns`.
         mode: `persistent` (default), or `ephemeral`: ends after one run.
-        id: an id of your own for the new session.
-        session_id: attach to this session instead of making one.
-        url: the server; without it one is looked for, and started when there is none: see
-            husk.locate.
+        id: a custom id for the new session.
+        session_id: attach to this session instead of creating one.
+        url: the server; by default a running server is found, or one is started: see husk.locate.
         socket: path of its unix socket, instead of url.
         client: use the connections of this client, instead of url and socket.
-        durable: runs are recorded before they start, so that they survive a restart of the server.
-            False is faster by a write to disk, and a server that dies takes the answer of a run
-            with it.
+        durable: record runs before they start, so that they survive a restart of the server. False
+            saves one write to disk per run; if the server dies, the result of the run is lost.
     """
 
     _client_class = Client
@@ -164,17 +161,17 @@ class Sandbox(SandboxBase[Client, Stream], _Blocking):
 
     @classmethod
     def attach(cls, session_id: str, **arguments: Any) -> Sandbox:
-        """Hold a session that exists already; it is not ended by this object.
+        """Attach to an existing session. This object does not end it.
 
         Args:
             session_id: the session.
-            arguments: url, socket, client, durable, as of Sandbox.
+            arguments: url, socket, client, durable, as for Sandbox.
         """
         return cls(session_id=session_id, **arguments)
 
     def close(self) -> None:
-        """End the session if this object made it, and close the connections. Doing it twice is
-        fine.
+        """End the session if this object created it, and close the connections. A second call does
+        nothing.
         """
         try:
             if self._held.is_mine and not self._client.is_closed:

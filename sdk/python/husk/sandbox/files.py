@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operations on the files of a sandbox, written once: `sandbox.files` has them as methods,
-blocking or awaited.
+"""The operations on the files of a sandbox. `sandbox.files` has them as methods, blocking or
+awaited.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ TRANSFER_SECONDS = 300.0
 
 
 class FileSink:
-    """Writes what is downloaded next to its place and moves it there when it is whole."""
+    """Writes a download to a temporary file beside its target and renames it when complete."""
 
     def __init__(self, to: Path, progress: Progress | None) -> None:
         self.to = to
         self.progress = progress
-        # Not made of its name, which may be the longest that there can be.
+        # Not derived from the target's name, which may have the maximum length already.
         self.part = to.with_name(f".{secrets.token_hex(8)}.part")
         self.file: IO[bytes] | None = None
 
@@ -61,11 +61,9 @@ class FileSink:
 
 
 def content_of(path: Path, progress: Progress | None) -> tuple[int, Callable[[], Iterator[bytes]]]:
-    """Size of a file, and what makes iterators over its content: of that size, also when it
-    grows meanwhile.
-    """
+    """Return the size of a file, and a function that returns iterators over that many bytes."""
     size = path.stat().st_size
-    # A pipe, or a file of /proc, does not say how much there is, and may be read once only.
+    # Pipes and files of /proc report no size, and a pipe can be read only once.
     data = b"" if size else path.read_bytes()
     size = size or len(data)
 
@@ -133,11 +131,11 @@ def read_text(held: Held, path: str, encoding: str = "utf-8") -> Flow[str]:
 
 
 def write(held: Held, path: str, data: bytes | str) -> Call[FileWritten]:
-    """Write a file: as a whole or not at all. Missing directories are made.
+    """Write a file atomically. Missing directories are created.
 
     Args:
         path: below the workspace.
-        data: bytes, or text that is written as UTF-8.
+        data: bytes, or text, which is encoded as UTF-8.
     """
     return calls.write_file(held.id, path, data)
 
@@ -149,13 +147,13 @@ def upload(
     *,
     progress: Progress | bool | None = None,
 ) -> Call[FileWritten]:
-    """Copy a file of this machine into the workspace, up to 100 MiB.
+    """Copy a local file into the workspace, up to 100 MiB.
 
     Args:
-        local: the file here.
-        path: below the workspace; by default its own name.
-        progress: called with bytes done and bytes in all; False: nothing; else a bar if stderr is a
-            terminal.
+        local: the local file.
+        path: below the workspace; by default the file's own name.
+        progress: called with bytes done and bytes in total; False: nothing; else a bar if stderr is
+            a terminal.
     """
     source = Path(local)
     target = calls.file_target(held.id, path or source.name)
@@ -167,13 +165,13 @@ def upload(
 def download(
     held: Held, path: str, local: LocalPath, *, progress: Progress | bool | None = None
 ) -> Flow[Path]:
-    """Copy a file of the workspace to this machine: as a whole or not at all.
+    """Copy a file of the workspace to a local file, atomically.
 
     Args:
         path: below the workspace.
-        local: where to put it; a directory gets it under its own name.
-        progress: called with bytes done and bytes in all; False: nothing; else a bar if stderr is a
-            terminal.
+        local: the local path; in a directory, the file keeps its name.
+        progress: called with bytes done and bytes in total; False: nothing; else a bar if stderr is
+            a terminal.
 
     Returns:
         The path of the copy.
@@ -184,11 +182,11 @@ def download(
 
 
 def list_all(held: Held, path: str = "", *, recursive: bool = False) -> Flow[list[FileEntry]]:
-    """List a directory, sorted by name; links are listed, not followed.
+    """List a directory, sorted by name; links are not followed.
 
     Args:
         path: the directory; the workspace itself by default.
-        recursive: everything below as well.
+        recursive: include all subdirectories.
     """
     found: list[FileEntry] = []
     while True:
@@ -199,12 +197,12 @@ def list_all(held: Held, path: str = "", *, recursive: bool = False) -> Flow[lis
 
 
 def stat(held: Held, path: str) -> Call[FileEntry]:
-    """Size, type, time and ETag of a file."""
+    """Get size, type, time and ETag of a file."""
     return calls.stat_file(held.id, path)
 
 
 def exists(held: Held, path: str) -> Flow[bool]:
-    """Whether there is a file, directory or link of this path."""
+    """Return whether a file, directory or link has this path."""
     try:
         yield stat(held, path)
     except NotFoundError as e:
@@ -214,7 +212,7 @@ def exists(held: Held, path: str) -> Flow[bool]:
     except ConflictError as e:
         if not e.detail.endswith(os.strerror(errno.ENOTDIR)):
             raise
-        return False  # below something that is a file
+        return False  # a parent of the path is a file
     return True
 
 
@@ -222,9 +220,9 @@ def move(held: Held, source: str, to: str, *, overwrite: bool = False) -> Call[F
     """Move or rename a file or directory.
 
     Args:
-        source: what to move.
+        source: the path to move.
         to: its new path.
-        overwrite: replace what is there.
+        overwrite: replace an existing file or directory.
     """
     return calls.move_file(held.id, source, to, overwrite)
 
@@ -233,18 +231,18 @@ def delete(held: Held, path: str, *, recursive: bool = False) -> Call[None]:
     """Delete a file or directory.
 
     Args:
-        path: what to delete.
-        recursive: a directory with everything below.
+        path: the file or directory.
+        recursive: delete a directory with its contents.
     """
     return calls.delete_file(held.id, path, recursive)
 
 
 def mkdir(held: Held, path: str, *, parents: bool = True) -> Call[FileEntry]:
-    """Make a directory.
+    """Create a directory.
 
     Args:
         path: the directory.
-        parents: make what is missing above it; one that exists is fine.
+        parents: also create missing parents, and accept an existing directory.
     """
     return calls.make_directory(held.id, path, parents)
 
@@ -257,13 +255,13 @@ def export_tar(
     format: ArchiveFormat = "tar",
     progress: Progress | bool | None = None,
 ) -> Flow[Path]:
-    """Copy a directory of the workspace to this machine, as an archive.
+    """Copy a directory of the workspace to a local archive.
 
     Args:
         local: the archive to write.
         path: the directory; the workspace itself by default.
         format: `tar` or `tar.gz`.
-        progress: as of `download`.
+        progress: as for `download`.
 
     Returns:
         The path of the archive.
@@ -276,12 +274,12 @@ def export_tar(
 def import_tar(
     held: Held, local: LocalPath, path: str = "", *, progress: Progress | bool | None = None
 ) -> Call[Unpacked]:
-    """Unpack an archive of this machine into the workspace.
+    """Unpack a local archive into the workspace.
 
     Args:
-        local: a tar file, plain or compressed by gzip.
-        path: the directory to unpack into; made when missing.
-        progress: as of `upload`.
+        local: a tar file, plain or compressed with gzip.
+        path: the directory to unpack into; created if missing.
+        progress: as for `upload`.
     """
     source = Path(local)
     with source.open("rb") as file:

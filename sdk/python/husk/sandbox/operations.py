@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operations of a sandbox that is held, written once: Sandbox and AsyncSandbox make their
-methods from them.
+"""The operations of a sandbox. Sandbox and AsyncSandbox generate their methods from them.
 
-Each takes what is held as its first argument and returns a Call, or a Flow of several.
+Each takes the Held as its first argument and returns a Call, or a Flow of several.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ OnOutput = Callable[[Output], Awaitable[None] | None]
 
 
 def start(held: Held) -> Flow[Session]:
-    """Make the session now, instead of at the first use."""
+    """Create the session now instead of on first use."""
     if held.session is not None:
         return held.session
     if held.wanted is None:
@@ -54,7 +53,7 @@ def start(held: Held) -> Flow[Session]:
         held.check(found)
         return found
     call = ses.create_session(**held.wanted)
-    # An agent that comes back gets its old session with 200: that belongs to whoever made it.
+    # 200 instead of 201: the agent's live session, which another object owns.
     asked = Call(call.request, lambda a: (call.value(a), a.status == 201), call.can_repeat)
     made: Session
     made, is_new = yield asked
@@ -63,52 +62,52 @@ def start(held: Held) -> Flow[Session]:
 
 
 def terminate(held: Held) -> Flow[None]:
-    """End the session: every process of it is dead when this returns. Doing it twice is fine.
+    """End the session: all its processes are dead when this returns. Ending it twice is harmless.
 
-    Only the object that made the session may: others get NotOwnerError.
+    Only the object that created the session can end it; others raise NotOwnerError.
     """
     if not held.is_mine:
         raise NotOwnerError(
-            f"This object did not make the session {held.session_id}.",
-            solution="Let its maker end it, or use Client.terminate_session().",
+            f"This object did not create the session {held.session_id}.",
+            solution="End it with the object that created it, or with Client.terminate_session().",
         )
     if not held.is_over:
         try:
             yield ses.terminate_session(held.session_id)
         except SessionNotFoundError:
-            pass  # it is gone, which was asked for
-        held.is_over = True  # only now: what failed can be tried again
+            pass  # already gone
+        held.is_over = True  # set last, so that a failed call can be retried
 
 
 def extend(held: Held, timeout: int) -> Flow[Session]:
-    """Give the session a new idle time, counted from now, in seconds."""
+    """Set the idle timeout of the session to this many seconds from now."""
     return explained(held, ses.extend_session(held.id, timeout))
 
 
 def info(held: Held) -> Call[Session]:
-    """The session as the server sees it now."""
+    """Get the session as the server has it now."""
     return ses.get_session(held.id)
 
 
 def stats(held: Held) -> Call[SessionStats]:
-    """What the sandbox uses now and has used so far."""
+    """Get the current and total resource usage of the sandbox."""
     return ses.session_stats(held.id)
 
 
 def receipt(held: Held) -> Flow[Receipt]:
-    """What is actually enforced around the sandbox."""
+    """Get the isolation and limits that are in force for the sandbox."""
     return explained(held, ses.session_receipt(held.id))
 
 
 def executions(
     held: Held, *, status: str | None = None, limit: int = 50, offset: int = 0
 ) -> Call[Page[ExecutionState]]:
-    """List what was executed, newest first, without output.
+    """List the executions, newest first, without output.
 
     Args:
-        status: only those in this state.
-        limit: at most that many, 200 at most.
-        offset: skip that many.
+        status: only executions in this state.
+        limit: number of executions, up to 200.
+        offset: number of executions to skip.
     """
     return ses.list_executions(held.id, status=status, limit=limit, offset=offset)
 
@@ -117,12 +116,12 @@ def executions(
 
 
 def interrupt(held: Held, context: int = 0) -> Flow[Interrupted]:
-    """Interrupt what a context runs now, as Ctrl-C does; variables stay."""
+    """Interrupt the running code of a context, as Ctrl-C does; variables stay."""
     return explained(held, ses.interrupt(held.id, context))
 
 
 def reset(held: Held, context: int = 0) -> Flow[Context]:
-    """Give a context a fresh interpreter: variables are gone, files stay."""
+    """Replace the interpreter of a context: variables are lost, files stay."""
     return explained(held, ses.reset(held.id, context))
 
 
@@ -132,24 +131,24 @@ def contexts(held: Held) -> Flow[Contexts]:
 
 
 def checkpoint(held: Held, context: int = 0) -> Flow[Checkpoint]:
-    """Park a copy of a context with all its variables; files are not part of it."""
+    """Save a copy of a context with all its variables, but not its files."""
     yield from _look(held)
     return (yield from explained(held, ses.checkpoint(held.id, context)))
 
 
 def restore(held: Held, checkpoint: int | Checkpoint, context: int = 0) -> Flow[Context]:
-    """Take a context back to a checkpoint, any number of times.
+    """Restore a context from a checkpoint; a checkpoint can be restored any number of times.
 
     Args:
-        checkpoint: what `checkpoint` returned, or its number.
-        context: the context that becomes a copy of it.
+        checkpoint: a result of `checkpoint`, or its number.
+        context: the context to replace.
     """
     yield from _look(held)
     return (yield from explained(held, ses.restore(held.id, checkpoint, context)))
 
 
 def branch(held: Held, context: int = 0) -> Flow[Context]:
-    """Make a new context with a copy of all variables; give its `context_id` to `run`."""
+    """Create a new context with a copy of all variables; pass its `context_id` to `run`."""
     yield from _look(held)
     return (yield from explained(held, ses.branch(held.id, context)))
 
@@ -158,7 +157,7 @@ def branch(held: Held, context: int = 0) -> Flow[Context]:
 
 
 def _look(held: Held) -> Flow[None]:
-    """Before work that needs the interpreter: has it been lost?"""
+    """Check that the interpreter still exists, if a connection broke since the last check."""
     if held.is_suspect():
         held.check((yield ses.get_session(held.id)))
 
@@ -168,7 +167,7 @@ def _guard(held: Held) -> Guard:
 
 
 def explain(held: Held, error: Exception) -> Flow[None]:
-    """The server refused: if that is because the session is over, say that instead."""
+    """Raise the reason if the session is over, else the error of the server."""
     try:
         session = yield ses.get_session(held.id)
     except SessionNotFoundError:
@@ -179,7 +178,7 @@ def explain(held: Held, error: Exception) -> Flow[None]:
 
 
 def explained(held: Held, operation: Call[T] | Flow[T]) -> Flow[T]:
-    """An operation, with the reason when the server refuses it because the session is over."""
+    """Wrap an operation: if it fails because the session is over, raise the reason."""
     try:
         if isinstance(operation, Call):
             value: T = yield operation
@@ -201,10 +200,9 @@ def _execute(
         raise
     except (HuskError, GeneratorExit):
         raise
-    except BaseException:  # Ctrl-C, a cancelled task, what on_stdout raised
-        with contextlib.suppress(HuskError):  # the caller's own exception says more
-            # What was asked for does not go on for a caller who has left, and does not begin
-            # either.
+    except BaseException:  # Ctrl-C, a cancelled task, an exception of on_stdout
+        with contextlib.suppress(HuskError):  # the caller's own exception matters more
+            # Stop the run, or keep it from starting: the caller no longer waits for it.
             yield ses.withdraw(held.id, key) if key else ses.interrupt(held.id, context or 0)
         raise
     finally:
@@ -228,8 +226,8 @@ def _work(
     yield from _look(held)
     context = None if "command" in body else body.get("context_id") or 0
     is_watched = any((on_stdout, on_stderr, on_output))
-    # Without a key only an interrupt of the context can stop it: not a command, which has none, nor
-    # what waits there.
+    # Without a key, only interrupting its context stops a run. That stops neither a command, which
+    # has no context, nor a queued run.
     if held.is_durable or is_watched or context is None or held.cells[context]:
         key = key or new_key()
     if not is_watched:
@@ -271,22 +269,22 @@ def run(
     on_output: OnOutput | None = None,
     key: str | None = None,
 ) -> Flow[Result]:
-    """Run code as a notebook cell and wait for its result: variables stay for the next run.
+    """Run code as a notebook cell and wait for its result. Variables stay for the next run.
 
-    What the code did, also an exception, is in the result; `result.check()` raises it.
+    An exception of the code is in the result; `result.check()` raises it.
 
     Args:
         code: source in the language of the template.
-        timeout: seconds; the cell is interrupted then, and variables stay. 30 by default.
+        timeout: seconds after which the cell is interrupted; variables stay. 30 by default.
         env: environment variables of this run.
         args: `sys.argv[1:]`.
-        stdin: standard input as a whole.
-        context: which context, when there are branches.
-        language: `python`, `javascript` or `shell`, as the template has it.
-        on_stdout: called with each piece of standard output as it comes.
-        on_stderr: likewise for standard error.
+        stdin: the whole standard input.
+        context: the context to use, if there are branches.
+        language: `python`, `javascript` or `shell`, as supported by the template.
+        on_stdout: called with each piece of standard output as it arrives.
+        on_stderr: the same for standard error.
         on_output: called with each Output as it is displayed.
-        key: an Idempotency-Key of your own; one is made otherwise.
+        key: a custom Idempotency-Key; generated by default.
     """
     body = ses.work(
         code=code,
@@ -312,17 +310,17 @@ def shell(
     on_stderr: OnText | None = None,
     key: str | None = None,
 ) -> Flow[Result]:
-    """Run a shell command in the workspace: it sees the files, not the variables.
+    """Run a shell command in the workspace: it sees the files, but not the variables.
 
     Args:
-        command: for bash.
-        timeout: seconds; 30 by default.
+        command: the command line, for bash.
+        timeout: time limit in seconds; 30 by default.
         env: environment variables of this command.
         args: `$1` and so on.
-        stdin: standard input as a whole.
-        on_stdout: called with each piece of standard output as it comes.
-        on_stderr: likewise for standard error.
-        key: an Idempotency-Key of your own; one is made otherwise.
+        stdin: the whole standard input.
+        on_stdout: called with each piece of standard output as it arrives.
+        on_stderr: the same for standard error.
+        key: a custom Idempotency-Key; generated by default.
     """
     body = ses.work(command=command, timeout=timeout, env=env, args=args, stdin=stdin)
     return _work(held, body, key, on_stdout, on_stderr, None)
@@ -339,16 +337,16 @@ def handler(
     context: int | None = None,
     key: str | None = None,
 ) -> Flow[Result]:
-    """Call a Lambda handler; what it returns is the value of the result.
+    """Call a Lambda handler; its return value is the value of the result.
 
     Args:
         code: source that defines `handler(event)` or `handler(event, context)`.
-        event: what the handler gets; `__timeout` in it is its time limit.
+        event: the event for the handler; `__timeout` in it is the time limit.
         handler_context: fields of the handler's context object.
-        timeout: seconds, unless the event has `__timeout`; 300 by default.
+        timeout: time limit in seconds, unless the event has `__timeout`; 300 by default.
         env: environment variables of this call.
-        context: which context, when there are branches.
-        key: an Idempotency-Key of your own; one is made otherwise.
+        context: the context to use, if there are branches.
+        key: a custom Idempotency-Key; generated by default.
     """
     body = ses.work(
         handler=code,
@@ -362,6 +360,6 @@ def handler(
 
 
 def watch(held: Held, body: dict[str, Any], key: str | None) -> Flow[Watch]:
-    """The watch of an execution whose events are wanted one by one."""
+    """Return the watch of an execution whose events are read one by one."""
     yield from _look(held)
     return Watch(_streamed(held, body, key))

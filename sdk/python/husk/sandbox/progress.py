@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A progress bar for transfers of files: on stderr, and only when that is a terminal."""
+"""A progress bar for file transfers, on stderr if that is a terminal."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Callable
 from typing import TextIO
 
 Progress = Callable[[int, int | None], None]
-"""Called with the bytes that are through and the bytes in all, None when nobody knows."""
+"""Called with the bytes transferred and the total, which is None if it is unknown."""
 
 WIDTH = 30
 INTERVAL = 0.1
 
 
 class Bar:
-    """One line that is drawn again and again.
+    """A line that is redrawn on progress.
 
     Args:
-        label: what is transferred.
-        stream: where to draw.
+        label: the name of the file.
+        stream: the output.
     """
 
     def __init__(self, label: str, stream: TextIO) -> None:
@@ -37,7 +37,7 @@ class Bar:
         self.stream.flush()
 
     def line(self, done: int, total: int | None) -> str:
-        """The line as it is drawn."""
+        """Return the line."""
         if not total:
             return f"{self.label}  {_size(done)}"
         filled = WIDTH * done // total
@@ -55,11 +55,11 @@ def _size(n: int) -> str:
 
 
 def progress_for(label: str, wanted: Progress | bool | None) -> Progress | None:
-    """What to call on progress.
+    """Return the function to call on progress.
 
     Args:
-        label: what is transferred.
-        wanted: a function of your own; False: nothing; True or None: a bar if stderr is a terminal.
+        label: the name of the file.
+        wanted: a custom function; False: nothing; True or None: a bar if stderr is a terminal.
     """
     if callable(wanted):
         return wanted

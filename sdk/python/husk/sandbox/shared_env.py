@@ -41,12 +41,12 @@ JSON = {"Content-Type": "application/json"}
 
 
 class SandboxError(HuskError):
-    """What a call of SharedEnvSandbox could not do.
+    """A call of SharedEnvSandbox failed.
 
     Attributes:
-        message: what went wrong.
-        original_error: the exception behind it, or None.
-        context: what was asked for.
+        message: what failed.
+        original_error: the exception that caused it, or None.
+        context: the arguments of the call.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class SandboxError(HuskError):
             self.request_id = original_error.request_id
 
     def to_dict(self) -> dict[str, Any]:
-        """Message, original error and context."""
+        """Return message, original error and context."""
         return {
             "message": self.message,
             "original_error": str(self.original_error),
@@ -75,7 +75,7 @@ class SandboxError(HuskError):
 def _named(
     method: Callable[Concatenate[SharedEnvSandbox, P], Awaitable[T]],
 ) -> Callable[Concatenate[SharedEnvSandbox, P], Coroutine[Any, Any, T]]:
-    """Whatever goes wrong in the method becomes a SandboxError that says what it was about."""
+    """Turn every error of the method into a SandboxError with its context."""
 
     @wraps(method)
     async def wrapped(self: SharedEnvSandbox, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -97,17 +97,16 @@ def _named(
 
 
 class SharedEnvSandbox:
-    """A session of `/workspace/se`, on one of several servers. It comes into being when it is first
-    used.
+    """A session of `/workspace/se`, on one of several servers. It is created on first use.
 
     Args:
         session_id: its id; required.
-        server_selector_type: `static` or `mod`: the session's id decides which of the healthy
-            servers has it; `random` or `round_robin`: any healthy one, which is then kept. `k8s` is
-            not offered.
-        server_selector_params: servers and check_interval in a dict, as an older way to give them.
-        servers: URLs of the servers; without them one is looked for as Sandbox does.
-        check_interval: seconds after which a server's health is looked at again.
+        server_selector_type: `static` or `mod`: the id of the session selects one of the healthy
+            servers; `random` or `round_robin`: any healthy server, which is then kept. `k8s` is not
+            supported.
+        server_selector_params: a dict with servers and check_interval, an older form.
+        servers: URLs of the servers; by default one is found as for Sandbox.
+        check_interval: seconds between health checks of a server.
     """
 
     def __init__(
@@ -123,11 +122,11 @@ class SharedEnvSandbox:
             raise InvalidParameterError("session_id is required")
         if server_selector_type == "k8s":
             raise NotOfferedError(
-                "Servers are not looked for in Kubernetes.", solution="Name them: servers=[...]."
+                "Servers are not looked up in Kubernetes.", solution="Pass servers=[...]."
             )
         if server_selector_type not in ("static", "mod", "random", "round_robin"):
             raise InvalidParameterError(
-                f"server_selector_type '{server_selector_type}' is none of static, mod, random, round_robin"
+                f"server_selector_type must be static, mod, random or round_robin, not '{server_selector_type}'"
             )
         params = server_selector_params or {}
         urls = servers if servers is not None else params.get("servers")
@@ -165,7 +164,7 @@ class SharedEnvSandbox:
             tried = ", ".join(str(client.address) for client in self.clients)
             raise SandboxError("No available server found", context={"servers": tried})
         if self.server_selector_type in ("static", "mod"):
-            # Not hash(): that differs from process to process, and the session would be elsewhere.
+            # Not hash(), which differs between processes: all must select the same server.
             self._current = healthy[zlib.crc32(self.session_id.encode()) % len(healthy)]
         elif self._current not in healthy:
             at = int(time.time()) if self.server_selector_type == "round_robin" else None
@@ -193,24 +192,24 @@ class SharedEnvSandbox:
 
     @_named
     async def create_session(self, size: str = "50M") -> str:
-        """Create the session with a workspace of this size; returns its id. Usually not needed."""
+        """Create the session with a workspace of this size and return its id. Rarely needed."""
         made = await self._ask("POST", "session", {"size": size})
         return str(made["session_id"])
 
     @_named
     async def delete_session(self) -> bool:
-        """Remove the session with its files; also fine when there is none."""
+        """Remove the session with its files, if it exists."""
         await self._ask("DELETE", "session")
         return True
 
     @_named
     async def get_status(self) -> dict[str, Any]:
-        """Whether the session exists, since when, and its files."""
+        """Get whether the session exists, since when, and its files."""
         status: dict[str, Any] = await self._ask("GET", "status")
         return status
 
     async def close(self) -> None:
-        """Remove the session with its files, and close the connections. Doing it twice is fine."""
+        """Remove the session with its files, and close the connections. A second call does nothing."""
         if self.clients[0].is_closed:
             return
         try:
@@ -252,18 +251,18 @@ class SharedEnvSandbox:
     ) -> dict[str, Any]:
         """Run code in the session.
 
-        Python in which line breaks were escaped (a backslash and an n) is un-escaped, but only if
-        it is no valid Python as it is: valid code is sent untouched.
+        Escaped line breaks (a backslash and an n) are replaced by real ones only if the code is not
+        valid Python as it is: valid code is sent unchanged.
 
         Args:
             code: source.
             filename: where to store it in the workspace.
             args: arguments of the script.
             script_type: `python` or `shell`.
-            output_params: variables to bring back, in output_variables.
+            output_params: variables to return in output_variables.
 
         Returns:
-            stdout, stderr, returncode, and output_variables when output_params is given.
+            stdout, stderr, returncode, and output_variables if output_params is given.
         """
         body = {
             "code": unescape(code) if script_type == "python" else code,
@@ -281,10 +280,10 @@ class SharedEnvSandbox:
     async def upload_file(
         self, file_path: str | Path, target_filename: str | None = None
     ) -> dict[str, Any]:
-        """Copy a file of this machine into the workspace.
+        """Copy a local file into the workspace.
 
         Args:
-            file_path: the file here.
+            file_path: the local file.
             target_filename: its path in the workspace; by default its own name.
 
         Returns:
@@ -320,7 +319,7 @@ class SharedEnvSandbox:
 
     @_named
     async def download_file(self, filename: str, target_path: str | Path) -> bool:
-        """Copy a file of the workspace to this machine; missing directories are made."""
+        """Copy a file of the workspace to a local path; create missing directories."""
         to = Path(target_path)
         to.parent.mkdir(parents=True, exist_ok=True)
         sink = FileSink(to, None)
@@ -355,12 +354,12 @@ class SharedEnvSandbox:
     ) -> list[dict[str, Any]]:
         """List a directory.
 
-        The original client sends the opposite of `recursive`, which is a fault and not repeated:
-        True lists everything below, as the argument's name says.
+        The original client sends the opposite of `recursive`. That is a bug, which is not
+        reproduced here: True includes all subdirectories.
 
         Args:
             directory: the directory; the workspace itself by default.
-            recursive: everything below as well.
+            recursive: include all subdirectories.
 
         Returns:
             filename, size, type and time of each entry.
@@ -378,12 +377,12 @@ class SharedEnvSandbox:
 
         Args:
             filename: its path in the workspace.
-            offset: byte to begin at.
-            buffer_size: bytes to read.
+            offset: first byte to read.
+            buffer_size: number of bytes to read.
 
         Returns:
-            content, is_binary (content is base64 then), offset of the next part, size of the file,
-            is_eof.
+            content, is_binary (if True, content is base64), offset of the next part, size of the
+            file, is_eof.
         """
         part: dict[str, Any] = await self._ask(
             "GET", "readfile", None, file=filename, offset=offset, buffer_size=buffer_size
@@ -399,14 +398,14 @@ class SharedEnvSandbox:
         token: str | None = "",
         timeout: int | None = 300,
     ) -> Any:
-        """Fetch files from the vendor's document store; the server answers that it has none
-        (SandboxError, 501).
+        """Fetch files from the vendor's document store; huskd has none and answers 501
+        (SandboxError).
 
         Args:
             file_params: docid, rev and savename of each file.
             save_path: directory in the workspace.
             efast_url: the store.
-            token: for it.
+            token: its access token.
             timeout: seconds.
         """
         body = {
@@ -420,7 +419,7 @@ class SharedEnvSandbox:
 
 
 def unescape(code: str) -> str:
-    """Code whose line breaks were escaped, with real ones; anything else as it is."""
+    """Return code with real line breaks in place of escaped ones; other code unchanged."""
     if "\\" not in code or "\n" in code or _is_python(code):
         return code
     try:

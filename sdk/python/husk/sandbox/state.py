@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Sandbox object knows about its session, and how the loss of it, or of its interpreter, is
-noticed and said.
-"""
+"""The state of a Sandbox object, and how it detects the loss of its session or interpreter."""
 
 from __future__ import annotations
 
@@ -26,19 +24,19 @@ class Link(Protocol):
     breaks: int
 
     def drop_stale(self) -> None:
-        """Notice connections that the server has closed."""
+        """Drop and count connections that the server has closed."""
 
 
 @dataclass
 class Held:
-    """A session in the hands of a Sandbox object.
+    """A session that a Sandbox object holds.
 
     Attributes:
-        wanted: arguments of create_session; None when the session exists already.
-        session: as last seen; None before it was made.
-        is_owner: this object made it, so it may end it.
-        is_durable: runs carry a key and are recorded before they start.
-        cells: how many runs of ours a context has, under None those of commands.
+        wanted: arguments of create_session; None if the session exists already.
+        session: as last received; None before it is created.
+        is_owner: this object created the session, so it may end it.
+        is_durable: runs have a key and are recorded before they start.
+        cells: number of our active runs per context; None counts commands.
     """
 
     link: Link
@@ -54,68 +52,68 @@ class Held:
     cells: Counter[int | None] = field(default_factory=Counter)
 
     def begin(self, session: Session, is_owner: bool) -> None:
-        """The session is there."""
+        """Note that the session exists."""
         self.session, self.session_id, self.is_owner = session, session.id, is_owner
         self.breaks = self.link.breaks
 
     @property
     def id(self) -> str:
-        """Its id; raises when there is none."""
+        """Id of the session; raises if the session was terminated."""
         if self.is_over:
             raise SandboxClosedError(f"The sandbox {self.session_id} was terminated.")
         return self.session_id
 
     @property
     def is_mine(self) -> bool:
-        """This object, in this process, made the session."""
+        """Whether this object created the session, in this process."""
         return self.is_owner and self.pid == os.getpid()
 
-    # ---- noticing a loss ----
+    # ---- detecting a loss ----
 
     def is_suspect(self) -> bool:
-        """A connection broke since the last look: the server may have lost the interpreter."""
+        """Return whether a connection broke since the last check: the interpreter may be lost."""
         self.link.drop_stale()
         return self.breaks != self.link.breaks
 
     def is_other_box(self, result: Result) -> bool:
-        """The run was in another box than those before it; ids tell, without asking again."""
+        """Return whether the run was in another box than the last one, judged by its user ids."""
         receipt = result.data.get("receipt") or {}
         block, self.block = self.block, receipt.get("id_block_start") or self.block
         return block not in (0, self.block)
 
     def check(self, session: Session) -> None:
-        """Raise when the session is over, or has another box than the one we know."""
+        """Raise if the session is over or its box was replaced."""
         known, self.session = self.session, session
         self.breaks = self.link.breaks
         if session.is_over:
             raise self._lost(
                 SessionEndedError,
                 f"The session {session.id} has ended ({session.status}).",
-                f"{session.reason or 'no reason given'}; variables and files are gone",
-                "Make a new Sandbox.",
+                f"{session.reason or 'no reason given'}; variables and files are lost",
+                "Create a new Sandbox.",
             )
         if known is not None and known.container_id and known.container_id != session.container_id:
             self.block = 0
-            raise self.interpreter_lost("the server, or a part of it, was restarted")
+            raise self.interpreter_lost("the server or a part of it was restarted")
 
     def interpreter_lost(self, why: str) -> InterpreterLostError:
-        """The exception that says what is gone and what is not."""
+        """Return the exception for a lost interpreter."""
         error = self._lost(
             InterpreterLostError,
             f"The interpreter of session {self.session_id} is gone.",
-            f"{why}: all variables are lost, files are there as they were last saved",
-            "Run again what made the variables; the session takes work.",
+            f"{why}: all variables are lost, files are as last saved",
+            "Run the code that set the variables again; the session accepts work.",
         )
         assert isinstance(error, InterpreterLostError)
         return error
 
     def unknown(self) -> SandboxLostError:
-        """The exception for a session that the server does not have."""
+        """Return the exception for a session that the server does not have."""
         return self._lost(
             SessionEndedError,
             f"The server does not know the session {self.session_id}.",
-            "variables and files are gone",
-            "Make a new Sandbox.",
+            "variables and files are lost",
+            "Create a new Sandbox.",
         )
 
     def _lost(

@@ -2,8 +2,8 @@
 """Serves agents on Ray Serve: the same routes and bodies as `husk agents up`, on every node of a
 Ray cluster.
 
-Each agent is an application of Ray Serve with its own replicas, CPUs, GPUs and memory; restarts,
-health and queues are Ray Serve's. `GET /agents` is an application of its own. Importing this file
+Each agent is an application of Ray Serve with its own replicas, CPUs, GPUs and memory. Ray Serve
+handles restarts, health and queues. `GET /agents` is a separate application. Importing this file
 does not import Ray.
 """
 
@@ -39,14 +39,14 @@ _NOT_COUNTED = ("in_flight", "queued", "requests", "errors", "restarts")
 def deploy(
     deployments: Sequence[Deployment], host: str = "127.0.0.1", port: int = 8000, block: bool = True
 ) -> None:
-    """Deploys agents and MCP servers, and with `block` serves until a signal comes.
+    """Deploys agents and MCP servers, and with `block` serves until a signal arrives.
 
-    Ray and Ray Serve are started when they are not running, and are then stopped at the end of a
-    blocking call; a Serve that runs already keeps its host and port, and others are refused.
+    If Ray and Ray Serve are not running, they are started, and stopped at the end of a blocking
+    call. A running Serve keeps its host and port; others are rejected.
 
     Raises:
-        ServeError: an agent does not start, cannot be sent to a replica, or Serve listens
-            elsewhere.
+        ServeError: an agent does not start or cannot be sent to a replica, or Serve listens at
+            another address.
     """
     owns_ray = not ray_start.module().is_initialized()
     ray_start.started()
@@ -55,7 +55,7 @@ def deploy(
     if not block:
         _deploy_all(serve, deployments)
         return
-    # from now on: one that comes while agents start ends them in order, too
+    # Handle signals from now on: one during the start also ends the agents in order.
     with _signals() as ended:
         try:
             _deploy_all(serve, deployments)
@@ -63,7 +63,7 @@ def deploy(
                 tail = "/mcp" if deployment.kind == "mcp" else "/"
                 url = f"http://{host}:{port}{deployment.route_prefix}{tail}"
                 print(f"{deployment.name}: {url}", flush=True)
-            while not ended.wait(1.0):  # in steps: a wait without end would hold up the handlers
+            while not ended.wait(1.0):  # in steps, because an endless wait would block the handlers
                 pass
         finally:
             delete([deployment.name for deployment in deployments])
@@ -80,7 +80,7 @@ def _deploy_all(serve: Any, deployments: Sequence[Deployment]) -> None:
 
 
 def delete(names: Sequence[str]) -> None:
-    """Takes agents out of service."""
+    """Removes agents from service."""
     serve = _serve()
     for name in names:
         _kv()._internal_kv_del(name.encode(), namespace=_KV_NAMESPACE)
@@ -98,8 +98,8 @@ def _serve() -> Any:
 
 
 def _start(serve: Any, host: str, port: int) -> bool:
-    """Starts Serve, or checks that the one that runs listens where we are asked to; returns whether
-    it was started.
+    """Starts Serve, or checks that a running one listens at this address; returns whether it was
+    started.
     """
     context = importlib.import_module("ray.serve.context")
     running = context._get_global_client(raise_if_no_controller_running=False)
@@ -109,7 +109,7 @@ def _start(serve: Any, host: str, port: int) -> bool:
     there = running.http_config
     if (there.host, there.port) not in ((host, port), ("0.0.0.0", port)):
         raise ServeError(
-            f"Ray Serve runs already, on {there.host}:{there.port}, and cannot move to {host}:{port}",
+            f"Ray Serve already runs on {there.host}:{there.port} and cannot move to {host}:{port}",
             solution="Use its address, or stop it with `serve shutdown`.",
         )
     return False
@@ -125,9 +125,9 @@ def _deploy_one(serve: Any, deployment: Deployment) -> None:
         if not deployment.file:
             raise ServeError(
                 f"the agent '{deployment.name}' cannot be sent to a replica: {error}",
-                solution="Pass a function that makes the agent, or put it into a file.",
+                solution="Pass a function that returns the agent, or define it in a file.",
             ) from error
-        # Its file can make it again; the file must then be on every node.
+        # Run its file again in the replica; the file must then be on every node.
         how = "main" if deployment.file == _script() else "module"
         app = AgentApp(
             dataclasses.replace(deployment, agent=None), from_file=how, on_ready=_announce
@@ -157,7 +157,7 @@ def _run(serve: Any, target: Any, name: str, prefix: str) -> None:
     try:
         serve.run(target, name=name, route_prefix=prefix)
     except RuntimeError as error:
-        serve.delete(name)  # else it would be tried for ever
+        serve.delete(name)  # otherwise Serve would retry forever
         why = _kv()._internal_kv_get(_failed(name), namespace=_KV_NAMESPACE)
         said = why.decode() if why else str(error).strip()
         raise ServeError(f"'{name}' does not start on Ray Serve: {said}") from error
@@ -166,16 +166,16 @@ def _run(serve: Any, target: Any, name: str, prefix: str) -> None:
 
 
 def _failed(name: str) -> bytes:
-    """The key under which a replica says why it cannot start; no agent has such a name."""
+    """Returns the key for the start error of a replica, which cannot be the name of an agent."""
     return f"{name}.failed".encode()
 
 
 @contextlib.contextmanager
 def _signals() -> Iterator[threading.Event]:
-    """Gives an event that SIGINT and SIGTERM set."""
+    """Yields an event that SIGINT and SIGTERM set."""
     ended = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield ended  # whoever has the main thread handles signals
+        yield ended  # only the main thread can handle signals
         return
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda *_: ended.set()) for number in numbers}
@@ -194,9 +194,7 @@ def _kv() -> Any:
 
 
 def _announce(deployment: Deployment, facts: dict[str, Any]) -> None:
-    """Called in a replica: says for `GET /agents` what the agent is and can do, or why it does not
-    start.
-    """
+    """Called in a replica: records the agent's properties for `GET /agents`, or its start error."""
     if "error" in facts:
         error = str(facts["error"]).encode("utf-8", "replace")
         _kv()._internal_kv_put(_failed(deployment.name), error, namespace=_KV_NAMESPACE)
@@ -216,7 +214,7 @@ def _announce(deployment: Deployment, facts: dict[str, Any]) -> None:
 
 
 class ListApp:
-    """`GET /agents`. What Ray Serve counts elsewhere (its dashboard, its metrics) is null here."""
+    """`GET /agents`. Counters that Ray Serve has elsewhere (its dashboard, its metrics) are null."""
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         from husk.serving.ray_app import _reply

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The web application that one replica of Ray Serve runs for one agent: routes and bodies as
-huskd's.
+"""The web application of an agent in a replica of Ray Serve, with the routes and bodies of huskd.
 
-Plain ASGI: Ray Serve does the HTTP. The agent is made when the replica starts, by the same adapters
-that huskd's workers use. This file does not import Ray and can be tried with any ASGI server.
+Plain ASGI: Ray Serve handles HTTP. The agent is created when the replica starts, with the same
+adapters as in huskd's workers. This file does not import Ray and works with any ASGI server.
 """
 
 from __future__ import annotations
@@ -46,11 +45,11 @@ class AgentApp:
     """Serves one agent, or one MCP server.
 
     Args:
-        deployment: what to serve.
-        from_file: make the agent by running its file again, as "module" or as "main" script,
-            because it cannot be pickled; empty when `deployment` has it.
-        on_ready: called in the replica with what the agent can do, once it is made, or with `error`
-            when it cannot be.
+        deployment: the agent or MCP server.
+        from_file: create the agent by running its file again, as "module" or as "main" script,
+            because it cannot be pickled; empty if `deployment` has it.
+        on_ready: called in the replica with the properties of the agent, or with `error` if it
+            cannot be created.
     """
 
     def __init__(
@@ -215,7 +214,7 @@ def _load_again(deployment: Deployment, how: str) -> Any:
 
 @contextlib.contextmanager
 def _ray_runs() -> Iterator[None]:
-    """Lets a script call ray.init() where Ray runs already, because the script is run by it."""
+    """Lets a script call ray.init() inside a Ray worker, where Ray already runs."""
     ray = sys.modules.get("ray")
     if ray is None:
         yield
@@ -232,7 +231,7 @@ def _ray_runs() -> Iterator[None]:
 
 
 class _Raised(Exception):
-    """Carries what an agent raised, so that its own TimeoutError is not taken for ours."""
+    """Wraps an exception of an agent, so that its own TimeoutError is not mistaken for ours."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
@@ -244,7 +243,7 @@ async def _apart(call: Awaitable[Any]) -> Any:
         return await call
     except (asyncio.CancelledError, GeneratorExit):
         raise
-    except BaseException as error:  # SystemExit too: out of a task it would end the replica's loop
+    except BaseException as error:  # even SystemExit, which would end the replica's loop
         raise _Raised(error) from error
 
 
@@ -253,7 +252,7 @@ async def _answer(call: Awaitable[Any]) -> Any:
 
 
 async def _follow(items: AsyncGenerator[Any, None], is_text: bool, send: Send) -> None:
-    """Sends what an agent yields, in one task from its first step to its end: its context must stay
+    """Sends the items of an agent's generator, which runs in one task because its context must stay
     the same.
     """
     async with contextlib.aclosing(items):
@@ -272,7 +271,7 @@ async def _read(receive: Receive) -> bytes:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise HttpError(400, "the client hung up")
+            raise HttpError(400, "the client closed the connection")
         body += message.get("body", b"")
         if len(body) > BODY_LIMIT:
             raise HttpError(413, f"the body is larger than {BODY_LIMIT} bytes")
@@ -281,7 +280,7 @@ async def _read(receive: Receive) -> bytes:
 
 
 def _parse(body: bytes, name: str, kind: type) -> tuple[Any, str, Any]:
-    """Returns what is asked, the session and the kind of stream; raises 422 with every fault."""
+    """Returns the query or data, the session and the kind of stream; raises 422 with all errors."""
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serving an agent: `husk.serve(agent, name="helper")`, `husk.serve_mcp(server, name="files")`.
 
-One call, three situations. When `husk agents up` looks at the file, or a worker of huskd runs it,
-the call only registers the agent. In a script that was started by hand it serves: by Ray Serve when
-Ray is asked for, else by `husk agents up` as a child, and it returns when that ends. Anywhere else
-(the file was imported) it registers and nothing more.
+When `husk agents up` inspects the file, or a worker of huskd runs it, the call only registers the
+agent. In a script that the user started, it serves: with Ray Serve if Ray is selected, else with
+`husk agents up` as a child, and it returns when that ends. In an imported file it only registers.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclasses.dataclass(frozen=True)
 class Deployment:
-    """One agent or MCP server as it is to be served."""
+    """The settings of one served agent or MCP server."""
 
     name: str
     kind: str  # "agent" or "mcp"
@@ -56,13 +55,11 @@ class Deployment:
 
 
 class Registered(BaseException):
-    """Ends a script that is only looked at: where it would serve, nothing after the call must
-    run.
-    """
+    """Ends a script that is only inspected: code after serve() must not run."""
 
 
 registered: list[Deployment] = []
-"""What was registered in this process, in order."""
+"""The deployments that were registered in this process, in order."""
 
 
 def serve(
@@ -85,25 +82,24 @@ def serve(
     Args:
         agent: an agent of Pydantic AI, LangChain, LangGraph or Agno, a `husk.Agent`, an object with
             `run(data)`, a plain or async function of the query, or a function without arguments or
-            a class that makes one of these.
-        name: letters, digits, `_` and `-`; without it, the name of the folder that the calling file
-            is in.
-        host: where to listen, when a script serves by itself. There is no authentication: another
-            address than loopback also needs HUSK_INSECURE_LISTEN=true in the environment.
-        port: the port, when a script serves by itself.
+            a class that returns one of these.
+        name: letters, digits, `_` and `-`; by default the name of the calling file's folder.
+        host: the address to listen on, if the script itself serves. There is no authentication, so
+            an address other than loopback also requires HUSK_INSECURE_LISTEN=true in the
+            environment.
+        port: the port, if the script itself serves.
         num_cpus: CPUs of one worker process.
         num_gpus: GPUs of one worker process.
-        memory: memory of one worker process; it is ended when it needs more.
-        replicas: how many worker processes.
+        memory: memory limit of one worker process, which is killed if it exceeds it.
+        replicas: number of worker processes.
         route_prefix: path instead of `/agents/{name}`.
         max_in_flight: requests that one worker handles at the same time.
-        queue_length: requests that may wait for a worker; the next one is told to come again (503).
-        request_timeout: seconds until a request is given up (504).
+        queue_length: requests that may wait for a worker; further ones get 503.
+        request_timeout: seconds after which a request gets 504.
 
     Raises:
-        AgentTypeError: a TypeError; the agent is of a kind that husk does not know; the message
-            names it.
-        ValueError: another argument is wrong.
+        AgentTypeError: husk does not support this kind of agent; a TypeError.
+        ValueError: another argument is invalid.
     """
     kinds.detect(agent)
     deployment = _deployment(
@@ -130,8 +126,8 @@ def serve_mcp(
     host: str = "127.0.0.1",
     port: int = 8000,
 ) -> None:
-    """Serves an MCP server at `/{name}/mcp`, stateless: every request stands for itself, so
-    replicas are equal.
+    """Serves an MCP server at `/{name}/mcp`, stateless: requests are independent, so any replica can
+    answer.
 
     Args:
         mcp_server: `MCPServer` or `FastMCP` of the mcp package, `FastMCP` of fastmcp, or an ASGI
@@ -140,15 +136,16 @@ def serve_mcp(
         num_cpus: CPUs of one worker process.
         num_gpus: GPUs of one worker process.
         memory: memory of one worker process.
-        replicas: how many worker processes.
-        route_prefix: path instead of `/{name}`; `/mcp` is added to it.
-        host: where to listen, when a script serves by itself. There is no authentication: another
-            address than loopback also needs HUSK_INSECURE_LISTEN=true in the environment.
-        port: the port, when a script serves by itself.
+        replicas: number of worker processes.
+        route_prefix: path instead of `/{name}`; `/mcp` is appended.
+        host: the address to listen on, if the script itself serves. There is no authentication, so
+            an address other than loopback also requires HUSK_INSECURE_LISTEN=true in the
+            environment.
+        port: the port, if the script itself serves.
 
     Raises:
-        AgentTypeError: a TypeError; it is no MCP server that husk knows.
-        ValueError: another argument is wrong.
+        AgentTypeError: husk does not support this kind of MCP server; a TypeError.
+        ValueError: another argument is invalid.
     """
     from husk.agents import asgi
 
@@ -180,7 +177,7 @@ def _deployment(
         raise _wrong(f"memory must be at least 16MB: {memory!r}")
     cpus = _number("num_cpus", num_cpus)
     if cpus < 0.001:
-        raise _wrong("num_cpus must be more than 0: without CPU time an agent cannot run")
+        raise _wrong("num_cpus must be more than 0: an agent needs CPU time")
     return Deployment(
         name=name,
         kind=kind,
@@ -204,10 +201,10 @@ def _wrong(message: str) -> InvalidParameterError:
 def _checked_name(name: Optional[str], file: str) -> str:
     if name is None:
         if not file:
-            raise _wrong("serve() needs a name: there is no file to take it from")
+            raise _wrong("serve() requires a name, because the caller has no file")
         name = Path(file).resolve().parent.name
         if not _NAME.fullmatch(name):
-            raise _wrong(f"the folder {name!r} gives no name for an agent; pass name='...'")
+            raise _wrong(f"the folder name {name!r} is not valid for an agent; pass name='...'")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise _wrong(f"name must be letters, digits, '_' and '-', at most 63: {name!r}")
     return name
@@ -236,7 +233,7 @@ def _timeout(seconds: float) -> int:
 
 
 def _caller() -> FrameType:
-    """The frame outside of husk and rayai that asked to serve."""
+    """Returns the frame outside of husk and rayai that called."""
     frame: Optional[FrameType] = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
@@ -264,7 +261,7 @@ def _register_or_serve(deployment: Deployment, host: str, port: int) -> None:
 
 
 def ray_wanted() -> bool:
-    """True when HUSK_ENGINE says so, or nothing is said and Ray is running in this process."""
+    """Returns whether HUSK_ENGINE is `ray`, or it is unset and Ray runs in this process."""
     asked = os.environ.get("HUSK_ENGINE")
     if asked:
         return asked == "ray"
@@ -273,11 +270,9 @@ def ray_wanted() -> bool:
 
 
 def _serve_script(file: str, host: str, port: int) -> None:
-    """Runs `husk agents up` for the script and waits; signals go on to it, its exit code becomes
-    ours.
-    """
+    """Runs `husk agents up` for the script and waits; forwards signals, and exits with its code."""
     if not file or not os.path.isfile(file):
-        raise _wrong("serve() without Ray needs a script in a file: workers run that file again")
+        raise _wrong("serve() without Ray requires a script in a file: workers run that file again")
     _whole("port", port, 1, 65_535)
     command = [locate.program("husk"), "agents", "up", "--file", file, "--host", host]
     command += ["--port", str(port), "--python", sys.executable]
@@ -291,7 +286,7 @@ def _run(command: list[str]) -> int:
     ours = os.getpid()
 
     def in_child() -> None:
-        # of its own group: a Ctrl-C of the terminal reaches us, and the child once, from us
+        # A new process group: Ctrl-C in the terminal reaches only this process, which forwards it.
         os.setpgid(0, 0)
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != ours:
@@ -308,9 +303,8 @@ def _run(command: list[str]) -> int:
     try:
         before = {number: signal.signal(number, forward) for number in forwarded}
     except ValueError:
-        before = (
-            {}
-        )  # not the main thread: whoever has it handles signals, and our death ends the child
+        # Only the main thread can handle signals; the child dies with this process anyway.
+        before = {}
     try:
         code = child.wait()
     except BaseException:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tools: functions that run in a process, a Ray task or a box instead of in the caller."""
+"""Tools: functions that run in another process, a Ray task or a box."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many calls of tools at once: `execute_tools` for a list of calls, `batch_tool` for one tool over
-many inputs.
+"""Many tool calls at once: `execute_tools` for a list of calls, `batch_tool` for one tool over many
+inputs.
 
-Both are plain functions, which block until all is done; frameworks run such a tool on a thread. At
-most IN_FLIGHT calls are under way at once, however long the list is.
+Both are plain functions that block until all calls have ended; frameworks run such a tool on a
+thread. At most IN_FLIGHT calls run at the same time.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ["BatchResult", "BatchTool", "batch_tool", "execute_tools"]
 
 IN_FLIGHT = 256
 
-# A tool and a dict of its arguments; that it is one is checked when it is called.
+# A tool and a dict of its arguments, which is checked on the call.
 Call = tuple[Any, Any]
 
 
 class BatchResult(TypedDict):
-    """What a batch function returns; the lists have one entry per input, in order."""
+    """The result of a batch function; the lists have one entry per input, in order."""
 
     results: list[Any]
     errors: list[Optional[str]]
@@ -36,7 +36,7 @@ class BatchResult(TypedDict):
 
 
 class BatchFunction(Protocol):
-    """What `batch_tool` returns."""
+    """The type of the function that `batch_tool` returns."""
 
     __name__: str
     name: str
@@ -51,12 +51,11 @@ def execute_tools(calls: Sequence[Call], parallel: bool = False) -> list[Any]:
 
     Args:
         calls: pairs of a tool (or any function) and a dict of its arguments.
-        parallel: run them at the same time; else one after another, which stops at the first that
-            raises.
+        parallel: run them at the same time; else one after another, up to the first that raises.
 
     Raises:
-        Exception: what a call raised; with `parallel` that of the first in order, after all have
-            ended.
+        Exception: the exception of a call; with `parallel` that of the first in order, after all
+            calls have ended.
     """
     outcomes = _run([(_runnable(target), kwargs) for target, kwargs in calls], parallel)
     for outcome in outcomes:
@@ -68,8 +67,8 @@ def execute_tools(calls: Sequence[Call], parallel: bool = False) -> list[Any]:
 def batch_tool(
     tools: Sequence[Any], name: str = "batch", description: Optional[str] = None
 ) -> BatchFunction:
-    """Makes a function that runs one of the tools over many inputs at the same time; it can be
-    given to an agent.
+    """Returns a function that runs one of the tools over many inputs at the same time; an agent can
+    use it as a tool.
 
     Args:
         tools: tools, plain functions or tool objects of a framework.
@@ -77,8 +76,8 @@ def batch_tool(
         description: its docstring; by default one that names the tools.
 
     Returns:
-        A function of `tool_name` and `tool_inputs`, see BatchResult. An input that fails has None
-        as its result and a text in `errors`; the others still return theirs.
+        A function of `tool_name` and `tool_inputs`, see BatchResult. An input that fails has the
+        result None and a text in `errors`; it does not affect the others.
 
     Raises:
         ValueError: two tools have the same name.
@@ -86,7 +85,7 @@ def batch_tool(
     known: dict[str, Callable[..., Any]] = {}
     for target in map(_runnable, tools):
         if target.__name__ in known:
-            raise ValueError(f"two tools of the batch are called {target.__name__!r}")
+            raise ValueError(f"two tools of the batch have the name {target.__name__!r}")
         known[target.__name__] = target
     names = ", ".join(known) or "none"
 
@@ -122,7 +121,7 @@ BatchTool = batch_tool
 
 
 class _Failure:
-    """An exception in the place of a result, or only its text."""
+    """An exception in place of a result, or only its text."""
 
     def __init__(self, error: Any) -> None:
         self.error: Exception = error if isinstance(error, Exception) else ValueError(error)
@@ -132,7 +131,7 @@ class _Failure:
 
 
 def _runnable(target: Any) -> Any:
-    """Returns something that can be called: tool objects of frameworks become tools first."""
+    """Returns a callable; converts tool objects of frameworks to tools."""
     if unwrap(target) is not None:
         return tool(target)
     if not callable(target):
@@ -168,9 +167,7 @@ async def _work(calls: Sequence[Call], parallel: bool) -> list[Any]:
 
 
 def _run(calls: Sequence[Call], parallel: bool) -> list[Any]:
-    """Runs calls on an event loop of their own; the caller's thread may have a running one
-    already.
-    """
+    """Runs calls on a new event loop, because the caller's thread may already run one."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tool`: makes a function, or a tool of a framework, run in a process with limits of its own, or
-in a sandbox.
+"""`tool`: makes a function, or a tool of a framework, run in a process with limits or in a sandbox.
 
     @tool(num_cpus=1, memory="512MB")
     def search(query: str) -> list[str]:
@@ -8,7 +7,7 @@ in a sandbox.
 
     results = await asyncio.gather(search("a"), search("b"))   # two processes, at the same time
 
-This file only dresses the function; `engine` chooses where it runs.
+This file only wraps the function; `husk.engines` chooses where it runs.
 """
 
 from __future__ import annotations
@@ -30,21 +29,19 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Tool(Protocol[P, R_co]):
-    """What `tool` returns: an async function with the name, docstring and parameters of the
+    """The result of `tool`: an async function with the name, docstring and parameters of the
     original.
 
     Attributes:
         _rayai_tool: always True; marks a tool.
-        _original_func: the function as it was.
+        _original_func: the original function.
         _tool_metadata: `description`, `num_cpus`, `num_gpus`, `memory`.
-        _remote_func: `.remote(...)` starts a call and returns at once, on the engine in force at
-            that moment.
-        _get_remote_func: returns what the engine in force has for that: under Ray the real remote
-            function.
+        _remote_func: `.remote(...)` starts a call on the current engine and returns immediately.
+        _get_remote_func: returns the remote function of the current engine: under Ray the real one.
         call_sync: the call for code without an event loop.
-        spec: what engines get to know about the tool.
-        run: with `sandbox=True`, the call that returns the whole `SandboxRun` (value, output,
-            receipt, cost); else None.
+        spec: the description of the tool for engines.
+        run: with `sandbox=True`, a call that returns the whole `SandboxRun` (value, output, receipt,
+            cost); else None.
         last_run: with `sandbox=True`, the `SandboxRun` of the latest finished call; else None.
     """
 
@@ -64,7 +61,7 @@ class Tool(Protocol[P, R_co]):
 
 
 class FrameworkTool(Protocol):
-    """A tool object of LangChain, Pydantic AI or Agno, as far as types go."""
+    """The static type of tool objects of LangChain, Pydantic AI and Agno."""
 
     name: str
     description: Any
@@ -79,21 +76,21 @@ class _Decorator(Protocol):
 
 
 class _Remote:
-    """`_remote_func`: looks up the engine at each use, because it may be another one than when the
-    tool was made.
+    """`_remote_func`: looks up the engine on each use, because it may have changed since the tool was
+    created.
     """
 
     def __init__(self, spec: ToolSpec) -> None:
         self._spec = spec
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Starts a call and returns at once: an ObjectRef under Ray, else a ToolFuture. Both can be
-        awaited.
+        """Starts a call and returns immediately: an ObjectRef under Ray, else a ToolFuture. Both can
+        be awaited.
         """
         return _remote_function(self._spec).remote(*args, **kwargs)
 
     def options(self, **options: Any) -> Any:
-        """What the remote function of the engine makes of these options; only Ray's has any."""
+        """Passes options to the remote function of the engine; only Ray's supports any."""
         return _remote_function(self._spec).options(**options)
 
 
@@ -162,27 +159,26 @@ def tool(
     timeout: Optional[float] = None,
     sandbox: bool = False,
 ) -> Any:
-    """Makes a tool: as `@tool`, as `@tool(num_cpus=2)`, or as `tool(x)` for a tool object of a
+    """Creates a tool: as `@tool`, as `@tool(num_cpus=2)`, or as `tool(x)` for a tool object of a
     framework.
 
-    What an argument leaves open is taken from a `ray:` block in the docstring, then from the
-    defaults.
+    Arguments that are not given come from a `ray:` block in the docstring, then from the defaults.
 
     Args:
         func: a function, sync or async, or a tool object of LangChain, Pydantic AI or Agno.
-        num_cpus: CPUs that a call may use, by default 1; 0 means no limit. Fractions are fine.
+        num_cpus: CPUs that a call may use, by default 1; 0 means no limit. Fractions are allowed.
         num_gpus: GPUs that a call gets, by default 0; a fraction is a share of one.
-        memory: memory that a call may use, such as `"2GB"`; by default there is no limit.
-        timeout: seconds after which a call is ended with ToolTimeout; by default never, in a
-            sandbox 300. On Ray, the time until the call is placed on a worker is part of it.
-        sandbox: run it in a box, as code that nobody trusts: see `husk.engines.sandbox`.
+        memory: memory limit of a call, such as `"2GB"`; none by default.
+        timeout: seconds after which a call is killed with ToolTimeout; by default none, in a
+            sandbox 300. On Ray, it includes the time until the call is scheduled.
+        sandbox: run it in a box, as untrusted code: see `husk.engines.sandbox`.
 
     Returns:
-        An async function, see `Tool`; without `func` a decorator that makes one.
+        An async function, see `Tool`; without `func` a decorator that creates one.
 
     Raises:
-        TypeError: `func` is neither callable nor a tool of a framework that husk knows.
-        ValueError: a limit makes no sense.
+        TypeError: `func` is neither callable nor a tool of a supported framework.
+        ValueError: a limit is invalid.
     """
     if timeout is not None and not (math.isfinite(timeout) and timeout > 0):
         raise ValueError(f"timeout must be more than 0 seconds: {timeout}")
@@ -212,7 +208,7 @@ def tool(
 
 
 class _Found:
-    """The function behind what `tool` was given, and how it presents itself."""
+    """The function inside the argument of `tool`, with its name, docstring and signature."""
 
     def __init__(
         self,
@@ -245,7 +241,7 @@ def _find(target: Any) -> _Found:
 
 
 def _dress(found: _Found, spec: ToolSpec) -> Any:
-    """Makes the async function that callers and frameworks see."""
+    """Returns the async function that callers and frameworks see."""
     current = engine.current
     if spec.sandbox:
         from husk.engines import sandbox as tool_sandbox

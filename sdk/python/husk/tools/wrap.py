@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the function inside a tool object of LangChain, Pydantic AI or Agno.
 
-No framework is imported here: an object of a framework can only exist where the framework is
-imported already. A tool that its framework would let run only after a check (an approval, a hook)
-is refused, because the check would be lost.
+This file imports no framework: an object of a framework exists only if the framework is imported
+already. A tool that its framework runs only after a check (an approval, a hook) is rejected, because
+the check would be lost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Callable, NoReturn, Optional
 
 from husk.tool_errors import ToolFunctionError
 
-# Function, name, description, signature where it is not the function's own.
+# Function, name, description, and the signature if it is not the function's own.
 Unwrapped = tuple[Callable[..., Any], str, Optional[str], Optional[inspect.Signature]]
 
 _AGNO_CHECKS = (
@@ -29,19 +29,17 @@ _AGNO_CHECKS = (
     "tool_hooks",
     "approval_type",
 )
-# What Agno puts around a function: one layer that logs and one that checks types, which cannot be
-# pickled. Whoever gets the tool from here checks arguments itself, and without them workers need no
-# Agno.
+# Agno wraps a function in a layer that logs and one that checks types, which cannot be pickled. The
+# framework that uses our tool checks arguments itself, and without the layers workers need no Agno.
 _AGNO_LAYERS = ("agno.tools.decorator", "pydantic._internal._validate_call")
 _PYDANTIC_CHECKS = ("requires_approval", "args_validator", "prepare")
 
 
 def unwrap(target: Any) -> Optional[Unwrapped]:
-    """Returns what is inside a tool object of a framework; None when it is none.
+    """Returns the function inside a tool object of a framework; None for other objects.
 
     Raises:
-        ToolFunctionError: it is one, but cannot be run elsewhere without losing something that
-            matters.
+        ToolFunctionError: the tool cannot run elsewhere without losing a check or a hook.
     """
     for module, name, take in (
         ("langchain_core.tools", "BaseTool", _langchain),
@@ -59,7 +57,7 @@ def unwrap(target: Any) -> Optional[Unwrapped]:
 def _toolkit(target: Any) -> NoReturn:
     raise ToolFunctionError(
         f"{type(target).__name__} is a set of tools, not one tool.",
-        solution="Wrap each of its tools by itself.",
+        solution="Wrap each of its tools separately.",
     )
 
 
@@ -67,8 +65,8 @@ def _refuse_checks(target: Any, names: tuple[str, ...]) -> None:
     lost = [name for name in names if getattr(target, name, None)]
     if lost:
         raise ToolFunctionError(
-            f"Tool '{target.name}' has {', '.join(lost)}, which would not be honoured here.",
-            solution="Make the function a tool of husk first, and give that to the framework.",
+            f"Tool '{target.name}' has {', '.join(lost)}, which husk would ignore.",
+            solution="Wrap the function with husk.tool first, and pass the result to the framework.",
         )
 
 
@@ -94,14 +92,14 @@ def _agno(target: Any) -> Unwrapped:
 
 
 class LangChainCall:
-    """Runs a LangChain tool that is a class of its own, through its `invoke`."""
+    """Runs a LangChain tool that has its own class, with its `invoke`."""
 
     def __init__(self, target: Any, names: list[str]) -> None:
         self.target = target
         self.names = names
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the tool with its own names for positional arguments."""
+        """Calls the tool; passes positional arguments by name."""
         if len(args) > len(self.names):
             raise TypeError(
                 f"{self.target.name} takes {len(self.names)} arguments, {len(args)} were given"
@@ -128,7 +126,7 @@ def _langchain(target: Any) -> Unwrapped:
 
 
 def _injected(func: Callable[..., Any]) -> bool:
-    """Whether LangChain itself fills in a parameter, which only its `invoke` can do."""
+    """Returns whether LangChain injects a parameter, which only `invoke` does."""
     for name, parameter in inspect.signature(func).parameters.items():
         note = str(parameter.annotation)
         if name in ("callbacks", "run_manager", "runtime") or "RunnableConfig" in note:
@@ -139,15 +137,14 @@ def _injected(func: Callable[..., Any]) -> bool:
 
 
 def _resolve(func: types.FunctionType) -> types.FunctionType:
-    """Returns a copy whose annotations are types, not text.
+    """Returns a copy whose annotations are types instead of strings.
 
-    LangChain finds out by them what to fill in, and the names in a text mean nothing in a worker.
+    LangChain uses them to inject parameters, and a worker cannot resolve the names in a string.
     """
     try:
         hints = typing.get_type_hints(func, include_extras=True)
     except Exception:
-        # A name that is only there for type checkers; what LangChain needs may still be among the
-        # others.
+        # Some names exist only for type checkers; the others can still be resolved.
         return func
     copy = types.FunctionType(
         func.__code__, func.__globals__, func.__name__, func.__defaults__, func.__closure__
@@ -160,11 +157,11 @@ def _resolve(func: types.FunctionType) -> types.FunctionType:
 
 
 def _schema_signature(target: Any) -> Optional[inspect.Signature]:
-    """Makes parameters from the fields that a model would be asked to fill in."""
+    """Returns parameters for the fields of the schema that a model fills in."""
     fields = getattr(target.tool_call_schema, "model_fields", None)
     if fields is None:
         return None
-    # A field without a default may come after one with a default, so they cannot be positional.
+    # A field without a default may follow one with a default, so they cannot be positional.
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = []
     for name, field in fields.items():

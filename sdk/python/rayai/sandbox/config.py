@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of the sandboxes, as they are when this module is imported.
+"""Settings of the sandboxes at the time of the import.
 
-`RUNTIME` and `STRICT_GVISOR` say what was asked for by variables. Whether it can be had is decided
-at every call: gVisor, Docker and Kubernetes are refused with a typed error, because boxes are
-husk's own (`native`).
+`RUNTIME` and `STRICT_GVISOR` are the requested values. Availability is checked on every call:
+gVisor, Docker and Kubernetes raise a typed error, because boxes are husk's own (`native`).
 """
 
 from __future__ import annotations

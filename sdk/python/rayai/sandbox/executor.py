@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One session of the sandbox functions: an object here, or by `.remote(...)` a Ray actor."""
+"""One session of the sandbox functions: a local object, or with `.remote(...)` a Ray actor."""
 
 from __future__ import annotations
 

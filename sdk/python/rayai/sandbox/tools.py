@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sandbox functions; each can also be called as a Ray task, by `.remote(...)`."""
+"""The sandbox functions; each can also be called as a Ray task, with `.remote(...)`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kind of agent an object is, and one way to run them all.
+"""The kinds of agents, and one adapter interface for all.
 
-`detect` names the kind of an object without running anything of it; `resolve` calls factories and
-gives the object an adapter. Frameworks are recognised by the names of an object's classes, so none
-is imported here. Each framework's adapter is in a file of its own.
+`detect` returns the kind of an object without calling it; `resolve` calls factories and returns an
+adapter. Frameworks are recognised by the names of an object's classes, so none is imported. Each
+framework's adapter is in its own file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KNOWN = (
 
 @dataclasses.dataclass
 class Adapter:
-    """How to run one agent. What an agent cannot do is None."""
+    """The functions that run one agent; None for those it does not support."""
 
     framework: str
     run: Optional[Run] = None
@@ -94,7 +94,7 @@ def _detect_object(agent: Any) -> Optional[str]:
     if isinstance(agent, Agent):
         return "husk"
     if any(_derives_from(agent, package) for package in _FRAMEWORKS):
-        raise _unknown(agent)  # a part of a framework, with a run() of its own meaning
+        raise _unknown(agent)  # a part of a framework, whose run() has another meaning
     if not inspect.isroutine(agent) and callable(getattr(agent, "run", None)):
         return "protocol"
     return None
@@ -108,13 +108,13 @@ def _unknown(agent: Any) -> AgentTypeError:
 
 
 def is_mcp(value: Any) -> bool:
-    """Tells whether an object is an MCP server: of the mcp package (any version) or of fastmcp."""
+    """Returns whether an object is an MCP server: of the mcp package (any version) or of fastmcp."""
     names = ("FastMCP", "MCPServer", "Server")
     return _derives_from(value, "mcp", *names) or _derives_from(value, "fastmcp", *names)
 
 
 async def resolve(agent: Any) -> Adapter:
-    """Returns an adapter for any served object; factories are called here, async ones awaited."""
+    """Returns an adapter for any served object; calls factories and awaits async ones."""
     for _ in range(_FACTORIES_IN_A_ROW):
         kind = detect(agent)
         if kind != "factory":
@@ -122,13 +122,11 @@ async def resolve(agent: Any) -> Adapter:
         agent = make(agent)
         if inspect.isawaitable(agent):
             agent = await agent
-    raise AgentTypeError(f"a factory of agents gave a factory {_FACTORIES_IN_A_ROW} times in a row")
+    raise AgentTypeError(f"a factory returned another factory {_FACTORIES_IN_A_ROW} times in a row")
 
 
 def make(factory: Callable[[], Any]) -> Any:
-    """Calls a factory; one that needs arguments is refused by name, and so is one that gives
-    nothing.
-    """
+    """Calls a factory; raises AgentTypeError if it requires arguments or returns None."""
     name = getattr(factory, "__qualname__", type_name(factory))
     try:
         inspect.signature(factory).bind()
@@ -137,7 +135,7 @@ def make(factory: Callable[[], Any]) -> Any:
             f"{name} cannot be called without arguments ({e}); pass an instance"
         ) from None
     except ValueError:
-        pass  # a builtin without a signature: calling it tells
+        pass  # a builtin without a signature
     made = factory()
     if made is None:
         raise AgentTypeError(
@@ -147,7 +145,7 @@ def make(factory: Callable[[], Any]) -> Any:
 
 
 def _adapter(kind: str, agent: Any) -> Adapter:
-    # imported here: each of these files imports this one
+    # Imported here, because each of these files imports this one.
     from husk.agents.kinds import agno as kind_agno
     from husk.agents.kinds import langchain as kind_langchain
     from husk.agents.kinds import plain as kind_plain
@@ -165,11 +163,10 @@ def _adapter(kind: str, agent: Any) -> Adapter:
 
 
 def _takes_query(function: Any) -> bool:
-    """Tells a function that answers from a factory: it needs an argument, or its first one is
-    called `query`.
+    """Returns whether a function answers queries: it requires an argument, or its first one is named
+    `query`. Otherwise it is a factory.
 
-    A class is always a factory. `*args` counts as an argument: it is what an undocumented wrapper
-    has.
+    A class is always a factory. `*args` counts as an argument: undocumented wrappers have it.
     """
     if isinstance(function, type):
         return False
@@ -186,9 +183,10 @@ def _takes_query(function: Any) -> bool:
 
 
 def _derives_from(value: Any, package: str, *names: str) -> bool:
-    """Tells whether an object's class derives from one of a package: of these names, or of any.
+    """Returns whether an object's class derives from a class of a package: one with these names, or
+    any.
 
-    By name, so that nothing gets imported.
+    Compares names, so that nothing is imported.
     """
     return any(
         (not names or c.__name__ in names) and c.__module__.partition(".")[0] == package
@@ -205,7 +203,7 @@ def type_name(value: Any) -> str:
 
 
 def as_text(value: Any) -> str:
-    """Returns an agent's answer as text: strings as they are, models and containers as JSON."""
+    """Returns an agent's answer as text: strings unchanged, models and containers as JSON."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -222,7 +220,7 @@ def as_text(value: Any) -> str:
 
 
 def jsonable(value: Any) -> Any:
-    """The `default` of json.dumps(): models and dataclasses as objects, sets as lists, the rest as
+    """The `default` of json.dumps(): models and dataclasses as objects, sets as lists, others as
     text.
     """
     if hasattr(value, "model_dump"):

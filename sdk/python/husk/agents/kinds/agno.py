@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agents and teams of Agno. Their own database keeps the sessions, when they have one; we pass the
-session's name on.
+"""Agents and teams of Agno. Sessions are in the agent's own database, if it has one; the adapter
+passes the session's name.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ def adapt(agent: Any) -> Adapter:
 
     async def stream_events(query: str, session_id: str) -> AsyncGenerator[dict[str, Any], None]:
         stream = agent.arun(query, session_id=session_id, stream=True, stream_events=True)
-        # a team's own events have a prefix; those of its members come along and must not be mixed
-        # in as text
+        # A team's own events have a prefix; the text of its members is not part of the answer.
         prefix = "Team" if hasattr(agent, "members") else ""
         said = False
         async with contextlib.aclosing(stream) as events:

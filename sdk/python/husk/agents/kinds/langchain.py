@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runnables of LangChain, agents of `create_agent` and graphs of LangGraph among them.
+"""Runnables of LangChain, including agents of `create_agent` and graphs of LangGraph.
 
-The session is passed on as `thread_id` (what LangGraph's checkpointers go by) and as `session_id`
-(what RunnableWithMessageHistory goes by). What a runnable takes is read from its input schema: a
-list of messages, an object with a place for the question, or the text itself.
+The session is passed as `thread_id` (for LangGraph's checkpointers) and as `session_id` (for
+RunnableWithMessageHistory). The input schema of a runnable decides how the query is passed: as a
+list of messages, as a field of an object, or as text.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def _config(session_id: str) -> dict[str, Any]:
 
 
 def _input_maker(agent: Any) -> Callable[[str], Any]:
-    """Returns what makes a runnable's input of a query.
+    """Returns a function that converts a query to a runnable's input.
 
     Raises:
-        AgentTypeError: it takes an object and no key of it is clearly the question.
+        AgentTypeError: it takes an object, and no key of it is clearly the query.
     """
     try:
         schema = agent.get_input_jsonschema()
-    except Exception:  # types without a JSON schema: LangChain raises whatever pydantic raised
+    except Exception:  # types without a JSON schema: LangChain passes on pydantic's exceptions
         return lambda query: query
     properties = schema.get("properties")
     if schema.get("type") != "object" or not properties:
@@ -70,15 +70,15 @@ def _input_maker(agent: Any) -> Callable[[str], Any]:
     known = [key for key in _QUESTION_KEYS if key in properties]
     if len(wanted) != 1 and not known:
         raise AgentTypeError(
-            f"{type_name(agent)} takes an object with the keys {', '.join(wanted)}, and which of them is the query is "
-            f"not clear; serve a function that calls it instead"
+            f"{type_name(agent)} takes an object with the keys {', '.join(wanted)}, and it is not clear which of them "
+            f"is the query; serve a function that calls it instead"
         )
     key = wanted[0] if len(wanted) == 1 else known[0]
     return lambda query: {key: query}
 
 
 async def _graph_text(agent: Any, value: Any, config: dict[str, Any]) -> AsyncGenerator[str, None]:
-    """The tokens of a graph's models; of a graph without models, its answer."""
+    """Yields the tokens of a graph's models; for a graph without models, its answer."""
     said = False
     last: Any = None
     async for mode, data in agent.astream(value, config, stream_mode=["messages", "values"]):
@@ -94,9 +94,7 @@ async def _graph_text(agent: Any, value: Any, config: dict[str, Any]) -> AsyncGe
 
 
 async def _chunk_text(agent: Any, value: Any, config: dict[str, Any]) -> AsyncGenerator[str, None]:
-    """The pieces of a chain's answer; where none of them is text by itself, the text of all of them
-    together.
-    """
+    """Yields the pieces of a chain's answer; if none of them is text, the text of their sum."""
     said = False
     whole: Any = None
     async for chunk in agent.astream(value, config):
@@ -111,7 +109,7 @@ async def _chunk_text(agent: Any, value: Any, config: dict[str, Any]) -> AsyncGe
 
 
 def _joined(whole: Any, chunk: Any) -> Any:
-    """As LangChain does it: what cannot be added replaces what was before."""
+    """Adds like LangChain: a value that cannot be added replaces the sum."""
     if whole is None:
         return chunk
     try:
@@ -121,16 +119,16 @@ def _joined(whole: Any, chunk: Any) -> Any:
 
 
 class _EventReader:
-    """Turns LangChain's events into ours. A graph's text is what its models say; a chain's text is
-    its own output.
+    """Converts LangChain's events to ours. The text of a graph is that of its models; the text of a
+    chain is its output.
     """
 
     def __init__(self, graph: bool) -> None:
         self._graph = graph
-        self._tools: set[str] = (
-            set()
-        )  # runs of tools: what a model inside a tool says is not the answer
-        self._spoken: set[str] = set()  # runs of models that streamed; of a chain its own run
+        # Runs of tools: text of a model inside a tool is not part of the answer.
+        self._tools: set[str] = set()
+        # Runs of models that streamed; for a chain its own run.
+        self._spoken: set[str] = set()
 
     def read(self, event: dict[str, Any]) -> dict[str, Any] | None:
         kind, name, data = event["event"], event["name"], event["data"]
@@ -175,8 +173,8 @@ def _tool_output(output: Any) -> Any:
 
 
 def _chunk(chunk: Any) -> str:
-    """A piece of a chain's output. Of an object only the answer counts: an AgentExecutor also gives
-    its steps.
+    """Returns a piece of a chain's output; for an object only its answer, because an AgentExecutor
+    also returns its steps.
     """
     if isinstance(chunk, dict):
         return next((_text(chunk[key]) for key in _ANSWER_KEYS if key in chunk), "")
@@ -184,8 +182,8 @@ def _chunk(chunk: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """The answer in what a runnable returned: text, a message, a graph's state, an object with an
-    answer.
+    """Returns the answer in a runnable's result: text, a message, a graph's state, or an object with
+    an answer.
     """
     if hasattr(value, "content") and hasattr(value, "type"):
         return _message_text(value)
@@ -202,9 +200,7 @@ def _text(value: Any) -> str:
 
 
 def _message_text(message: Any) -> str:
-    """A message's text; content that comes in blocks has some of other kinds, which are left
-    out.
-    """
+    """Returns the text of a message; blocks of other kinds are left out."""
     content = getattr(message, "content", message)
     if not isinstance(content, list):
         return as_text(content)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Agents without a framework: functions, `husk.Agent` and `AgentProtocol`.
 
-What is async runs on the event loop; what is not runs on a thread, so that it holds up nobody.
-Generator functions are agents that stream: they yield texts, or event objects of which those of
-type "text" count as text.
+Async functions run on the event loop, plain ones on a thread, so that they do not block other
+requests. Generator functions are agents that stream: they yield texts, or event objects, of which
+those of type "text" count as text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _END = object()
 
 
 def use_threads(threads: Threads) -> None:
-    """Sets the threads for calls on this event loop; the worker brings its own."""
+    """Sets the threads for calls on this event loop."""
     global _threads
     if _threads is not None:
         _threads.close()
@@ -65,7 +65,7 @@ def adapt_agent(agent: Any) -> Adapter:
 
 
 def adapt_protocol(agent: Any) -> Adapter:
-    """An object with `run(data)` that gives an object back."""
+    """An object with `run(data)` that returns an object."""
     call = _caller(agent.run)
 
     async def chat(data: dict[str, Any], session_id: str) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def _streams_of(agent: Any) -> tuple[Optional[Texts], Optional[Events]]:
 
 
 def _caller(function: Callable[..., Any]) -> Callable[[Any, str], Awaitable[Any]]:
-    """One signature for all functions: (query, session_id), awaitable."""
+    """Wraps any function as an awaitable of (query, session_id)."""
     with_session = _takes_session(function)
     if _is_async(function):
         if with_session:
@@ -111,11 +111,10 @@ def _caller(function: Callable[..., Any]) -> Callable[[Any, str], Awaitable[Any]
 
 
 def _stream(function: Callable[..., Any]) -> Callable[[Any, str], AsyncIterator[Any]]:
-    """The same for generator functions, and for functions that return an iterator."""
+    """Does the same for generator functions, and for functions that return an iterator."""
     with_session = _takes_session(function)
-    at_once = _is_async(function) or _is_generator(
-        function
-    )  # nothing of it runs before it is asked for
+    # Calling a generator function runs no code before the first item is requested.
+    at_once = _is_async(function) or _is_generator(function)
 
     async def stream(query: Any, session_id: str) -> AsyncIterator[Any]:
         args = (query, session_id) if with_session else (query,)
@@ -171,7 +170,7 @@ def _is_generator(function: Any) -> bool:
 
 
 def _takes_session(function: Any) -> bool:
-    """True for a second place or an argument of the name `session_id`."""
+    """Returns whether a function has a second argument, or one with the name `session_id`."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):

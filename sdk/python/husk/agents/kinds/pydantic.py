@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Agents of Pydantic AI.
 
-The messages of each session are kept in this process and given to the next run, so that a session
-is a conversation. What is kept is bounded in sessions and in messages. The session "default", which
-requests without a session have in common, is not kept: strangers would read each other's words.
+The messages of each session are kept in this process and passed to the next run, so that a session
+is a conversation. The numbers of sessions and messages are bounded. The session "default", which all
+requests without a session share, is not kept: users would see each other's messages.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ NO_SESSION = "default"
 class _Session:
     def __init__(self) -> None:
         self.messages: list[Any] = []
-        self.lock = asyncio.Lock()  # one turn after the other: both would answer the same past
+        self.lock = asyncio.Lock()  # one turn at a time: each continues from the last
 
 
 class History:
-    """The conversations of an agent, the one used longest ago forgotten first."""
+    """The conversations of an agent; the least recently used is dropped first."""
 
     def __init__(self, max_sessions: int = MAX_SESSIONS, max_messages: int = MAX_MESSAGES) -> None:
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
@@ -37,7 +37,7 @@ class History:
 
     @contextlib.asynccontextmanager
     async def turn(self, session_id: str) -> AsyncIterator[_Session]:
-        """Gives the session for one run; it must call `keep` on it with what was said."""
+        """Yields the session for one run, which must call `keep` with its messages."""
         if session_id == NO_SESSION:
             yield _Session()
             return
@@ -61,10 +61,9 @@ class History:
 
 
 def trim(messages: list[Any], most: int) -> list[Any]:
-    """Drops the oldest turns, whole ones: a tool's result without its call would be refused by
-    models.
+    """Drops the oldest turns as a whole: models reject a tool's result without its call.
 
-    System prompts stand in the first message and are taken along.
+    System prompts are in the first message and are kept.
     """
     if len(messages) <= most:
         return list(messages)
@@ -73,7 +72,7 @@ def trim(messages: list[Any], most: int) -> list[Any]:
             system = [p for p in messages[0].parts if p.part_kind == "system-prompt"]
             first = dataclasses.replace(messages[at], parts=[*system, *messages[at].parts])
             return [first, *messages[at + 1 :]]
-    return list(messages)  # one turn that is longer than the bound stays whole
+    return list(messages)  # keep a single turn that exceeds the bound
 
 
 def _has_part(message: Any, kind: str) -> bool:
@@ -114,7 +113,7 @@ def adapt(agent: Any) -> Adapter:
 
 @contextlib.asynccontextmanager
 async def _open(events: Any) -> AsyncIterator[Any]:
-    """Version 2 gives a context manager, version 1 gave the iterator itself."""
+    """Version 2 returns a context manager, version 1 the iterator itself."""
     if hasattr(events, "__aenter__"):
         async with events as opened:
             yield opened
@@ -124,7 +123,7 @@ async def _open(events: Any) -> AsyncIterator[Any]:
 
 
 def _event(event: Any) -> dict[str, Any] | None:
-    """Returns our event for one of Pydantic AI; None for those that we do not show."""
+    """Converts an event of Pydantic AI to ours; None for events that are not shown."""
     kind = event.event_kind
     if kind == "part_start" and event.part.part_kind == "text" and event.part.content:
         return {"type": "text", "content": event.part.content}

@@ -2,9 +2,9 @@
 """Runs tools in worker processes on this machine, whose CPU and memory limits the kernel enforces.
 
 Tools with the same limits share workers; a worker runs one call at a time. At most
-`HUSK_TOOL_WORKERS` exist at once, further calls wait in order. Workers start at the first call that
-needs them and leave after a minute without one. This file decides who runs where; `tool_call`
-speaks with a worker, `tool_process` owns the processes.
+`HUSK_TOOL_WORKERS` workers exist; further calls queue in order. Workers start on demand and end
+after a minute without calls. This file assigns calls to workers; `exchange` talks to a worker, and
+`process` owns the processes.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Place = concurrent.futures.Future[WorkerProcess]
 
 IDLE_SECONDS = float(os.environ.get("HUSK_TOOL_IDLE_SECONDS", 60))
 KILL_SECONDS = 10.0
-# A worker may end by itself between two calls; a call that has not reached one goes to the next.
+# A worker may end between two calls; a call that has not reached one is sent to the next.
 TRIES = 3
 
 
 def _default_workers() -> int:
-    # More than there are cores: most tools wait for something else than the CPU.
+    # More than the number of cores, because most tools wait for I/O.
     return int(os.environ.get("HUSK_TOOL_WORKERS", 0)) or max(8, 2 * (os.cpu_count() or 1))
 
 
@@ -51,9 +51,9 @@ class LocalEngine:
         """Starts nothing yet.
 
         Args:
-            max_workers: how many worker processes may exist at once; by default what
-                HUSK_TOOL_WORKERS says, else twice the number of CPUs but at least 8.
-            gpus: names of the GPUs to hand out; by default those that are there.
+            max_workers: maximum number of worker processes; by default HUSK_TOOL_WORKERS, else
+                twice the number of CPUs but at least 8.
+            gpus: names of the GPUs to assign; by default all of this machine.
         """
         self._max_workers = max_workers or _default_workers()
         self._lock = threading.Lock()
@@ -129,7 +129,7 @@ class LocalEngine:
             raise
 
     def _give_up(self, place: Place) -> None:
-        # The worker may have been handed over at the very moment in which the caller was cancelled.
+        # The worker may have been assigned just as the caller was cancelled.
         if not place.cancel() and place.exception() is None:
             self._give_back(place.result())
 
@@ -137,17 +137,16 @@ class LocalEngine:
         if exchange.reusable:
             self._give_back(worker)
             return
-        # Timed out, cancelled or lost: what still runs there must not go on, and nobody can tell
-        # its state.
+        # Timed out, cancelled or lost: its state is unknown, and the tool may still be running.
         worker.channel.close()
         keeper = self._keeper
         if keeper is not None:
             keeper.kill(worker)
 
-    # ---- who runs where; all of it under the lock ----
+    # ---- assigning workers; always under the lock ----
 
     def _take(self, limits: Limits) -> Union[WorkerProcess, Place]:
-        """Returns a worker, or a place in the queue when all are busy."""
+        """Returns a worker, or a place in the queue if all are busy."""
         with self._lock:
             idle = self._idle.get(limits)
             if idle:
@@ -162,7 +161,7 @@ class LocalEngine:
     def _start(self, limits: Limits) -> Optional[WorkerProcess]:
         if limits.num_gpus > len(self._gpus):
             raise ToolResourceError(
-                f"The tool asks for {limits.num_gpus:g} GPUs and this machine has {len(self._gpus)}.",
+                f"The tool requires {limits.num_gpus:g} GPUs and this machine has {len(self._gpus)}.",
                 solution="Run it on Ray (HUSK_ENGINE=ray) in a cluster that has them.",
             )
         if len(self._workers) >= self._max_workers and not self._retire_one(limits):
@@ -180,7 +179,7 @@ class LocalEngine:
         return worker
 
     def _retire_one(self, limits: Limits, with_gpus: bool = False) -> bool:
-        """Ends an idle worker of other limits to make room for one."""
+        """Ends an idle worker of other limits, so that a new one can start."""
         for other, idle in self._idle.items():
             if other != limits and idle and (other.num_gpus > 0 or not with_gpus):
                 self._retire(idle.pop(0))
@@ -188,7 +187,7 @@ class LocalEngine:
         return False
 
     def _retire(self, worker: WorkerProcess) -> None:
-        # It leaves at the end of its input; from here on it neither counts nor holds anything.
+        # It ends at the end of its input; from now on it does not count and holds no GPUs.
         worker.channel.close()
         self._drop(worker)
 
@@ -213,7 +212,7 @@ class LocalEngine:
             self._serve_waiting()
 
     def _serve_waiting(self) -> None:
-        """Starts workers for calls that wait, where room has become free."""
+        """Starts workers for queued calls as far as the limits allow."""
         for limits, waiting in self._waiting.items():
             while waiting:
                 if waiting[0].cancelled():
@@ -249,8 +248,8 @@ class LocalEngine:
     # ---- the end ----
 
     def close(self) -> None:
-        """Ends all workers and waits for them. Calls that run or wait fail; a later call starts
-        afresh.
+        """Ends all workers and waits for them. Running and queued calls fail; a later call starts
+        new workers.
         """
         with self._lock:
             keeper, self._keeper = self._keeper, None
@@ -274,9 +273,9 @@ class LocalEngine:
             background.stop()
 
     def forget_after_fork(self) -> None:
-        """Makes this engine a fresh one in a forked child: the workers belong to the parent."""
+        """Resets this engine in a forked child: the workers belong to the parent."""
         for worker in self._workers:
-            # Only our copy of the socket goes; the worker does not notice.
+            # Closes only this copy of the socket; the worker does not notice.
             worker.channel.close()
         # The lock may be held by a thread that does not exist here.
         self._lock = threading.Lock()

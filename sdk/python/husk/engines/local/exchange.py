@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One call of a tool on one worker: what is sent, what may come back, and how it is waited for.
+"""One call of a tool on one worker: the frames that are exchanged, and how they are waited for.
 
-The conversation is the same with and without an event loop; `run` and `run_sync` differ only in how
-they wait. Choosing the worker and ending it is the engine's work.
+The protocol is the same with and without an event loop; `run` and `run_sync` differ only in how
+they wait. The engine chooses the worker and ends it.
 """
 
 from __future__ import annotations
@@ -30,19 +30,18 @@ from husk.tool_errors import (
     ToolTraceback,
 )
 
-# Starting an interpreter and importing what a tool needs; the tool's own timeout counts from then
-# on.
+# For starting the interpreter and importing the tool's modules; the tool's timeout starts after it.
 START_SECONDS = 120.0
 
 
 class Exchange:
-    """The conversation of one call.
+    """The exchange of one call.
 
     Attributes:
         reusable: the worker has answered and can take another call.
-        lost: the worker is gone or has to go; there is no answer.
-        timed_out: it has to go because its time was up.
-        unsent: the worker was gone before the call reached it, so that another one may take it.
+        lost: the worker is gone or must be killed; there is no answer.
+        timed_out: it must be killed because of the timeout.
+        unsent: the worker was gone before the call reached it, so another one can take the call.
     """
 
     def __init__(
@@ -69,7 +68,7 @@ class Exchange:
     # ---- the conversation ----
 
     def begin(self, payload: bytes) -> None:
-        """Sends the call, and the function before it where the worker does not know it yet."""
+        """Sends the call, after the function if the worker does not have it yet."""
         self.worker.output_bytes = 0
         try:
             self._send(wire.CALL, payload)
@@ -92,7 +91,7 @@ class Exchange:
             self._send(wire.CALL, pack(self.form, self.args, self.kwargs))
 
     def take(self, kind: bytes, payload: bytes) -> bool:
-        """Takes one frame of the worker; True when it was the last one."""
+        """Takes a frame of the worker; returns True for the last one."""
         if kind == wire.RESULT or kind == wire.RESULT_AFTER_OUTPUT or kind == wire.RAISED:
             self._answer = (kind, payload)
             self.reusable = True
@@ -104,7 +103,7 @@ class Exchange:
         except OSError:
             self.lost = True
             return True
-        # The worker has refused the function and passes over the call that came with it.
+        # The worker has rejected the function and skips the call that came with it.
         self.reusable = True
         return True
 
@@ -136,7 +135,7 @@ class Exchange:
         return True
 
     def outcome(self) -> Any:
-        """Returns what the tool returned, or raises what it raised."""
+        """Returns the result of the tool, or raises its exception."""
         kind, payload = self._answer
         if self._error is not None:
             raise self._error
@@ -155,7 +154,7 @@ class Exchange:
     # ---- waiting with an event loop ----
 
     async def run(self, payload: bytes) -> None:
-        """Makes the call and waits for its end on the running event loop."""
+        """Makes the call and awaits its end."""
         self.begin(payload)
         if self.lost:
             return
@@ -269,27 +268,26 @@ def _wrapped(spec: ToolSpec, name: str, message: str) -> ToolRaised:
 
 
 def died(spec: ToolSpec, worker: WorkerProcess, ending: Ending, timed_out: bool) -> Exception:
-    """Makes the error for a call whose worker did not answer."""
+    """Returns the error for a call whose worker did not answer."""
     name = spec.name
     if worker.failure is not None:
         return worker.failure
     if timed_out and (spec.timeout is None or not worker.defined):
         return ToolTimeout(f"Tool '{name}' was not loaded within {START_SECONDS:g} s.")
     if timed_out:
-        return ToolTimeout(f"Tool '{name}' took longer than {spec.timeout:g} s and was ended.")
+        return ToolTimeout(f"Tool '{name}' took longer than {spec.timeout:g} s and was killed.")
     if worker.flooded:
         return ToolOutputTooLarge(
-            f"Tool '{name}' wrote more than {OUTPUT_LIMIT} bytes of output and was ended.",
+            f"Tool '{name}' wrote more than {OUTPUT_LIMIT} bytes of output and was killed.",
             solution="HUSK_TOOL_OUTPUT_LIMIT sets the limit in bytes.",
         )
-    # Where only a child of the tool was killed for memory, the worker has ended in a way of its
-    # own.
+    # If only a child of the tool was killed for memory, the worker ended for its own reason.
     if ending.oom and ending.signal == signal.SIGKILL:
         return ToolOutOfMemory(
-            f"Tool '{name}' used more than its memory of {spec.memory_bytes} bytes and was killed.",
+            f"Tool '{name}' exceeded its memory of {spec.memory_bytes} bytes and was killed.",
             signal=ending.signal,
             oom=True,
-            solution="Give it more: tool(memory='2GB').",
+            solution="Raise the limit, for example tool(memory='2GB').",
         )
     if not ending.started:
         said = " ".join(stream.tail for stream in worker.streams).strip()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a function and its arguments get to a worker: by name where the worker can import it, else as
-a pickled value.
+"""Sends a function and its arguments to a worker: by name if the worker can import it, else as a
+pickled value.
 
-By name keeps the module's own state and classes the same on both sides; by value works for scripts,
-notebooks and closures. What can be sent neither way is refused with its name.
+By name, the module's state and classes are the same on both sides; by value works for scripts,
+notebooks and closures. A function that supports neither raises an error with its name.
 """
 
 from __future__ import annotations
@@ -27,15 +27,14 @@ _by_value_lock = threading.Lock()
 
 
 class FunctionForm:
-    """The form in which one function is sent now: by name, as a value, or as a value with all of
-    its module.
+    """The form in which a function is sent: by name, as a value, or as a value with its module.
 
     Attributes:
-        current: its id on workers, and what makes the definition that goes with it.
-        reason: why it is not sent by name; empty while it is.
-        module: name of the module that workers cannot import and that goes along as a value, else
+        current: its id on workers, and a function that returns its definition.
+        reason: why it is not sent by name; empty if it is.
+        module: name of the module that is sent as a value, because workers cannot import it; or
             None.
-        markers: what in a pickle shows that it refers to something that workers cannot import.
+        markers: texts in a pickle that show a reference to a module that workers cannot import.
     """
 
     def __init__(self, spec: ToolSpec) -> None:
@@ -52,14 +51,14 @@ class FunctionForm:
             self.current = _number(repr(sorted(where.items())).encode()), lambda: _define(where)
 
     def weaken(self, function_id: int, reason: str, importable: bool) -> None:
-        """Takes the next form, because a worker could not load the one with this id.
+        """Switches to the next form, because a worker could not load the one with this id.
 
         Raises:
-            ToolFunctionError: that was the last one.
+            ToolFunctionError: there is no further form.
         """
         with self._lock:
             if function_id != self.current[0]:
-                # Another call has come to the same end before.
+                # Another call has switched already.
                 return
             name = getattr(self.spec.func, "__module__", None)
             by_name, self.reason = not self.reason, reason
@@ -79,13 +78,13 @@ class FunctionForm:
             raise ToolFunctionError(
                 f"Tool '{self.spec.name}' cannot be sent to a worker: {_culprit(self.spec.func)}"
                 f"{type(error).__name__}: {error}.",
-                solution="Make it an argument, or create it inside the function.",
+                solution="Pass it as an argument, or create it inside the function.",
             ) from error
         return _number(value), lambda: _define({"value": value})
 
 
 def form_of(spec: ToolSpec) -> FunctionForm:
-    """Returns the form of a tool's function, made at its first call."""
+    """Returns the form of a tool's function, which is created on its first call."""
     form = spec.cache.get("local.form")
     if form is None:
         form = spec.cache["local.form"] = FunctionForm(spec)
@@ -93,7 +92,7 @@ def form_of(spec: ToolSpec) -> FunctionForm:
 
 
 def by_value(value: Any, module_name: Optional[str]) -> bytes:
-    """Pickles with everything of one module taken along as it is, instead of by name."""
+    """Pickles a value with the contents of one module instead of references to it."""
     pickler = cloudpickle()
     module = sys.modules.get(module_name or "")
     if module is None or module_name == "__main__":
@@ -109,7 +108,7 @@ def by_value(value: Any, module_name: Optional[str]) -> bytes:
 
 
 def pack(form: FunctionForm, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-    """Pickles the arguments of a call. Raises ToolArgumentError with the name of the one that
+    """Pickles the arguments of a call. Raises ToolArgumentError with the name of the argument that
     cannot be pickled.
     """
     try:
@@ -120,7 +119,7 @@ def pack(form: FunctionForm, args: tuple[Any, ...], kwargs: dict[str, Any]) -> b
         else:
             return plain
     except Exception:
-        # cloudpickle may still be able to do it, and finds the culprit otherwise.
+        # cloudpickle may succeed; if not, it finds the argument.
         pass
     try:
         return by_value((args, kwargs), form.module)
@@ -129,7 +128,7 @@ def pack(form: FunctionForm, args: tuple[Any, ...], kwargs: dict[str, Any]) -> b
 
 
 def pack_split(form: FunctionForm, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-    """Pickles each argument by itself, so that the worker can say which one it cannot rebuild."""
+    """Pickles each argument separately, so that the worker can report which one fails."""
     positional = argument_labels(form.spec.func, args)
     return pickle.dumps(
         (
@@ -140,7 +139,7 @@ def pack_split(form: FunctionForm, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def _where(func: Any) -> Optional[dict[str, Any]]:
-    """Says where a worker may import a function from; None for what only a value can be."""
+    """Returns where a worker can import a function; None if it must be sent by value."""
     module_name, name = getattr(func, "__module__", None), getattr(func, "__qualname__", None)
     file = getattr(sys.modules.get(module_name or ""), "__file__", None)
     if not name or "<" in name or module_name in (None, "__main__") or file is None:
@@ -152,7 +151,7 @@ def _where(func: Any) -> Optional[dict[str, Any]]:
 
 
 def _define(where: dict[str, Any]) -> bytes:
-    # Workers look for modules where this process does now.
+    # Workers use the current module search path of this process.
     return pickle.dumps({**where, "path": list(sys.path)})
 
 
@@ -185,13 +184,13 @@ def _argument_error(
                 f"Argument '{label}' of tool '{spec.name}' cannot be sent to a worker: "
                 f"{type(value).__name__}: {reason}.",
                 argument=label,
-                solution="Send plain data, and make the rest inside the tool.",
+                solution="Pass plain data, and create the rest inside the tool.",
             )
     return ToolArgumentError(f"The arguments of tool '{spec.name}' cannot be sent: {error}.")
 
 
 def _culprit(func: Any) -> str:
-    """Names the captured or global variable that keeps a function from being pickled."""
+    """Returns which captured or global variable prevents pickling a function."""
     try:
         captured = inspect.getclosurevars(func)
     except TypeError:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which GPUs of this machine are handed to which workers.
+"""Assigns the GPUs of this machine to workers.
 
-It counts; it cannot stop a program that ignores CUDA_VISIBLE_DEVICES. Shares of one GPU are by
-agreement, as with Ray.
+It only counts: a program can ignore CUDA_VISIBLE_DEVICES. Shares of a GPU are not enforced, as with
+Ray.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from typing import Optional, Sequence
 
 
 def present() -> list[str]:
-    """Returns the names of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES would name
-    them.
-    """
+    """Returns the names of the GPUs that this process may use, as in CUDA_VISIBLE_DEVICES."""
     devices = sorted(
         match.group(1)
         for path in glob.glob("/dev/nvidia*")
@@ -29,8 +27,8 @@ def present() -> list[str]:
 
 
 class GpuLedger:
-    """Hands out whole GPUs, or a share of one, and takes them back. Not thread safe: the engine
-    holds its lock.
+    """Assigns whole GPUs or a share of one, and takes them back. Callers must hold the engine's
+    lock.
     """
 
     def __init__(self, names: Optional[Sequence[str]] = None) -> None:
@@ -45,14 +43,12 @@ class GpuLedger:
         return len(self._free)
 
     def take(self, count: float) -> Optional[tuple[str, ...]]:
-        """Returns the names of GPUs to use, an empty tuple for 0, or None when not enough are free
-        now.
-        """
+        """Returns the names of GPUs to use, an empty tuple for 0, or None if too few are free."""
         if count == 0:
             return ()
         share = min(count, 1.0)
         fitting = [name for name, free in self._free.items() if free >= share - 1e-9]
-        # A share goes to the fullest GPU that has room, so that whole ones stay whole.
+        # Shares come from the fullest GPU with enough left, so that others stay whole.
         fitting.sort(key=lambda name: self._free[name])
         wanted = int(-(-count // 1))
         if len(fitting) < wanted:
@@ -63,6 +59,6 @@ class GpuLedger:
         return taken
 
     def give_back(self, names: tuple[str, ...], count: float) -> None:
-        """Takes back what `take(count)` gave."""
+        """Returns the GPUs of `take(count)`."""
         for name in names:
             self._free[name] = min(1.0, self._free[name] + min(count, 1.0))

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worker processes of the local tool engine: starting, watching, ending them, and passing on what
-they write.
+"""Worker processes of the local tool engine: starts, watches and ends them, and forwards their
+output.
 
-One thread, the keeper, does all of this for all workers. It also is the parent that `husk limited`
-dies with: the kernel sends that signal when the starting *thread* ends, so a caller's short-lived
-thread must not start workers. The keeper never waits for a tool and never touches the sockets on
-which calls go.
+One thread, the keeper, does this for all workers. `husk limited` also dies with that thread: the
+kernel sends the signal when the starting *thread* ends, so a caller's short-lived thread must not
+start workers. The keeper never waits for a tool and never uses the sockets of calls.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from typing import Any, Callable, Optional
 from husk import locate
 from husk.engines.local.wire import CHUNK, Channel
 
-# What one call may write to stdout and stderr together before it is taken for a flood.
+# Limit for stdout and stderr of one call together.
 OUTPUT_LIMIT = int(os.environ.get("HUSK_TOOL_OUTPUT_LIMIT", 64 << 20))
 
 _BOOT = (
@@ -41,12 +40,12 @@ _BOOT = (
 
 
 class LimitsWarning(RuntimeWarning):
-    """The limits of tools are weaker than asked for, because this user may not make cgroups."""
+    """The limits of tools are weaker than requested, because this user cannot create cgroups."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What the workers of one class may use; tools with the same limits share workers."""
+    """Limits of a class of workers; tools with the same limits share workers."""
 
     num_cpus: float
     memory_bytes: Optional[int]
@@ -64,7 +63,7 @@ class Ending:
 
 
 class _Stream:
-    """One output of a worker on its way to the same output of this process."""
+    """Forwards stdout or stderr of a worker to the same output of this process."""
 
     def __init__(self, fd: int, name: str) -> None:
         os.set_blocking(fd, False)
@@ -75,7 +74,7 @@ class _Stream:
         self.decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
 
     def pump(self) -> Optional[int]:
-        """Passes on what is there; returns how many bytes, or None at the end."""
+        """Forwards the available output; returns the number of bytes, or None at the end."""
         with self.lock:
             if self.fd < 0:
                 return None
@@ -98,8 +97,7 @@ class _Stream:
 
 
 def _write(target: Any, text: str) -> None:
-    # Nobody may read our own output any more, or it is no file at all; the tool's work is not worth
-    # less for that.
+    # Our own output may be closed or not a file. The call must not fail because of that.
     with contextlib.suppress(Exception):
         try:
             target.write(text)
@@ -109,7 +107,7 @@ def _write(target: Any, text: str) -> None:
 
 
 class WorkerProcess:
-    """One worker: the socket for its caller, and what the keeper knows about the process."""
+    """One worker: the socket for its caller, and the keeper's state of the process."""
 
     def __init__(self, limits: Limits, gpus: tuple[str, ...]) -> None:
         ours, theirs = socket.socketpair()
@@ -129,11 +127,11 @@ class WorkerProcess:
         self.kill_wanted = False
         self.flooded = False
         self.ended: concurrent.futures.Future[Ending] = concurrent.futures.Future()
-        # Who waits for it may be cancelled; the future itself must not be.
+        # A waiting task may be cancelled, but not the future itself.
         self.ended.set_running_or_notify_cancel()
 
     def drain_output(self) -> None:
-        """Shows what the tool wrote before its result is handed over."""
+        """Forwards the output of the tool before its result is returned."""
         for stream in self.streams:
             while stream.pump():
                 pass
@@ -157,11 +155,11 @@ class Keeper:
     # ---- for any thread ----
 
     def start(self, worker: WorkerProcess) -> None:
-        """Starts the process of a worker; calls may be sent on its socket already."""
+        """Starts the process of a worker; calls can be sent to its socket immediately."""
         self._submit(lambda: self._start(worker))
 
     def kill(self, worker: WorkerProcess) -> None:
-        """Ends a worker whatever it does; `worker.ended` says when it is gone."""
+        """Kills a worker; `worker.ended` is set when it is gone."""
         self._submit(lambda: self._kill(worker))
 
     def stop(self, timeout: float) -> None:
@@ -175,7 +173,7 @@ class Keeper:
         try:
             os.write(self._wake_write, b"x")
         except BlockingIOError:
-            # A full pipe wakes it as well.
+            # The keeper wakes up even if the pipe is full.
             pass
 
     # ---- in the thread ----
@@ -206,7 +204,7 @@ class Keeper:
                 stderr=subprocess.PIPE,
                 pass_fds=(worker.theirs.fileno(), report_write),
                 env=_environment(worker),
-                start_new_session=True,  # an interrupt from the terminal is for the caller alone
+                start_new_session=True,  # Ctrl-C in the terminal is only for the caller
             )
         except Exception as error:
             _close(report_read)
@@ -312,9 +310,8 @@ class Keeper:
         worker.kill_wanted = True
         if worker.ended.done() or worker.process is None:
             return
-        # `husk limited` sees its program end, ends what the program left behind and reports. Before
-        # it has said which process that is, the way out is its own forwarding of SIGTERM;
-        # _read_report comes back here after that.
+        # When its program ends, `husk limited` kills the remaining processes and reports. Before it
+        # has reported the program's pid, it forwards SIGTERM; _read_report calls this again.
         if worker.pid is not None:
             _signal(worker.pid, signal.SIGKILL)
         else:
@@ -322,8 +319,8 @@ class Keeper:
 
 
 def _guarded(job: Callable[[], None]) -> None:
-    """Does a job; what goes wrong with one worker (or a warning that is made an error) must not end
-    the thread.
+    """Runs a job; an error of one worker (or a warning turned into an error) must not end the
+    thread.
     """
     try:
         job()

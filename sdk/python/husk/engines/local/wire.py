@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames between the caller of a tool and its worker process: a kind, a length, that many bytes.
 
-One call is in flight at a time, so frames need no id. Both sides belong to the same user and run
-the same program: the payloads are pickles. The caller's socket does not block, the worker's does.
+One call is in flight at a time, so frames need no id. Payloads are pickles, because both sides are
+the same program of the same user. The caller's socket is non-blocking, the worker's is blocking.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ CALL = b"C"  # (args, kwargs)
 CALL_SPLIT = b"S"
 
 # From the worker.
-LOADED = b"L"  # the function is there; the call begins
-# its module cannot be imported: text with the reason; the call that follows is passed over
+LOADED = b"L"  # the function is loaded; the call begins
+# its module cannot be imported: text with the reason; the worker skips the call that follows
 NOT_IMPORTABLE = b"N"
 ANOTHER = b"O"  # its module has another function, or none, under this name: the same
 LOAD_FAILED = b"F"  # the pickled function does not load: the same
-BAD_ARGUMENTS = b"A"  # pickle of (label or None, text); the call was not begun
+BAD_ARGUMENTS = b"A"  # pickle of (label or None, text); the call did not start
 RESULT = b"R"  # pickle
 RESULT_AFTER_OUTPUT = b"r"  # the same, and the tool wrote something
 # pickle of (type name, message, traceback text, pickled exception or None: not to be raised again)
@@ -40,29 +40,28 @@ CHUNK = 65536
 
 
 def dumps(value: Any) -> bytes:
-    """Pickles by reference where that is enough, else by value (classes and functions of a script
-    or a notebook).
+    """Pickles by reference if possible, else by value (classes and functions of a script or a
+    notebook).
     """
     try:
         plain = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-        # In another process __main__ is another module.
+        # __main__ is another module in another process.
         if b"__main__" not in plain:
             return plain
     except Exception:
-        # pickle raises PicklingError, AttributeError, TypeError ... for what cloudpickle may still
-        # be able to do.
+        # pickle raises PicklingError, AttributeError, TypeError and others; cloudpickle may succeed.
         pass
     data: bytes = cloudpickle().dumps(value)
     return data
 
 
 def cloudpickle() -> Any:
-    """Returns the module; most calls never need it, and it takes a while to import."""
+    """Returns the module, which is slow to import and rarely needed."""
     return importlib.import_module("cloudpickle")
 
 
 class Channel:
-    """The caller's end: keeps what could not be sent yet and what has come in only in part."""
+    """The caller's end: buffers unsent data and incomplete frames."""
 
     __slots__ = ("sock", "fd", "_out", "_in")
 
@@ -74,7 +73,7 @@ class Channel:
         self._in = bytearray()
 
     def send(self, kind: bytes, function_id: int, payload: bytes) -> None:
-        """Queues one frame and sends what the socket takes."""
+        """Queues one frame and sends as much as the socket accepts."""
         head = HEAD.pack(kind, FUNCTION_ID.size + len(payload)) + FUNCTION_ID.pack(function_id)
         if len(payload) < CHUNK:
             self._out.append(memoryview(head + payload))
@@ -85,13 +84,11 @@ class Channel:
 
     @property
     def unsent(self) -> bool:
-        """Whether something waits for room in the socket."""
+        """Whether unsent data is queued."""
         return bool(self._out)
 
     def flush(self) -> bool:
-        """Sends what is queued; False when the socket takes no more for now. Raises OSError when
-        the worker is gone.
-        """
+        """Sends queued data; returns False if some is left. Raises OSError if the worker is gone."""
         while self._out:
             part = self._out[0]
             try:
@@ -105,8 +102,8 @@ class Channel:
         return True
 
     def receive(self) -> Optional[tuple[bytes, bytes]]:
-        """Reads what is there; returns a frame when one is complete. Raises EOFError when the
-        worker is gone.
+        """Reads available data; returns a frame if one is complete. Raises EOFError if the worker
+        is gone.
         """
         frame = self.buffered()
         if frame is not None:
@@ -132,7 +129,7 @@ class Channel:
             size = self._missing()
 
     def buffered(self) -> Optional[tuple[bytes, bytes]]:
-        """Returns a frame that has come in already."""
+        """Returns a frame that is already buffered."""
         if len(self._in) < HEAD.size:
             return None
         kind, length = HEAD.unpack_from(self._in)
@@ -144,14 +141,14 @@ class Channel:
         return frame
 
     def _missing(self) -> int:
-        # Large results come in with few system calls, without reserving what was only announced.
+        # Read large results in few system calls, without allocating the announced length up front.
         if len(self._in) < HEAD.size:
             return CHUNK
         length: int = HEAD.unpack_from(self._in)[1]
         return max(CHUNK, min(HEAD.size + length - len(self._in), 16 * CHUNK))
 
     def close(self) -> None:
-        """Ends the worker, which leaves at the end of its input."""
+        """Closes the socket; the worker ends at the end of its input."""
         self.sock.close()
 
 
@@ -165,8 +162,8 @@ class BlockingChannel:
         self._in = b""
 
     def receive(self) -> tuple[bytes, int, memoryview]:
-        """Returns kind, function id and payload of the next frame. Raises EOFError when the caller
-        is gone.
+        """Returns kind, function id and payload of the next frame. Raises EOFError if the caller is
+        gone.
         """
         data = self._in or self._read()
         while len(data) < HEAD.size + FUNCTION_ID.size:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process that runs tools: reads calls from a socket, runs them one after another, answers.
+"""The process that runs tools: reads calls from a socket, runs them one by one, and answers.
 
-It is started by the local engine inside `husk limited`, which sets its limits and ends it. It
-imports no framework and no client by itself, so that it starts quickly; what the tools need comes
-with them.
+The local engine starts it inside `husk limited`, which sets its limits and ends it. To start
+quickly, it imports no framework and no client; tools import what they need.
 """
 
 from __future__ import annotations
@@ -24,14 +23,12 @@ from typing import Any, Callable, NoReturn, Optional
 from husk.engines.local import wire
 from husk.errors import text_of
 
-# One result may be this large: what comes back has to fit into the caller's memory.
+# Limit for one result, which must fit into the caller's memory.
 RESULT_LIMIT = int(os.environ.get("HUSK_TOOL_RESULT_LIMIT", 1 << 30))
 
 
 class _Output(io.FileIO):
-    """File descriptor 1 or 2; remembers that something was written, so that the caller can show it
-    before the result.
-    """
+    """File descriptor 1 or 2; notes writes, so that the caller shows the output before the result."""
 
     written = False
 
@@ -48,9 +45,7 @@ def _open_output(fd: int) -> io.TextIOWrapper:
 
 
 def code_mark(func: Any) -> Optional[str]:
-    """Returns what tells an edited function from the one that a worker has imported; None for what
-    has no code.
-    """
+    """Returns a text that changes when the function is edited; None for objects without code."""
     code = getattr(func, "__code__", None)
     if code is None:
         return None
@@ -59,8 +54,8 @@ def code_mark(func: Any) -> Optional[str]:
 
 
 def _content(value: Any, depth: int = 0) -> Any:
-    """What is the same in every process for the same source: no addresses, and no order of sets,
-    which is random.
+    """Returns content that is the same in every process for the same source: without addresses, and
+    with sets sorted.
     """
     if isinstance(value, types.CodeType):
         return value.co_code, value.co_names, value.co_varnames, _content(value.co_consts)
@@ -78,11 +73,11 @@ def _content(value: Any, depth: int = 0) -> Any:
 
 
 class _Another(LookupError):
-    """The module has another function, or none, under this name."""
+    """The module has no function or another function with this name."""
 
 
 def _import(where: dict[str, Any]) -> Callable[..., Any]:
-    """Finds the function by its module and name. Raises _Another when it is not the same one."""
+    """Finds the function by its module and name. Raises _Another if it is not the same one."""
     module = importlib.import_module(where["module"])
     file = getattr(module, "__file__", None)
     if file is None or os.path.realpath(file) != os.path.realpath(where["file"]):
@@ -90,7 +85,7 @@ def _import(where: dict[str, Any]) -> Callable[..., Any]:
     found: Any = module
     for part in where["name"].split("."):
         found = getattr(found, part, None)
-    # In the module the name means the tool; what the tool runs is behind it, perhaps below other
+    # In the module, the name is bound to the tool, which wraps the function, maybe with other
     # decorators.
     while not getattr(found, "_rayai_tool", False) and hasattr(found, "__wrapped__"):
         found = found.__wrapped__
@@ -102,9 +97,7 @@ def _import(where: dict[str, Any]) -> Callable[..., Any]:
 
 
 class Worker:
-    """Holds the functions that this process knows, and one event loop for those that are
-    coroutines.
-    """
+    """Holds the loaded functions, and an event loop for coroutines."""
 
     def __init__(self, channel: wire.BlockingChannel) -> None:
         self.channel = channel
@@ -112,7 +105,7 @@ class Worker:
         self.loop: Optional[asyncio.AbstractEventLoop] = None
 
     def define(self, function_id: int, payload: memoryview) -> None:
-        """Makes a function known, or says that it has to be sent as a value."""
+        """Loads a function, or answers that it must be sent by value."""
         where = pickle.loads(payload)
         sys.path[:] = where["path"]
         try:
@@ -131,7 +124,7 @@ class Worker:
         """Runs one call and answers it."""
         function = self.functions.get(function_id)
         if function is None:
-            # Its definition was refused a moment ago; the caller knows and asks again.
+            # Its definition was rejected just before; the caller sends the call again.
             return
         label: Optional[str] = None
         try:
@@ -183,12 +176,12 @@ class Worker:
         self.channel.send(wire.RESULT_AFTER_OUTPUT if _Output.written else wire.RESULT, data)
 
     def _answer_exception(self, error: BaseException) -> None:
-        # The first frames are ours; what a reader wants to see begins in the tool.
+        # Leave out the first frames, which are ours.
         own = error.__traceback__
         shown = own.tb_next if own is not None else None
         text = "".join(traceback.format_exception(type(error), error, shown))
-        # Some would mean something else in the caller's coroutine: a cancellation, the end of an
-        # iteration.
+        # Some exceptions have another meaning in the caller's coroutine, such as CancelledError and
+        # StopIteration.
         again = isinstance(error, Exception) and not isinstance(
             error, (StopIteration, StopAsyncIteration)
         )
@@ -217,12 +210,12 @@ def _flush() -> None:
         try:
             stream.flush()
         except (AttributeError, OSError, ValueError):
-            # A tool may have closed or replaced it; that is its own affair.
+            # A tool may have closed or replaced it.
             pass
 
 
 def _exit(code: Any) -> NoReturn:
-    """Ends the process at once: threads that a tool left behind must not hold it."""
+    """Ends the process immediately, without waiting for threads of tools."""
     if code is not None and not isinstance(code, int):
         print(code, file=sys.stderr)
         code = 1
@@ -231,12 +224,12 @@ def _exit(code: Any) -> NoReturn:
 
 
 def main(fd: int) -> NoReturn:
-    """Serves the socket with this number until its other end is closed."""
+    """Serves the socket with this number until the peer closes it."""
     os.set_inheritable(fd, False)
     sys.stdout = _open_output(1)
     sys.stderr = _open_output(2)
     sys.argv = ["husk-tool"]
-    # What is imported by now stays for ever; looking at it in each collection is wasted time.
+    # Modules imported so far are never freed, so keep the collector from scanning them.
     gc.freeze()
     try:
         Worker(wire.BlockingChannel(socket.socket(fileno=fd))).run()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engine that runs tools as Ray tasks.
 
-CPUs, GPUs and memory of a tool become the options of its remote function: Ray places tasks by them,
-on any node of the cluster. A task whose worker or node dies is retried by Ray's own rules (three
-times unless Ray is told otherwise); what Ray gives up on is reported as a `ToolError`.
+CPUs, GPUs and memory of a tool are the options of its remote function, by which Ray schedules tasks
+on the nodes of the cluster. Ray retries a task whose worker or node dies by its own rules (three
+times by default); when Ray gives up, the call raises a `ToolError`.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _COLOUR = re.compile("\x1b\\[[0-9;]*m")
 
 
 class RayEngine:
-    """Runs tools as Ray tasks. Ray is started at the first call when it is not running yet."""
+    """Runs tools as Ray tasks. The first call starts Ray if it is not running."""
 
     name = "ray"
 
     async def call(self, spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs the tool and returns its result; cancelling the await ends the task."""
-        # Starting Ray takes seconds, and a large argument takes time to serialise.
+        # Starting Ray takes seconds, and serialising a large argument takes time.
         left = threading.Event()
         loop = asyncio.get_running_loop()
         sending = loop.run_in_executor(None, self._submit, spec, args, kwargs, left)
@@ -108,7 +108,7 @@ class RayEngine:
         return function
 
     def close(self) -> None:
-        """Leaves Ray as it is: it may belong to the user, and Ray ends its own at exit."""
+        """Leaves Ray running: it may belong to the user, and Ray shuts down at exit."""
 
     def _submit(
         self,
@@ -117,7 +117,7 @@ class RayEngine:
         kwargs: dict[str, Any],
         left: Optional[threading.Event] = None,
     ) -> Any:
-        """Sends a task, unless whoever asked for it has left by then."""
+        """Sends a task, unless the caller has been cancelled."""
         function = self.remote_function(spec)
         if left is not None and left.is_set():
             return None
@@ -128,7 +128,7 @@ class RayEngine:
 
 
 def _awaited(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Ray tasks are plain functions; a coroutine is run to its end in the task."""
+    """Runs a coroutine to its end in the task, because Ray tasks are plain functions."""
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -143,9 +143,9 @@ def _awaited(function: Callable[..., Any], name: str) -> Callable[..., Any]:
             said = f"the tool {name} raised {kind}: {text_of(error)}"
             raise ToolRaised(said, type_name=kind) from error
         if inspect.isgenerator(result) or inspect.isasyncgen(result):
-            # Ray would take the first item of a generator for the result.
+            # Ray would return the first item of a generator as the result.
             raise ToolResultError(
-                f"what the tool {name} returned cannot be sent back: "
+                f"the result of the tool {name} cannot be sent back: "
                 f"cannot pickle '{type(result).__name__}' object"
             )
         return result
@@ -154,8 +154,8 @@ def _awaited(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _can_travel(error: Exception) -> bool:
-    """Whether the caller can be given this exception itself: it can be rebuilt, and means the same
-    there.
+    """Returns whether the caller can raise this exception: it can be rebuilt and has the same
+    meaning there.
     """
     if isinstance(error, (StopIteration, StopAsyncIteration)):
         return False
@@ -172,40 +172,38 @@ async def _wait(result: Awaitable[Any]) -> Any:
 
 # ---- tools that call tools ----
 
-# A task that waits lends its CPUs to others, without which tasks that wait for tasks would fill a
-# cluster and stand still. Ray sees that it waits only in a blocking call on the main thread; a
-# short one is enough to place a task.
+# A waiting task lends its CPUs to others; otherwise tasks that wait for tasks could fill a cluster
+# and deadlock. Ray notices the wait only in a blocking call on the main thread; a short one is
+# enough to schedule a task.
 LEND_SECONDS = 0.02
 LEND_EVERY = 0.2
 _lent = 0.0
 
 
 def _is_in_task() -> bool:
-    """Whether this is a task of Ray's, whose CPUs can be lent; those of an actor are its own for
-    life.
-    """
+    """Returns whether this is a Ray task, whose CPUs can be lent; an actor keeps its own."""
     ray = ray_start.module()
     context = ray.get_runtime_context()
     return context.worker.mode == ray.WORKER_MODE and context.get_actor_id() is None
 
 
 async def _lend(ref: Any) -> None:
-    """Lends the CPUs now and then, so that the event loop goes on in between."""
+    """Lends the CPUs periodically, so that the event loop runs in between."""
     global _lent
     while True:
-        if time.monotonic() - _lent >= LEND_EVERY:  # however many calls wait at once
+        if time.monotonic() - _lent >= LEND_EVERY:  # for all waiting calls together
             ray_start.module().wait([ref], timeout=LEND_SECONDS)
             _lent = time.monotonic()
         await asyncio.sleep(LEND_EVERY)
 
 
 def _end(ref: Any) -> None:
-    """Ends a task with its process: a thread of its own may hold it otherwise."""
+    """Kills the process of a task, whose threads could keep it alive otherwise."""
     ray_start.module().cancel(ref, force=True)
 
 
 def _end_sent(sending: asyncio.Future[Any]) -> None:
-    """Ends a task whose caller left while it was being sent."""
+    """Ends a task whose caller was cancelled while it was being sent."""
     if not sending.cancelled() and sending.exception() is None and sending.result() is not None:
         _end(sending.result())
 
@@ -214,12 +212,12 @@ def _end_sent(sending: asyncio.Future[Any]) -> None:
 
 
 def _raise(spec: ToolSpec, error: BaseException, ref: Any, timed_out: bool) -> NoReturn:
-    """Raises what the tool raised, or a `ToolError` for what Ray says."""
+    """Raises the tool's exception, or a `ToolError` for an error of Ray."""
     if timed_out:
         _end(ref)
         raise ToolTimeout(
-            f"the tool {spec.name} was not done within {spec.timeout:g} s and was ended",
-            detail="the time until Ray placed it on a free worker is part of that",
+            f"the tool {spec.name} took longer than {spec.timeout:g} s and was killed",
+            detail="this includes the time until Ray scheduled it",
         ) from None
     found = ray_start.module().exceptions
     if isinstance(error, found.RayTaskError):
@@ -232,7 +230,7 @@ def _raise(spec: ToolSpec, error: BaseException, ref: Any, timed_out: bool) -> N
         ) from error
     if isinstance(error, (found.TaskUnschedulableError, found.TaskPlacementGroupRemoved)):
         raise ToolResourceError(
-            f"Ray cannot place the tool {spec.name}", detail=_line(error)
+            f"Ray cannot schedule the tool {spec.name}", detail=_line(error)
         ) from error
     lost = (
         found.WorkerCrashedError,
@@ -254,27 +252,27 @@ def _raise_cause(spec: ToolSpec, error: Any, found: Any) -> NoReturn:
     cause = error.cause
     told = ToolTraceback(_COLOUR.sub("", str(error)))
     if isinstance(cause, found.TaskCancelledError):
-        # What we cancel is not waited for any more; Ray says the same of a KeyboardInterrupt in the
-        # task.
+        # Not our own cancellation, whose result is never read: Ray reports a KeyboardInterrupt in
+        # the task like this.
         raise ToolRaised(
             f"the tool {spec.name} raised KeyboardInterrupt", type_name="KeyboardInterrupt"
         ) from told
-    # Ray puts a bare RayError in the place of an exception that cannot be pickled.
+    # Ray replaces an exception that cannot be pickled by a bare RayError.
     if not isinstance(cause, Exception) or type(cause) is found.RayError:
         raise ToolRaised(
             f"the tool {spec.name} raised: {_line(cause)}", type_name=_type_in(_line(cause))
         ) from told
-    # What the tool itself raises comes through run() above; the rest is Ray at work on arguments
+    # Exceptions of the tool pass through run() above; others are from Ray's handling of arguments
     # and results.
     is_rays = __file__ not in told.message
     if is_rays and "failed to import on the worker" in str(cause):
         raise ToolFunctionError(
             f"the tool {spec.name} cannot be loaded in its worker: {_last_line(cause)}",
-            solution="Put the module where workers find it, for example into a runtime_env of ray.init().",
+            solution="Make the module available to workers, for example with a runtime_env of ray.init().",
         ) from told
     if is_rays and "pickle" in str(cause):
         raise ToolResultError(
-            f"what the tool {spec.name} returned cannot be sent back: {_line(cause)}"
+            f"the result of the tool {spec.name} cannot be sent back: {_line(cause)}"
         ) from told
     raise cause from told
 
@@ -282,7 +280,7 @@ def _raise_cause(spec: ToolSpec, error: Any, found: Any) -> NoReturn:
 def _raise_unsent(
     spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
 ) -> NoReturn:
-    """Ray could not send a call: names the argument that is to blame, else the function."""
+    """Ray could not send a call: finds the argument that caused it, else the function."""
     import cloudpickle  # type: ignore[import-untyped, unused-ignore]
 
     for label, value in _labelled(spec.func, args, kwargs):
@@ -299,7 +297,7 @@ def _raise_unsent(
     except Exception as reason:
         raise ToolFunctionError(
             f"the function of the tool {spec.name} cannot be sent to a worker: {reason}",
-            solution="Make what it uses inside of it, or in a module that workers can import.",
+            solution="Create the objects that it uses inside it, or in a module that workers can import.",
         ) from reason
     raise error
 
@@ -320,7 +318,7 @@ def _labelled(
 
 
 def _line(error: Any) -> str:
-    """Returns the first line of a message; Ray's are pages long."""
+    """Returns the first line of a message, since Ray's messages are long."""
     return next(
         (line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__
     )

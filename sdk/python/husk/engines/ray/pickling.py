@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How code gets to the workers of Ray: by name where they can import it, else as a value."""
+"""Sends code to Ray workers: by name if they can import it, else as a value."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["share"]
 
 
 def share(value: Any) -> None:
-    """Lets the module of a function, class or object travel as a value when a worker cannot import
-    it by name.
+    """Registers the module of a function, class or object for pickling by value, if workers cannot
+    import it.
 
-    Ray has a cloudpickle of its own, so what was registered with the other one is made known to it;
-    and its workers look for modules only where Python is installed, in PYTHONPATH, and in the
-    folders of the script and of the process.
+    Ray has its own copy of cloudpickle, so registrations with the other copy are repeated. Its
+    workers find modules only where Python is installed, in PYTHONPATH, and in the folders of the
+    script and of the process.
     """
     import cloudpickle  # type: ignore[import-untyped, unused-ignore]
 

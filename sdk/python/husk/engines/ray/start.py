@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds Ray and starts it when it was asked for. Importing this file does not import Ray."""
+"""Finds Ray and starts it on request. Importing this file does not import Ray."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def module() -> Any:
         return importlib.import_module("ray")
     except ImportError as error:
         raise RayMissingError(
-            "Ray is needed for this and cannot be imported",
+            "Ray is required and cannot be imported",
             detail=str(error),
             solution="pip install 'ray[serve]'",
         ) from error
 
 
 def asked_for() -> bool:
-    """Whether Ray is in force: `HUSK_ENGINE` says so, or says nothing and Ray is initialised in
+    """Returns whether to use Ray: `HUSK_ENGINE` is `ray`, or it is unset and Ray is initialised in
     this process.
     """
     engine = os.environ.get("HUSK_ENGINE")
@@ -44,22 +44,21 @@ def asked_for() -> bool:
 def started() -> Any:
     """Returns the package `ray`, connected to a cluster.
 
-    A Ray that is initialised already is used as it is. Else Ray's own rules decide: the cluster
-    that `RAY_ADDRESS` names, or one that runs on this machine, or a new one for the life of this
-    process.
+    If Ray is initialised already, it is used as it is. Otherwise Ray's own rules apply: the cluster
+    of `RAY_ADDRESS`, or one that runs on this machine, or a new one for the life of this process.
     """
     ray = module()
     with _lock:
         if not ray.is_initialized():
-            # A new one must not report its use to anybody unless the user said that it may.
+            # A new cluster must not report usage statistics unless the user enabled that.
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             _init(ray)
     return ray
 
 
 def _init(ray: Any) -> None:
-    """Ray's processes die with the *thread* that started them, so it must be one that lasts as long
-    as this process.
+    """Ray's processes die with the *thread* that started them, so that thread must live as long as
+    this process.
     """
     start = functools.partial(ray.init, include_dashboard=False, ignore_reinit_error=True)
     if threading.current_thread() is threading.main_thread():
