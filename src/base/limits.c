@@ -38,6 +38,11 @@ uint64_t limits_disk_max(uint64_t memory_bytes)
     return memory_bytes / 4 * 3;
 }
 
+uint64_t limits_memory_for(uint64_t disk_bytes)
+{
+    return disk_bytes / 3 * 4 + 4;
+}
+
 uint32_t limits_inodes_max(uint64_t memory_bytes)
 {
     uint64_t n = memory_bytes / INODE_SHARE / INODE_COST;

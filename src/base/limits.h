@@ -24,6 +24,9 @@ struct limits {
 /* 1 GiB memory, 1 core, 128 pids, 30 s, 256 MiB disk. */
 #define LIMITS_MEMORY_MAX (1024 * GIB)
 
+#define CONTEXTS_MAX 64                /* contexts and checkpoints of one box */
+#define HANDLER_TIMEOUT_MAX_MS 3600000 /* that the __timeout of an event may ask for */
+
 struct limits limits_default(void);
 
 /* Sets every field that is 0 to its default; disk and inodes shrink with a small memory. */
@@ -46,3 +49,4 @@ uint32_t limits_inodes_max(uint64_t memory_bytes);
 
 /* The largest disk that fits below a memory limit: beyond it, "disk full" would be an OOM kill. */
 uint64_t limits_disk_max(uint64_t memory_bytes);
+uint64_t limits_memory_for(uint64_t disk_bytes); /* the least memory with room for that disk */

@@ -175,8 +175,6 @@ int engine_run(struct engine *engine, const struct husk_spec *spec, const struct
 
 /* ---- notebooks ---- */
 
-#define CONTEXTS_MAX 64
-
 /* Uses template_name, limits and no_pool of the spec. Waits. */
 int notebook_open(struct engine *engine, const struct husk_spec *spec, struct notebook **ret,
                   struct err *e);

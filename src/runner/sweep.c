@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/str.h"
 #include "base/units.h"
 #include "runner/fileworkers.h"
@@ -28,9 +29,8 @@
 #include "wire/frame.h"
 
 #define PROCESSES_MAX (32768 + 64) /* a box's most, and a few that are dead */
-#define CONTEXTS_MAX 64
-#define NS_PER_TICK 10000000u /* of start times in /proc */
-#define PATIENCE_MS 1000u     /* until those that are killed are gone */
+#define NS_PER_TICK 10000000u      /* of start times in /proc */
+#define PATIENCE_MS 1000u          /* until those that are killed are gone */
 /* In /proc/PID/stat. */
 enum { FIELD_STATE = 3, FIELD_PARENT = 4, FIELD_THREADS = 20, FIELD_START = 22 };
 

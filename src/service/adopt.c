@@ -16,7 +16,6 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "core/result_parts.h"
 #include "service/service_impl.h"
 
 #define DISPLAYS_MAX ((size_t)32 << 20) /* more than a run may have */
@@ -122,10 +121,7 @@ static char *lost_result(struct service *svc, const char *id)
     AUTO_BUF struct buf err = BUF_INIT(svc->config->output_keep_bytes);
 
     spool_read(svc, id, &out, &err, NULL);
-    json_t *result = json_pack("{s:i, s:o, s:o, s:{s:s, s:s, s:n}}", "exit_code", 125, "stdout",
-                               result_text(out.data, out.len), "stderr",
-                               result_text(err.data, err.len), "error", "type", "lost", "message",
-                               "the server was restarted while it was under way", "traceback");
+    json_t *result = result_lost_json(&out, &err);
     char *text = json_dumps(result, JSON_COMPACT);
     json_decref(result);
     return text;

@@ -22,11 +22,6 @@
 
 static const char *const kind_words[] = {"code", "command", "handler"};
 
-const struct store_execution *execution_record(const struct execution *x)
-{
-    return &x->record;
-}
-
 bool execution_is_durable(const struct execution *x)
 {
     return x->end == END_DURABLE;
@@ -57,6 +52,8 @@ static void execution_free(struct execution *x)
     free((char *)x->record.idempotency);
     free((char *)x->record.request);
     free((char *)x->record.result);
+    json_decref(x->request);
+    json_decref(x->outcome);
     free(x->code);
     text_list_free(x->args);
     text_list_free(x->env);
@@ -179,6 +176,9 @@ static struct execution *build(struct session *s, const struct execution_ask *as
     };
     struct execution *x = request != NULL ? execution_new(s, &record) : NULL;
     free(request);
+    if (x != NULL) {
+        x->request = json_incref(ask->request);
+    }
     if (x == NULL || !copy_ask(x, ask)) {
         execution_release(x);
         err_sys(e, ENOMEM, "execution");
@@ -269,7 +269,7 @@ static int check_session(struct session *s, const struct execution_ask *ask, str
     if (ask->kind == EXECUTE_HANDLER && ask->language != NULL && str_eq(ask->language, "shell")) {
         return err_set(e, ERR_CONFLICT, "a shell has no handlers: send code without an event");
     }
-    if (s->persistent && ask->context >= SESSION_CONTEXTS_MAX) {
+    if (s->persistent && ask->context >= CONTEXTS_MAX) {
         return err_set(e, ERR_NOT_FOUND, "session %s has no context %u", s->id, ask->context);
     }
     size_t waiting = svc->gate.waiting + svc->coming + svc->in_turn;

@@ -114,13 +114,13 @@ static char *fit_result(struct execution *x, json_t *result)
 static void note_end(struct execution *x, int state, json_t *result)
 {
     struct store_execution next = x->record;
-    char *text = result != NULL ? fit_result(x, result) : NULL;
+    AUTO_FREE char *text = result != NULL ? fit_result(x, result) : NULL;
 
-    json_decref(result);
+    x->outcome = result;
     x->end = END_WRITING;
     next.status = state;
     next.ended_ms = clock_wall_ms();
-    next.result = text != NULL ? text : strdup("{}");
+    next.result = text != NULL ? text : "{}";
     next.out_bytes = (int64_t)x->out.len;
     next.err_bytes = (int64_t)x->err.len;
     bool durable = store_end(x, &next, RECORD_TRIES);
@@ -130,6 +130,7 @@ static void note_end(struct execution *x, int state, json_t *result)
         durable = store_end(x, &next, UINT_MAX);
     }
     x->end = durable ? END_DURABLE : END_GIVEN_UP;
+    next.result = NULL; /* x->outcome is the same */
     x->record = next;
     x->svc->figures.executions_ended[state]++;
     fiber_queue_wake_all(&x->news);

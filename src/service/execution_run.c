@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/units.h"
+#include "command_code.h" /* generated from runtimes/shell/command.py */
 #include "service/service_impl.h"
 
 static ssize_t read_output(void *user, enum husk_stream stream, int pipe, char *buf, size_t size)
@@ -144,30 +145,6 @@ static bool is_command(const struct execution *x)
 {
     return x->kind == EXECUTE_COMMAND || str_eq(x->record.language, "shell");
 }
-
-/*
- * Runs the command that is its first argument and ends as that ends. A long one would not fit into
- * bash's arguments. Tracebacks would be of this code, which nobody has written: a stop is answered
- * for by whoever stops, and a shell that cannot start is said as a shell says it.
- */
-static const char command_code[] =
-    "import sys\n"
-    "try:\n"
-    "    import subprocess, tempfile\n"
-    "    text, rest = sys.argv[1], sys.argv[2:]\n"
-    "    if len(text) < 30000:\n"
-    "        status = subprocess.call(['/bin/bash', '-c', text, 'bash', *rest])\n"
-    "    else:\n"
-    "        with tempfile.NamedTemporaryFile('w', dir='/tmp', suffix='.sh') as script:\n"
-    "            script.write(text)\n"
-    "            script.flush()\n"
-    "            status = subprocess.call(['/bin/bash', script.name, *rest])\n"
-    "except KeyboardInterrupt:\n"
-    "    sys.exit(130)\n"
-    "except OSError as error:\n"
-    "    sys.stderr.write(f'bash: cannot start: {error.strerror}\\n')\n"
-    "    sys.exit(126)\n"
-    "sys.exit(status if status >= 0 else 128 - status)\n";
 
 /* The command and its own arguments. Borrowed texts in an owned list. */
 static const char **command_args(const struct execution *x)

@@ -7,13 +7,14 @@
 
 #include "service/service_impl.h"
 
-struct store_batch *keyed_batch(struct service *svc, const struct store_key *asked,
+struct store_batch *keyed_batch(struct service *svc, const struct request_key *asked,
                                 const char *failed, const char *id, int64_t created_ms)
 {
     struct store_batch *b = store_batch_new(svc->store);
 
     if (b != NULL && asked->key != NULL) {
-        struct store_key key = *asked;
+        struct store_key key = {.scope = asked->scope, .key = asked->key};
+        memcpy(key.hash, asked->hash, sizeof(key.hash));
         if (failed != NULL) {
             key.id = failed;
             store_free_key(b, &key);
@@ -25,7 +26,7 @@ struct store_batch *keyed_batch(struct service *svc, const struct store_key *ask
     return b;
 }
 
-int keyed_commit(struct service *svc, struct store_batch *b, const struct store_key *asked,
+int keyed_commit(struct service *svc, struct store_batch *b, const struct request_key *asked,
                  char ret_id[ID_SIZE], struct err *e)
 {
     struct store_result result;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Results in the shape of /api/v1, which is also how they are stored. */
-#include <stdlib.h>
+/* Results as JSON; see result.h. */
+#include "service/result.h"
+
 #include <string.h>
 
 #include "base/str.h"
 #include "core/result_parts.h"
-#include "service/service.h"
 
 bool result_is_too_much(const char *json)
 {
@@ -45,16 +45,22 @@ static json_t *form_json(const struct husk_mime *m)
                      is_text ? result_text(m->data, m->len) : result_base64(m->data, m->len));
 }
 
+json_t *result_display_json(const struct husk_display *d)
+{
+    json_t *forms = json_array();
+
+    for (size_t i = 0; i < d->n_forms; i++) {
+        json_array_append_new(forms, form_json(&d->forms[i]));
+    }
+    return json_pack("{s:o}", "forms", forms);
+}
+
 static json_t *outputs_json(const struct husk_result *r)
 {
     json_t *list = json_array();
 
-    for (size_t i = 0; i < r->n_displays; i++) {
-        json_t *forms = json_array();
-        for (size_t j = 0; j < r->displays[i].n_forms; j++) {
-            json_array_append_new(forms, form_json(&r->displays[i].forms[j]));
-        }
-        json_array_append_new(list, json_pack("{s:o}", "forms", forms));
+    for (size_t i = 0; r != NULL && i < r->n_displays; i++) {
+        json_array_append_new(list, result_display_json(&r->displays[i]));
     }
     return list;
 }
@@ -90,4 +96,19 @@ json_t *result_json(const struct husk_result *r)
         json_object_set_new(all, "artifacts", parse_or_null(r->artifacts_json));
     }
     return all;
+}
+
+json_t *result_so_far_json(const struct buf *out, const struct buf *err,
+                           const struct husk_result *r)
+{
+    return json_pack("{s:o, s:o, s:o}", "stdout", result_text(out->data, out->len), "stderr",
+                     result_text(err->data, err->len), "outputs", outputs_json(r));
+}
+
+json_t *result_lost_json(const struct buf *out, const struct buf *err)
+{
+    return json_pack("{s:i, s:o, s:o, s:{s:s, s:s, s:n}}", "exit_code", 125, "stdout",
+                     result_text(out->data, out->len), "stderr", result_text(err->data, err->len),
+                     "error", "type", "lost", "message",
+                     "the server was restarted while it was under way", "traceback");
 }

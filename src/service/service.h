@@ -18,21 +18,25 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/limits.h"
 #include "config/config.h"
-#include "core/core.h"
+#include "husk/husk.h"
+#include "service/records.h"
 #include "service/state.h"
-#include "store/store.h"
 
 struct service;
 struct session;
 struct execution;
 struct box_files;
+struct box_usage; /* core/core.h, as struct engine */
+struct engine;
 
 /* ---- life ---- */
 
 struct service_options {
     const struct config *config; /* borrowed */
     int launcher;                /* socket of a supervised launcher; taken */
+    struct backend *backend;     /* another back end than that; taken; NULL: none */
     void (*on_launcher_lost)(void *user);
     void *user;
 };
@@ -42,6 +46,11 @@ struct service_options {
  * fiber.
  */
 int service_open(const struct service_options *options, struct service **ret, struct err *e);
+/*
+ * Ends all that it runs. For one that holds no session; a daemon leaves sessions to the next one
+ * by service_leave().
+ */
+void service_close(struct service *svc);
 /*
  * The settings have changed: what is not looked up each time is taken over. What was warmed has to
  * be warmed again.
@@ -58,7 +67,6 @@ void service_save(struct service *svc);
  */
 void service_leave(struct service *svc);
 
-struct store *service_store(struct service *svc); /* for reads */
 const struct config *service_config(const struct service *svc);
 /* Zygotes run, the launcher answers, the store writes. */
 bool service_is_ready(const struct service *svc);
@@ -67,10 +75,6 @@ bool service_is_ready(const struct service *svc);
  * notice. In a fiber.
  */
 bool service_await_ready(struct service *svc);
-
-/* Writes a batch and waits for its fsync (in a fiber, without holding up others). */
-int service_commit(struct service *svc, struct store_batch *batch, struct store_result *ret,
-                   struct err *e);
 
 /* ---- one-shot runs: no record, no session ---- */
 
@@ -101,8 +105,8 @@ struct session_ask {
     uint64_t timeout_ms;       /* idle; 0: the configuration's */
     const char *const *env;    /* NULL-terminated "NAME=value", or NULL */
     enum husk_isolation isolation;
-    const json_t *spec;           /* as it was asked for: kept in the record */
-    struct store_key idempotency; /* scope, key (NULL: none) and hash */
+    const json_t *spec; /* as it was asked for: kept in the record */
+    struct request_key idempotency;
 };
 
 /*
@@ -125,8 +129,7 @@ int session_await(struct service *svc, const char *id, struct err *e);
 struct session *session_hold(struct service *svc, const char *id, struct err *e);
 void session_release(struct session *s); /* NULL is fine */
 
-const struct store_session *session_record(const struct session *s);
-struct service *session_service(const struct session *s);
+const char *session_id(const struct session *s);
 /* What it runs; NULL: its template is gone. A kept interpreter goes on without one. */
 const char *session_language(const struct session *s);
 bool session_is_working(const struct session *s); /* an execution runs in it, or waits to */
@@ -146,13 +149,14 @@ int session_usage(struct session *s, struct box_usage *ret, struct err *e); /* w
 int session_receipt(struct session *s, struct husk_receipt *ret, struct err *e);
 
 /* Contexts; all wait. ERR_CONFLICT: the context is busy, or the session has no interpreter. */
-#define SESSION_CONTEXTS_MAX 64
 struct session_context {
     uint32_t id;
     bool is_checkpoint;
     bool is_busy;
 };
-size_t session_contexts(struct session *s, struct session_context ret[SESSION_CONTEXTS_MAX]);
+size_t session_contexts(struct session *s, struct session_context ret[CONTEXTS_MAX]);
+/* The recorded execution that the context runs now; NULL: none. Borrowed until the next wait. */
+const char *session_running(const struct session *s, uint32_t context);
 int session_interrupt(struct session *s, uint32_t context, bool *ret_was_running, struct err *e);
 int session_reset(struct session *s, uint32_t context, struct err *e);
 int session_checkpoint(struct session *s, uint32_t context, uint32_t *ret, struct err *e);
@@ -187,12 +191,12 @@ struct execution_ask {
     uint64_t timeout_ms; /* 0: the configuration's */
     bool rich;
     const char *const *variables; /* NULL-terminated names, or NULL */
-    const json_t *request;        /* as it was asked for: kept in the record */
+    json_t *request; /* as it was asked for: kept in the record; must not change any more */
     /* the caller waits for the result and answers only then: one write instead of three */
     bool record_at_end;
     /* the caller waits, and nobody can ask for it later by any name: nothing is written */
     bool unrecorded;
-    struct store_key idempotency; /* scope, key (NULL: none) and hash */
+    struct request_key idempotency;
 };
 
 /*
@@ -208,7 +212,6 @@ int execution_start(struct session *s, const struct execution_ask *ask, struct e
 struct execution *execution_hold(struct service *svc, const char *id);
 void execution_release(struct execution *x);
 
-const struct store_execution *execution_record(const struct execution *x);
 /*
  * Once it is over. NULL: it never ran, or in another process; the record's result says what there
  * is to say.
@@ -259,18 +262,6 @@ struct execution_news {
 bool execution_news(struct execution *x, struct execution_position *at, struct execution_news *ret);
 int execution_wait_news(struct execution *x, const struct execution_position *at,
                         int64_t timeout_ms); /* 0, -ETIMEDOUT */
-
-/*
- * The result as it is stored and shown by /api/v1 (see api/v1_schemas.yaml): made once, when it
- * ends.
- */
-json_t *result_json(const struct husk_result *r);
-/*
- * JSON of a box with more values than that: as a tree it would take memory by the gigabyte, and
- * time that all others wait for.
- */
-#define RESULT_VALUES_MAX 200000
-bool result_is_too_much(const char *json);
 
 /* ---- templates, pools, boxes, figures ---- */
 

@@ -6,10 +6,11 @@
 
 #include "base/fiber.h"
 #include "core/core.h"
+#include "service/result.h"
 #include "service/service.h"
+#include "store/store.h"
 
 #define ID_SIZE (STORE_ID_MAX + 1)
-#define ZYGOTE_END_MS 100    /* a zygote that is told dead is gone within this */
 #define END_PATIENCE_MS 1000 /* from the end of a box to the launcher's word of it */
 
 /* A bounded number of places, and a bounded line of those who wait for one. */
@@ -80,7 +81,7 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     bool ending;
     struct fiber_queue ended;
     size_t working; /* executions that run or wait */
-    struct turn turns[SESSION_CONTEXTS_MAX];
+    struct turn turns[CONTEXTS_MAX];
     struct box_files *files;    /* one that nobody has taken; NULL: none */
     struct notebook *files_box; /* whose files were taken last */
     bool files_busy;
@@ -113,7 +114,9 @@ struct execution {
     struct session *session; /* held */
     int refs;
     char id[ID_SIZE];
-    struct store_execution record; /* its texts are ours */
+    struct store_execution record; /* its texts are ours; without the result once that is written */
+    json_t *request;               /* as it was asked for; NULL: only the record has it */
+    json_t *outcome; /* what was recorded as its result; NULL: only the record has it */
     enum end_record end;
     enum execution_kind kind;
     char *code;
@@ -184,6 +187,11 @@ void data_folder_path(const struct config *c, enum data_folder folder, char ret[
 void data_file_path(const struct config *c, enum data_folder folder, const char *name,
                     const char *suffix, char ret[DATA_PATH_SIZE]);
 
+/* service.c */
+/* Writes a batch and waits for its fsync (in a fiber, without holding up others). */
+int service_commit(struct service *svc, struct store_batch *batch, struct store_result *ret,
+                   struct err *e);
+
 /* gate.c */
 int gate_enter(struct gate *g, int64_t timeout_ms, const bool *cancel, struct err *e);
 /*
@@ -201,10 +209,10 @@ size_t gate_position(const struct gate *g, const struct fiber *f); /* from 1; 0:
  * A batch that claims the key for that id, if one was asked for, also from one that failed (or
  * NULL); NULL without memory.
  */
-struct store_batch *keyed_batch(struct service *svc, const struct store_key *asked,
+struct store_batch *keyed_batch(struct service *svc, const struct request_key *asked,
                                 const char *failed, const char *id, int64_t created_ms);
 /* 0: durable; 1: the same request had the key before, *ret_id is what it made; -1. Waits. */
-int keyed_commit(struct service *svc, struct store_batch *b, const struct store_key *asked,
+int keyed_commit(struct service *svc, struct store_batch *b, const struct request_key *asked,
                  char ret_id[ID_SIZE], struct err *e);
 
 /* session.c */

@@ -9,9 +9,9 @@
 #include "core/box_files.h"
 #include "service/service_impl.h"
 
-const struct store_session *session_record(const struct session *s)
+const char *session_id(const struct session *s)
 {
-    return &s->record;
+    return s->id;
 }
 
 const char *session_language(const struct session *s)
@@ -28,11 +28,6 @@ bool session_is_working(const struct session *s)
 bool session_is_ending(const struct session *s)
 {
     return s->ending;
-}
-
-struct service *session_service(const struct session *s)
-{
-    return s->svc;
 }
 
 void session_ref(struct session *s)

@@ -59,7 +59,7 @@ static int need_interpreter(struct session *s, struct err *e)
     return session_box(s, e);
 }
 
-size_t session_contexts(struct session *s, struct session_context ret[SESSION_CONTEXTS_MAX])
+size_t session_contexts(struct session *s, struct session_context ret[CONTEXTS_MAX])
 {
     size_t n = 0;
 
@@ -74,6 +74,13 @@ size_t session_contexts(struct session *s, struct session_context ret[SESSION_CO
         }
     }
     return n;
+}
+
+const char *session_running(const struct session *s, uint32_t context)
+{
+    const struct execution *x = context < CONTEXTS_MAX ? s->turns[context].execution : NULL;
+
+    return x != NULL && x->stored && x->record.status == EXECUTION_RUNNING ? x->id : NULL;
 }
 
 int session_interrupt(struct session *s, uint32_t context, bool *ret_was_running, struct err *e)
@@ -137,7 +144,7 @@ static int copy(struct session *s, uint32_t context, uint32_t *ret,
         return err_set(e, ERR_CONFLICT,
                        "session %s has %d contexts and checkpoints, the most there can be: go on "
                        "in one of them, or in another session",
-                       s->id, SESSION_CONTEXTS_MAX);
+                       s->id, CONTEXTS_MAX);
     }
     return r;
 }

@@ -128,6 +128,51 @@ static int check_count(struct service *svc, struct err *e)
                          (long long)n);
 }
 
+/* A template file has room for so much, and what its base has of a client is in it. */
+static int check_room(const struct template_def *base, const json_t *definition, struct err *e)
+{
+    json_t *env = json_object_get(definition, "default_env_vars");
+    size_t bytes = 0;
+    const char *name;
+    json_t *value;
+    size_t i;
+
+    if (base->n_run_env + json_object_size(env) > TEMPLATE_LIST_MAX) {
+        return err_set(e, ERR_INVALID,
+                       "default_env_vars can be at most %zu: a template has %d variables, and its "
+                       "base has %zu of them",
+                       TEMPLATE_LIST_MAX - base->n_run_env, TEMPLATE_LIST_MAX, base->n_run_env);
+    }
+    json_object_foreach(env, name, value)
+    {
+        if (strlen(name) + 1 + json_string_length(value) >= sizeof(base->env[0])) {
+            return err_set(e, ERR_INVALID, "default_env_vars: %s=value can have at most %zu bytes",
+                           name, sizeof(base->env[0]) - 1);
+        }
+    }
+    json_array_foreach(json_object_get(definition, "preload"), i, value)
+    {
+        bytes += json_string_length(value) + 1;
+    }
+    return bytes > sizeof(base->info.preload)
+               ? err_set(e, ERR_INVALID, "preload can have at most %zu bytes in all",
+                         sizeof(base->info.preload) - 1)
+               : 0;
+}
+
+static int check_base(struct service *svc, const json_t *definition, struct err *e)
+{
+    const char *name = json_string_value(json_object_get(definition, "base"));
+    AUTO_FREE struct template_def *base = malloc(sizeof(*base)); /* too large for a fiber's stack */
+
+    if (base == NULL) {
+        return err_sys(e, ENOMEM, "template");
+    }
+    return template_find(engine_dirs(svc->engine), name, base, e) < 0
+               ? -1
+               : check_room(base, definition, e);
+}
+
 static int put(struct service *svc, const char *name, const json_t *definition, bool must_be_new,
                struct err *e)
 {
@@ -176,6 +221,9 @@ static int put(struct service *svc, const char *name, const json_t *definition, 
 int service_template_put(struct service *svc, const char *name, const json_t *definition,
                          bool must_be_new, struct err *e)
 {
+    if (check_base(svc, definition, e) < 0) {
+        return -1;
+    }
     begin_change(svc);
     int r = put(svc, name, definition, must_be_new, e);
     end_change(svc);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/limits.h"
 #include "base/str.h"
 #include "service/service_impl.h"
 
@@ -95,7 +96,7 @@ static int add_limits(struct buf *b, const json_t *d, struct err *e)
 
     /* A workspace lives in the box's memory, so it can never be larger than a part of that. */
     if (memory > 0) {
-        disk = disk > 0 ? MIN(disk, memory * 3 / 4) : 0;
+        disk = MIN(disk, (json_int_t)(limits_disk_max((uint64_t)memory * MIB) / MIB));
         (void)str_format(text, sizeof(text), "%lldM", (long long)memory);
         if (add(b, "memory", text, e) < 0) {
             return -1;

@@ -24,7 +24,8 @@ struct agents;
 struct api_call;
 
 struct service *call_service(const struct api_call *call);
-const struct api_op_info *call_op(const struct api_call *call);
+enum api_op call_op(const struct api_call *call);
+const struct api_op_info *call_info(const struct api_call *call);
 bool call_is_head(const struct api_call *call); /* asked by HEAD: the body goes nowhere */
 /* NULL: absent, or the client is gone. Borrowed until the next wait. */
 const char *call_header(const struct api_call *call, const char *name);

@@ -7,7 +7,12 @@ struct service *call_service(const struct api_call *call)
     return call->api->service;
 }
 
-const struct api_op_info *call_op(const struct api_call *call)
+enum api_op call_op(const struct api_call *call)
+{
+    return call->op;
+}
+
+const struct api_op_info *call_info(const struct api_call *call)
 {
     return call->info;
 }

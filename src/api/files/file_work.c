@@ -56,7 +56,7 @@ static void reply(struct api_call *call, enum files_status status, const char *d
 {
     bool is_known = (size_t)status < ARRAY_LEN(verdicts) && verdicts[status].description != NULL;
     const struct verdict *v = &verdicts[is_known ? status : FILES_FAILED];
-    bool is_se = call_op(call)->dialect == API_WORKSPACE_SE;
+    bool is_se = call_info(call)->dialect == API_WORKSPACE_SE;
     int http = is_se ? v->se_status : v->v1_status;
     const char *code = !is_se       ? v->v1_code
                        : http < 500 ? "Sandbox.InvalidParameter"
@@ -68,7 +68,7 @@ static void reply(struct api_call *call, enum files_status status, const char *d
 static void refuse_session(struct file_work *w, const struct err *e)
 {
     file_work_end(w);
-    if (call_op(w->call)->dialect == API_WORKSPACE_SE) {
+    if (call_info(w->call)->dialect == API_WORKSPACE_SE) {
         reply(w->call, FILES_LOST, e->msg);
     } else {
         call_reply_err(w->call, e);
@@ -120,7 +120,7 @@ void file_work_fail(struct file_work *w, const struct err *e)
     struct err ended;
 
     if (status == FILES_LOST && session_is_ending(w->session)) {
-        err_set(&ended, ERR_CONFLICT, "session %s has ended", session_record(w->session)->id);
+        err_set(&ended, ERR_CONFLICT, "session %s has ended", session_id(w->session));
         refuse_session(w, &ended);
         return;
     }

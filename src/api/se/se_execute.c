@@ -62,16 +62,16 @@ static json_t *stderr_json(const struct husk_result *result)
 }
 
 /* The program did not fail, the sandbox did: it was taken away, or never started. */
-static bool is_our_failure(const struct store_execution *record, const struct husk_result *result)
+static bool is_our_failure(enum execution_state state, const struct husk_result *result)
 {
-    return result == NULL || record->status == EXECUTION_CANCELLED ||
-           record->status == EXECUTION_LOST || result->termination.cause == HUSK_CAUSE_INTERNAL;
+    return result == NULL || state == EXECUTION_CANCELLED || state == EXECUTION_LOST ||
+           result->termination.cause == HUSK_CAUSE_INTERNAL;
 }
 
-static void reply_failure(struct api_call *call, const struct store_execution *record,
+static void reply_failure(struct api_call *call, const struct execution_entry *it,
                           const struct husk_result *result)
 {
-    json_t *kept = record->result != NULL ? json_loads(record->result, JSON_ALLOW_NUL, NULL) : NULL;
+    json_t *kept = execution_outcome(it);
     const json_t *error = json_object_get(kept, "error");
     const char *type = json_string_value(json_object_get(error, "type"));
     const char *why = result != NULL ? result->error.message
@@ -83,7 +83,8 @@ static void reply_failure(struct api_call *call, const struct store_execution *r
         call_reply_err(call, &e);
     } else {
         call_reply_error(call, 500, "Sandbox.ExecException", NULL,
-                         why != NULL ? why : execution_state_word(record->status), NULL);
+                         why != NULL ? why : execution_state_word((int)execution_view(it).state),
+                         NULL);
     }
     json_decref(kept);
 }
@@ -103,12 +104,13 @@ void se_reply_with(struct api_call *call, json_t *answer, const char *name, cons
     call_reply_text(call, 200, "application/json", text.data, text.len);
 }
 
-static void reply_result(struct api_call *call, const struct execution *x, bool wants_variables)
+static void reply_result(struct api_call *call, struct execution *x, bool wants_variables)
 {
+    const struct execution_entry it = {.live = x};
     const struct husk_result *result = execution_result(x);
 
-    if (is_our_failure(execution_record(x), result)) {
-        reply_failure(call, execution_record(x), result);
+    if (is_our_failure(execution_view(&it).state, result)) {
+        reply_failure(call, &it, result);
         return;
     }
     json_t *answer =
@@ -171,7 +173,7 @@ static int store_code(struct api_call *call, struct session *s, const json_t *bo
         return -1;
     }
     /* The work holds the session on its own. */
-    struct session *again = session_hold(call_service(call), session_record(s)->id, &e);
+    struct session *again = session_hold(call_service(call), session_id(s), &e);
     if (again == NULL) {
         session_release(s);
         call_reply_err(call, &e);

@@ -37,12 +37,12 @@ void api_se_status(struct api_call *call)
     struct err e;
     struct session *s = session_hold(call_service(call), id, &e);
 
-    if (s == NULL || !str_eq(session_record(s)->dialect, SE_DIALECT)) {
+    if (s == NULL || !str_eq(session_view(s).dialect, SE_DIALECT)) {
         session_release(s);
         call_reply_json(call, 200, status_json(id, NULL, json_array()));
         return;
     }
-    file_time_text(session_record(s)->created_ms, created);
+    file_time_text(session_view(s).created_ms, created);
     if (file_work_begin(&w, call, s) == 0 && file_list_read(&w, "", false, &list) == 0) {
         file_work_end(&w);
         call_reply_json(call, 200, status_json(id, created, se_files_json(&list)));
@@ -52,7 +52,7 @@ void api_se_status(struct api_call *call)
 /* ---- all ---- */
 
 struct row {
-    char id[STORE_ID_MAX + 1];
+    char id[SERVICE_ID_SIZE];
     int64_t created_ms;
 };
 
@@ -66,7 +66,7 @@ static void rows_release(struct rows *rows)
     free(rows->list);
 }
 
-static int on_session(void *user, const struct store_session *s, struct err *e)
+static int on_session(void *user, const struct session_view *s, struct err *e)
 {
     struct rows *rows = user;
 
@@ -95,10 +95,9 @@ static int by_id(const void *a, const void *b)
 /* Live sessions of this dialect by id. -1: answered. */
 static int read_rows(struct api_call *call, struct rows *ret)
 {
-    const struct store_filter live = {.live = true};
     struct err e;
 
-    if (store_each_session(service_store(call_service(call)), &live, on_session, ret, &e) < 0) {
+    if (session_each_live(call_service(call), on_session, ret, &e) < 0) {
         call_reply_err(call, &e);
         return -1;
     }

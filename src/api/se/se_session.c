@@ -17,10 +17,9 @@ struct husk_limits se_limits(const struct api_call *call, uint64_t disk)
 {
     const struct config *c = service_config(call_service(call));
     uint64_t with_files = c->se_memory_bytes + disk;
-    uint64_t needed = disk / 3 * 4 + 4; /* a disk is at most three quarters of the memory */
 
     return (struct husk_limits){
-        .memory_bytes = MAX(with_files, needed),
+        .memory_bytes = MAX(with_files, limits_memory_for(disk)),
         .disk_bytes = disk,
         .timeout_ms = c->se_timeout_ms,
         .cpu_milli = (uint32_t)c->se_cpu_milli,
@@ -56,12 +55,12 @@ static int create(struct api_call *call, const char *id, uint64_t disk, struct s
  */
 static int remove_ended(struct service *svc, const char *id, struct err *e)
 {
-    AUTO_FREE struct store_session *row = NULL;
+    AUTO(session_close) struct session_entry it = {0};
 
-    if (store_get_session(service_store(svc), id, &row, e) < 0) {
+    if (session_open(svc, id, &it, e) < 0) {
         return e->code == ERR_NOT_FOUND ? 0 : -1;
     }
-    if (!str_eq(row->dialect, SE_DIALECT)) {
+    if (!str_eq(it.view.dialect, SE_DIALECT)) {
         return err_set(e, ERR_CONFLICT, "session \"%s\" belongs to /api/v1", id);
     }
     return session_purge(svc, id, e);
@@ -75,7 +74,7 @@ static struct session *hold(struct service *svc, const char *id, struct err *e)
     if (s == NULL && e->code == ERR_CONFLICT && remove_ended(svc, id, e) == 0) {
         (void)err_set(e, ERR_NOT_FOUND, "no session \"%s\"", id);
     }
-    if (s != NULL && !str_eq(session_record(s)->dialect, SE_DIALECT)) {
+    if (s != NULL && !str_eq(session_view(s).dialect, SE_DIALECT)) {
         session_release(s);
         (void)err_set(e, ERR_CONFLICT, "session \"%s\" belongs to /api/v1", id);
         return NULL;

@@ -6,10 +6,11 @@
 #include "api/contract/error.h"
 #include "api/se/se.h"
 #include "base/buf.h"
+#include "base/limits.h"
 #include "base/str.h"
+#include "service/result.h"
 
 #define TIMEOUT_KEY "__timeout"
-#define TIMEOUT_MAX_MS 3600000
 #define ANSWER_MAX ((size_t)256 << 20)
 
 /* Absent or not above 0: the configuration's; 0: it is no number. */
@@ -24,7 +25,7 @@ static uint64_t timeout_ms(const struct api_call *call, const json_t *event)
         return service_config(call_service(call))->se_timeout_ms;
     }
     double ms = json_number_value(own) * 1000;
-    return ms >= TIMEOUT_MAX_MS ? TIMEOUT_MAX_MS : MAX((uint64_t)ms, 1);
+    return ms >= HANDLER_TIMEOUT_MAX_MS ? HANDLER_TIMEOUT_MAX_MS : MAX((uint64_t)ms, 1);
 }
 
 /* ---- the answer ---- */

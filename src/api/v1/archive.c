@@ -168,7 +168,7 @@ static bool is_plain(const char *type)
 void api_v1_archive_put(struct api_call *call)
 {
     const char *type = call_header(call, "Content-Type");
-    struct unpacking u = {.call = call, .most = call_op(call)->body_max};
+    struct unpacking u = {.call = call, .most = call_info(call)->body_max};
     struct file_work w;
 
     if (!is_plain(type) && !http_type_is(type, "application/gzip")) {

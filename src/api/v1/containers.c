@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "base/units.h"
+#include "core/core.h"
 #include "core/result_parts.h"
 
 #define POOLS_MAX 256
@@ -153,7 +154,6 @@ void api_v1_container_get(struct api_call *call)
 
 /* Output of executions, newest first, until there are enough lines of it. */
 struct log {
-    struct service *svc;
     int64_t since_ms;
     int64_t lines_left;
     size_t bytes;
@@ -195,20 +195,19 @@ static void log_add(struct log *l, const json_t *text)
     l->bytes += n;
 }
 
-static int log_one(void *user, const struct store_execution *row, struct err *e)
+static int log_one(void *user, const struct execution_entry *x, struct err *e)
 {
     struct log *l = user;
-    AUTO_EXECUTION struct execution *x =
-        row->ended_ms == 0 ? execution_hold(l->svc, row->id) : NULL;
+    int64_t ended_ms = execution_view(x).ended_ms;
 
     (void)e;
-    if (l->lines_left == 0 || (row->ended_ms != 0 && row->ended_ms < l->since_ms)) {
+    if (l->lines_left == 0 || (ended_ms != 0 && ended_ms < l->since_ms)) {
         return 0;
     }
-    json_t *execution = v1_execution_json(x != NULL ? execution_record(x) : row, x);
-    log_add(l, json_object_get(execution, "stderr"));
-    log_add(l, json_object_get(execution, "stdout"));
-    json_decref(execution);
+    json_t *outcome = execution_outcome(x);
+    log_add(l, json_object_get(outcome, "stderr"));
+    log_add(l, json_object_get(outcome, "stdout"));
+    json_decref(outcome);
     return 0;
 }
 
@@ -260,14 +259,13 @@ void api_v1_container_logs(struct api_call *call)
         return;
     }
     struct log l = {
-        .svc = call_service(call),
         .since_ms = since != NULL ? parse_time(since) : 0,
         .lines_left = tail,
         .texts = json_array(),
     };
-    struct store_filter filter = {.session_id = box.kept_as};
+    const struct execution_filter filter = {.session_id = box.kept_as};
     if (box.kept_as[0] != '\0' &&
-        store_each_execution(service_store(l.svc), &filter, log_one, &l, &e) < 0) {
+        execution_each(call_service(call), &filter, log_one, &l, &e) < 0) {
         json_decref(l.texts);
         call_reply_err(call, &e);
         return;

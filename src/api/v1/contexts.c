@@ -8,49 +8,17 @@
  */
 #include "api/v1/shape.h"
 #include "base/clock.h"
-#include "base/str.h"
 
-/* The execution that a context runs now. */
-struct running {
-    struct service *svc;
-    uint32_t context;
-    char id[STORE_ID_MAX + 1];
-};
-
-static int look_at(void *user, const struct store_execution *x, struct err *e)
+static json_t *running_in(const struct session *s, uint32_t context)
 {
-    struct running *r = user;
-    int64_t context = 0;
+    const char *id = session_running(s, context);
 
-    (void)e;
-    (void)v1_member_int(x->request, "context_id", &context);
-    if (context != (int64_t)r->context) {
-        return 0;
-    }
-    /* The row may not say yet that it runs. */
-    AUTO_EXECUTION struct execution *now = execution_hold(r->svc, x->id);
-    if (now != NULL && execution_record(now)->status == EXECUTION_RUNNING) {
-        (void)str_copy(r->id, sizeof(r->id), x->id);
-    }
-    return 0;
-}
-
-static json_t *running_in(struct session *s, uint32_t context)
-{
-    struct store_filter filter = {.session_id = session_record(s)->id, .live = true};
-    struct running r = {.svc = session_service(s), .context = context};
-    struct err e;
-
-    if (store_each_execution(service_store(r.svc), &filter, look_at, &r, &e) < 0 ||
-        r.id[0] == '\0') {
-        return json_null();
-    }
-    return json_string(r.id);
+    return id != NULL ? json_string(id) : json_null();
 }
 
 static json_t *context_json(struct session *s, uint32_t id, bool is_busy)
 {
-    return json_pack("{s:s, s:I, s:s, s:o}", "session_id", session_record(s)->id, "context_id",
+    return json_pack("{s:s, s:I, s:s, s:o}", "session_id", session_id(s), "context_id",
                      (json_int_t)id, "state", is_busy ? "running" : "idle", "execution_id",
                      is_busy ? running_in(s, id) : json_null());
 }
@@ -85,9 +53,9 @@ void api_v1_session_interrupt(struct api_call *call)
         execution = json_null();
     }
     call_reply_json(call, 200,
-                    json_pack("{s:s, s:I, s:b, s:o}", "session_id", session_record(s)->id,
-                              "context_id", (json_int_t)context, "interrupted", (int)was_running,
-                              "execution_id", execution));
+                    json_pack("{s:s, s:I, s:b, s:o}", "session_id", session_id(s), "context_id",
+                              (json_int_t)context, "interrupted", (int)was_running, "execution_id",
+                              execution));
 }
 
 void api_v1_session_reset(struct api_call *call)
@@ -108,7 +76,7 @@ void api_v1_session_reset(struct api_call *call)
 
 void api_v1_context_list(struct api_call *call)
 {
-    struct session_context list[SESSION_CONTEXTS_MAX];
+    struct session_context list[CONTEXTS_MAX];
 
     AUTO_SESSION struct session *s = v1_hold_session(call);
     if (s == NULL) {
@@ -119,9 +87,8 @@ void api_v1_context_list(struct api_call *call)
     json_t *checkpoints = json_array();
     for (size_t i = 0; i < n; i++) {
         if (list[i].is_checkpoint) {
-            json_array_append_new(checkpoints,
-                                  json_pack("{s:s, s:I}", "session_id", session_record(s)->id,
-                                            "checkpoint_id", (json_int_t)list[i].id));
+            json_array_append_new(checkpoints, json_pack("{s:s, s:I}", "session_id", session_id(s),
+                                                         "checkpoint_id", (json_int_t)list[i].id));
         } else {
             json_array_append_new(items, context_json(s, list[i].id, list[i].is_busy));
         }
@@ -144,9 +111,9 @@ void api_v1_context_checkpoint(struct api_call *call)
         return;
     }
     call_reply_json(call, 201,
-                    json_pack("{s:s, s:I, s:I, s:o}", "session_id", session_record(s)->id,
-                              "context_id", (json_int_t)context, "checkpoint_id",
-                              (json_int_t)checkpoint, "created_at", v1_time(clock_wall_ms())));
+                    json_pack("{s:s, s:I, s:I, s:o}", "session_id", session_id(s), "context_id",
+                              (json_int_t)context, "checkpoint_id", (json_int_t)checkpoint,
+                              "created_at", v1_time(clock_wall_ms())));
 }
 
 void api_v1_context_restore(struct api_call *call)

@@ -21,6 +21,7 @@
 #include "api/v1/shape.h"
 #include "base/buf.h"
 #include "base/str.h"
+#include "service/result.h"
 
 #define PIECE ((size_t)256 << 10)     /* bytes of output in one event */
 #define BACKLOG_MAX ((size_t)2 << 30) /* the configuration bounds what is kept, by far less */
@@ -28,8 +29,7 @@
 
 struct sender {
     struct api_call *call;
-    const struct store_execution *record;
-    struct execution *x;   /* NULL: over */
+    const struct execution_entry *it;
     struct v1_position at; /* behind the last event that was sent */
     struct buf out;        /* what comes next */
     struct buf err;
@@ -61,16 +61,17 @@ static int send_status(struct sender *s, enum v1_stage stage, int state)
     if (s->at.stage >= stage) {
         return 0;
     }
+    const struct execution_view r = execution_view(s->it);
     s->at.stage = stage;
     return send_event(s, "status",
-                      json_pack("{s:s, s:s, s:s}", "execution_id", s->record->id, "session_id",
-                                s->record->session_id, "status", execution_state_word(state)));
+                      json_pack("{s:s, s:s, s:s}", "execution_id", r.id, "session_id", r.session_id,
+                                "status", execution_state_word(state)));
 }
 
 /* A reader from the beginning is told which execution this is before it gets output. */
 static int send_beginning(struct sender *s, int state)
 {
-    bool has_run = state == EXECUTION_RUNNING || s->record->started_ms > 0;
+    bool has_run = state == EXECUTION_RUNNING || execution_view(s->it).started_ms > 0;
 
     if (execution_state_is_final(state) && s->at.stage != V1_STAGE_NONE) {
         return 0; /* it knows, and running is no longer true */
@@ -167,12 +168,12 @@ static int send_collected(struct sender *s, int state)
 /* The execution is over and all its output was sent. */
 static void send_end(struct sender *s)
 {
-    if (send_status(s, V1_STAGE_ENDED, s->record->status) < 0) {
+    if (send_status(s, V1_STAGE_ENDED, execution_view(s->it).state) < 0) {
         return;
     }
     if (s->at.stage < V1_STAGE_RESULT) {
         s->at.stage = V1_STAGE_RESULT;
-        json_t *result = v1_execution_json(s->record, s->x);
+        json_t *result = v1_execution_json(s->it);
         json_object_del(result, "outputs"); /* they were events of their own, and may be large */
         if (send_event(s, "result", result) < 0) {
             return;
@@ -192,7 +193,7 @@ static int collect(struct sender *s, const struct execution_news *news)
         return -1;
     }
     for (size_t i = 0; i < news->n_displays; i++) {
-        if (json_array_append_new(s->outputs, v1_output_json(&news->displays[i])) < 0) {
+        if (json_array_append_new(s->outputs, result_display_json(&news->displays[i])) < 0) {
             return -1;
         }
     }
@@ -209,7 +210,7 @@ static int seen_state(const struct sender *s)
     case V1_STAGE_RUNNING:
         return EXECUTION_RUNNING;
     default:
-        return s->record->status;
+        return (int)execution_view(s->it).state;
     }
 }
 
@@ -219,7 +220,7 @@ static void follow(struct sender *s)
 
     while (!call_is_gone(s->call)) {
         struct execution_news news = {0};
-        if (execution_news(s->x, &at, &news)) {
+        if (execution_news(s->it->live, &at, &news)) {
             if (collect(s, &news) < 0 || send_collected(s, news.state) < 0) {
                 return;
             }
@@ -227,7 +228,7 @@ static void follow(struct sender *s)
             send_end(s);
             return;
         } else {
-            (void)execution_wait_news(s->x, &at, LOOK_AGAIN_MS);
+            (void)execution_wait_news(s->it->live, &at, LOOK_AGAIN_MS);
         }
     }
 }
@@ -276,8 +277,8 @@ static int add_stored(struct buf *b, const json_t *result, const char *name, uin
 
 static void replay(struct sender *s)
 {
-    json_t *result =
-        s->record->result != NULL ? json_loads(s->record->result, JSON_ALLOW_NUL, NULL) : NULL;
+    const int state = (int)execution_view(s->it).state;
+    json_t *result = execution_outcome(s->it);
     const json_t *outputs = json_object_get(result, "outputs");
     int r = add_stored(&s->out, result, "stdout", s->at.out);
 
@@ -288,10 +289,10 @@ static void replay(struct sender *s)
         json_array_append(s->outputs, json_array_get(outputs, i));
     }
     json_decref(result);
-    if (r < 0 || send_collected(s, s->record->status) < 0) {
+    if (r < 0 || send_collected(s, state) < 0) {
         return;
     }
-    if (execution_state_is_final(s->record->status)) {
+    if (execution_state_is_final(state)) {
         send_end(s);
     } else {
         call_end(s->call); /* nobody runs it now; the reader may come back */
@@ -301,14 +302,13 @@ static void replay(struct sender *s)
 /* ---- handlers ---- */
 
 /* The answer has begun. */
-static void stream(struct api_call *call, const struct store_execution *record, struct execution *x,
+static void stream(struct api_call *call, const struct execution_entry *it,
                    const struct v1_position *from)
 {
     AUTO(sender_release)
     struct sender s = {
         .call = call,
-        .record = record,
-        .x = x,
+        .it = it,
         .at = *from,
         .out = BUF_INIT(BACKLOG_MAX),
         .err = BUF_INIT(BACKLOG_MAX),
@@ -317,7 +317,7 @@ static void stream(struct api_call *call, const struct store_execution *record, 
 
     if (call_is_head(call)) {
         call_end(call);
-    } else if (x != NULL && !execution_state_is_final(record->status)) {
+    } else if (it->live != NULL && !execution_state_is_final((int)execution_view(it).state)) {
         follow(&s);
     } else {
         replay(&s);
@@ -327,11 +327,11 @@ static void stream(struct api_call *call, const struct store_execution *record, 
 void api_v1_execute_stream(struct api_call *call)
 {
     static const struct v1_position start;
-    AUTO_V1_EXECUTION struct v1_execution it = {0};
+    AUTO_EXECUTION struct execution_entry it = {0};
 
     if (v1_execute_start(call, &it) == 0) {
         call_sse_begin(call);
-        stream(call, it.record, it.x, &start);
+        stream(call, &it, &start);
     }
 }
 
@@ -363,14 +363,14 @@ static int read_position(struct api_call *call, struct v1_position *ret)
 
 void api_v1_execution_events(struct api_call *call)
 {
-    AUTO_V1_EXECUTION struct v1_execution it = {0};
+    AUTO_EXECUTION struct execution_entry it = {0};
     struct v1_position from = {0};
     struct err e = {0};
 
     if (read_position(call, &from) < 0) {
         return;
     }
-    if (v1_execution_open(call_service(call), call_text(call, "execution_id"), &it, &e) < 0) {
+    if (execution_open(call_service(call), call_text(call, "execution_id"), &it, &e) < 0) {
         v1_reply_err(call, &e, V1_EXECUTION);
         return;
     }
@@ -379,5 +379,5 @@ void api_v1_execution_events(struct api_call *call)
     } else if (call_websocket_begin(call) < 0) {
         return;
     }
-    stream(call, it.record, it.x, &from);
+    stream(call, &it, &from);
 }

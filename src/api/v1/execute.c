@@ -15,8 +15,7 @@
 #include "api/v1/shape.h"
 #include "base/str.h"
 
-#define HANDLER_TIMEOUT_MS 300000UL      /* of an event without a usable __timeout */
-#define HANDLER_TIMEOUT_MAX_MS 3600000UL /* and the most it may ask for */
+#define HANDLER_TIMEOUT_MS 300000 /* of an event without a usable __timeout */
 
 /* In ms. `__timeout` of an event wins over `timeout`; both may be absent. */
 static uint64_t timeout_of(const struct service *svc, const json_t *body, bool is_handler)
@@ -29,8 +28,8 @@ static uint64_t timeout_of(const struct service *svc, const json_t *body, bool i
         if (!(ms > 0)) {
             return HANDLER_TIMEOUT_MS;
         }
-        return ms > (double)HANDLER_TIMEOUT_MAX_MS ? HANDLER_TIMEOUT_MAX_MS
-                                                   : MAX((uint64_t)ms, (uint64_t)1);
+        return ms > HANDLER_TIMEOUT_MAX_MS ? HANDLER_TIMEOUT_MAX_MS
+                                           : MAX((uint64_t)ms, (uint64_t)1);
     }
     if (asked != NULL) {
         return (uint64_t)json_integer_value(asked) * 1000;
@@ -104,7 +103,7 @@ static void borrowed_release(struct borrowed *b)
  */
 static int check_context(struct session *s, uint32_t context, struct err *e)
 {
-    struct session_context list[SESSION_CONTEXTS_MAX];
+    struct session_context list[CONTEXTS_MAX];
     size_t n = session_contexts(s, list);
 
     for (size_t i = 0; i < n; i++) {
@@ -113,9 +112,9 @@ static int check_context(struct session *s, uint32_t context, struct err *e)
         }
     }
     /* None at all: an ephemeral session, or one whose box is made by the first execution. */
-    return n == 0 && context == 0 ? 0
-                                  : err_set(e, ERR_NOT_FOUND, "session %s has no context %u",
-                                            session_record(s)->id, context);
+    return n == 0 && context == 0
+               ? 0
+               : err_set(e, ERR_NOT_FOUND, "session %s has no context %u", session_id(s), context);
 }
 
 static int fill_ask(struct api_call *call, struct session *s, struct borrowed *b,
@@ -142,7 +141,7 @@ static int fill_ask(struct api_call *call, struct session *s, struct borrowed *b
         ask->language = language;
         if (language == NULL) {
             return err_set(e, ERR_CONFLICT, "template %s of the session is no longer there",
-                           session_record(s)->template);
+                           session_view(s).template);
         }
     }
     ask->env = (const char *const *)b->env;
@@ -154,20 +153,16 @@ static int fill_ask(struct api_call *call, struct session *s, struct borrowed *b
     ask->context = (uint32_t)json_integer_value(json_object_get(body, "context_id"));
     ask->rich = ask->kind == EXECUTE_CODE && str_eq(ask->language, "python");
     ask->request = b->request;
-    ask->idempotency.key = call_text(call, "idempotency-key");
-    if (ask->idempotency.key != NULL) {
-        memcpy(ask->idempotency.hash, call_body_hash(call), sizeof(ask->idempotency.hash));
-    }
     return 0;
 }
 
-static int start(struct api_call *call, struct session *s, const char *scope,
+static int start(struct api_call *call, struct session *s, const struct request_key *key,
                  struct execution **ret, struct err *e)
 {
     AUTO(borrowed_release) struct borrowed b = {0};
     /* Who waits for the result is promised nothing before it: one write is enough. */
-    bool waits = str_eq(call_op(call)->id, "v1_execute_sync");
-    struct execution_ask ask = {.idempotency.scope = scope, .record_at_end = waits};
+    bool waits = call_op(call) == API_V1_EXECUTE_SYNC;
+    struct execution_ask ask = {.idempotency = *key, .record_at_end = waits};
     bool existed = false;
 
     return fill_ask(call, s, &b, &ask, e) < 0 || check_context(s, ask.context, e) < 0
@@ -180,21 +175,21 @@ void v1_key_scope(struct api_call *call, char ret[static V1_KEY_SCOPE_MAX])
     (void)str_format(ret, V1_KEY_SCOPE_MAX, "v1.execute/%s", call_text(call, "session_id"));
 }
 
-int v1_execute_start(struct api_call *call, struct v1_execution *ret)
+int v1_execute_start(struct api_call *call, struct execution_entry *ret)
 {
     struct service *svc = call_service(call);
     char scope[V1_KEY_SCOPE_MAX];
-    char known[STORE_ID_MAX + 1];
+    char known[SERVICE_ID_SIZE];
     struct err e = {0};
 
     v1_key_scope(call, scope);
+    const struct request_key key = v1_key(call, scope);
     AUTO_SESSION struct session *s = session_hold(svc, call_text(call, "session_id"), &e);
-    if (s != NULL && start(call, s, scope, &ret->x, &e) == 0) {
-        ret->record = execution_record(ret->x);
+    if (s != NULL && start(call, s, &key, &ret->live, &e) == 0) {
         return 0;
     }
     /* A repeated request is answered also when the session takes no more work. */
-    if (v1_key_used(call, scope, known) && v1_execution_open(svc, known, ret, &e) == 0) {
+    if (service_key_used(svc, &key, known) && execution_open(svc, known, ret, &e) == 0) {
         return 0;
     }
     v1_reply_err(call, &e, s == NULL ? V1_SESSION : V1_CONTEXT);
@@ -203,51 +198,51 @@ int v1_execute_start(struct api_call *call, struct v1_execution *ret)
 
 void api_v1_execute(struct api_call *call)
 {
-    AUTO_V1_EXECUTION struct v1_execution it = {0};
+    AUTO_EXECUTION struct execution_entry it = {0};
 
     if (v1_execute_start(call, &it) < 0) {
         return;
     }
-    const struct store_execution *r = it.record;
-    size_t place = it.x != NULL ? execution_queue_position(it.x) : 0;
+    const struct execution_view r = execution_view(&it);
+    size_t place = it.live != NULL ? execution_queue_position(it.live) : 0;
     call_reply_json(call, 201,
-                    json_pack("{s:s, s:s, s:s, s:o, s:o}", "execution_id", r->id, "session_id",
-                              r->session_id, "status", execution_state_word(r->status),
+                    json_pack("{s:s, s:s, s:s, s:o, s:o}", "execution_id", r.id, "session_id",
+                              r.session_id, "status", execution_state_word(r.state),
                               "queue_position",
                               place > 0 ? json_integer((json_int_t)place) : json_null(),
-                              "created_at", v1_time(r->created_ms)));
+                              "created_at", v1_time(r.created_ms)));
 }
 
 void api_v1_execute_sync(struct api_call *call)
 {
     int64_t patience = call_int(call, "sync_timeout", 300);
-    char detail[STORE_ID_MAX + 64];
-    AUTO_V1_EXECUTION struct v1_execution it = {0};
+    char detail[SERVICE_ID_SIZE + 64];
+    AUTO_EXECUTION struct execution_entry it = {0};
 
     if (v1_execute_start(call, &it) < 0) {
         return;
     }
-    const struct store_execution *r = it.record;
-    if (it.x != NULL && execution_wait(it.x, patience * 1000) < 0) {
+    if (it.live != NULL && execution_wait(it.live, patience * 1000) < 0) {
         struct err e = {0};
-        if (execution_record_now(it.x, &e) < 0) {
+        if (execution_record_now(it.live, &e) < 0) {
             v1_reply_err(call, &e, V1_OTHER);
             return;
         }
-        if (!execution_state_is_final(r->status)) {
-            (void)str_format(detail, sizeof(detail), "%s is still %s after %lld s", r->id,
-                             execution_state_word(r->status), (long long)patience);
+        const struct execution_view r = execution_view(&it);
+        if (!execution_state_is_final(r.state)) {
+            (void)str_format(detail, sizeof(detail), "%s is still %s after %lld s", r.id,
+                             execution_state_word(r.state), (long long)patience);
             call_reply_error(call, 408, "Sandbox.RequestTimeout",
                              "The result did not come in time.", detail,
                              "Follow it with GET /api/v1/executions/{execution_id}/events.");
             return;
         }
     }
-    if (it.x != NULL && !execution_is_durable(it.x)) {
+    if (it.live != NULL && !execution_is_durable(it.live)) {
         struct err e;
         (void)err_set(&e, ERR_STORAGE, "the result could not be written");
         v1_reply_err(call, &e, V1_OTHER);
         return;
     }
-    call_reply_json(call, 200, v1_execution_json(r, it.x));
+    call_reply_json(call, 200, v1_execution_json(&it));
 }

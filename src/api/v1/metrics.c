@@ -17,6 +17,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "base/units.h"
+#include "core/core.h"
 #include "service/state.h"
 
 #define TEXT_MAX ((size_t)4 << 20)
@@ -174,9 +175,9 @@ static void put_pools(struct page *p, struct service *service)
 
 static void put_store(struct page *p, struct service *service)
 {
-    struct store_stats s;
+    struct service_store_figures s;
 
-    store_get_stats(service_store(service), &s);
+    service_store_figures(service, &s);
     counter(p, "husk_store_batches_total", s.batches, "Changes made durable.");
     counter(p, "husk_store_failed_total", s.failed, "Changes that were not.");
     counter(p, "husk_store_transactions_total", s.transactions, "Transactions, one sync each.");

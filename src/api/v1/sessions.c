@@ -4,14 +4,15 @@
  *
  * What a request may say was checked against the contract; what it means is decided by the service.
  */
+#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "api/contract/error.h"
 #include "api/v1/shape.h"
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "core/core.h"
 #include "core/result_parts.h"
 
 #define CREATE_SCOPE "v1.session_create" /* of idempotency keys */
@@ -85,16 +86,14 @@ static json_t *resources_of(const struct husk_limits *l)
 static int64_t timeout_of(struct service *svc, const json_t *body, const char *template_name)
 {
     const json_t *asked = json_object_get(body, "timeout");
-    AUTO_FREE struct store_template *row = NULL;
     int64_t seconds = (int64_t)(service_config(svc)->session_timeout_ms / 1000);
-    struct err e;
 
     if (asked != NULL) {
         return json_integer_value(asked);
     }
-    if (store_get_template(service_store(svc), template_name, &row, &e) == 0) {
-        (void)v1_member_int(row->definition, "default_timeout", &seconds);
-    }
+    AUTO_TEMPLATE struct template_record *row = template_record_find(svc, template_name);
+    const json_t *own = row != NULL ? json_object_get(row->definition, "default_timeout") : NULL;
+    seconds = json_is_integer(own) ? json_integer_value(own) : seconds;
     return seconds > 0 ? seconds : 1;
 }
 
@@ -119,7 +118,7 @@ void api_v1_session_create(struct api_call *call)
     const char *template_name = body_text(body, "template_id");
     int64_t timeout = timeout_of(svc, body, template_name);
     struct husk_limits limits = limits_of(body);
-    char known[STORE_ID_MAX + 1];
+    char known[SERVICE_ID_SIZE];
     char detail[API_DETAIL_MAX];
     bool existed = false;
     struct err e = {0};
@@ -142,17 +141,15 @@ void api_v1_session_create(struct api_call *call)
         .isolation = str_eq(body_text(body, "min_isolation"), "userns") ? HUSK_ISOLATION_USERNS
                                                                         : HUSK_ISOLATION_FULL,
         .spec = spec,
-        .idempotency = {.scope = CREATE_SCOPE, .key = call_text(call, "idempotency-key")},
+        .idempotency = v1_key(call, CREATE_SCOPE),
     };
-    if (ask.idempotency.key != NULL) {
-        memcpy(ask.idempotency.hash, call_body_hash(call), sizeof(ask.idempotency.hash));
-    }
     AUTO_SESSION struct session *s = NULL;
     int r = session_create(svc, &ask, &s, &existed, &e);
     json_decref(spec);
     if (r == 0) {
-        v1_reply_session(call, existed ? 200 : 201, session_record(s)->id);
-    } else if (v1_key_used(call, CREATE_SCOPE, known) && session_await(svc, known, &e) == 0) {
+        v1_reply_session(call, existed ? 200 : 201, session_id(s));
+    } else if (service_key_used(svc, &ask.idempotency, known) &&
+               session_await(svc, known, &e) == 0) {
         v1_reply_session(call, 200, known); /* made by this very request, and over by now */
     } else if (e.code == ERR_INVALID) {     /* a field that the contract alone cannot judge */
         api_error_text(detail, sizeof(detail), e.msg);
@@ -164,33 +161,41 @@ void api_v1_session_create(struct api_call *call)
 
 /* ---- list, get ---- */
 
+struct session_listing {
+    struct v1_sessions sessions;
+    json_t *items;
+};
+
+static int list_one(void *user, const struct session_view *v, struct err *e)
+{
+    struct session_listing *l = user;
+
+    return json_array_append_new(l->items, v1_session_json(&l->sessions, v)) < 0
+               ? err_sys(e, ENOMEM, "list sessions")
+               : 0;
+}
+
 void api_v1_session_list(struct api_call *call)
 {
-    struct service *svc = call_service(call);
-    const char *word = call_text(call, "status");
-    int status = word != NULL ? session_state_find(word) : 0;
-    struct store_filter filter = {
-        .status = word != NULL ? &status : NULL,
+    const struct session_filter filter = {
+        .state = call_text(call, "status"),
         .template = call_text(call, "template_id"),
         .agent_id = call_text(call, "agent_id"),
         .mode = call_text(call, "mode"),
         .limit = (size_t)call_int(call, "limit", 0),
         .offset = (size_t)call_int(call, "offset", 0),
     };
-    struct v1_sessions view = {.svc = svc};
-    AUTO(store_session_list_release) struct store_session_list list = {0};
+    struct session_listing l = {.sessions.svc = call_service(call), .items = json_array()};
+    int64_t total = 0;
     struct err e = {0};
 
-    if (store_list_sessions(service_store(svc), &filter, &list, &e) < 0) {
+    if (session_list(call_service(call), &filter, list_one, &l, &total, &e) < 0) {
+        json_decref(l.items);
         call_reply_err(call, &e);
         return;
     }
-    json_t *items = json_array();
-    for (size_t i = 0; i < list.n; i++) {
-        json_array_append_new(items, v1_session_json(&view, list.rows[i]));
-    }
-    json_t *page = v1_page(call, items, list.total);
-    json_object_set(page, "sessions", items);
+    json_t *page = v1_page(call, l.items, total);
+    json_object_set(page, "sessions", l.items);
     call_reply_json(call, 200, page);
 }
 
@@ -241,10 +246,10 @@ void api_v1_session_extend(struct api_call *call)
         v1_reply_err(call, &e, V1_SESSION);
         return;
     }
-    v1_reply_session(call, 200, session_record(s)->id);
+    v1_reply_session(call, 200, session_id(s));
 }
 
-static json_t *stats_json(const struct store_session *r, const struct box_usage *u)
+static json_t *stats_json(const struct session_view *r, const struct box_usage *u)
 {
     int64_t until = r->ended_ms > 0 ? r->ended_ms : clock_wall_ms();
     json_t *to = json_pack(
@@ -260,36 +265,18 @@ static json_t *stats_json(const struct store_session *r, const struct box_usage 
     return to;
 }
 
-/* One that has ended uses nothing any more. */
-static void reply_ended_stats(struct api_call *call, const char *id)
-{
-    static const struct box_usage nothing = {.disk_used_bytes = UINT64_MAX};
-    AUTO_FREE struct store_session *row = NULL;
-    struct err e = {0};
-
-    if (store_get_session(service_store(call_service(call)), id, &row, &e) < 0) {
-        v1_reply_err(call, &e, V1_SESSION);
-        return;
-    }
-    call_reply_json(call, 200, stats_json(row, &nothing));
-}
-
 void api_v1_session_stats(struct api_call *call)
 {
-    const char *id = call_text(call, "session_id");
-    struct box_usage usage = {.disk_used_bytes = UINT64_MAX};
+    struct box_usage usage = {.disk_used_bytes = UINT64_MAX}; /* one that has ended uses none */
+    AUTO(session_close) struct session_entry it = {0};
     struct err e = {0};
 
-    AUTO_SESSION struct session *s = session_hold(call_service(call), id, &e);
-    if (s == NULL) {
-        reply_ended_stats(call, id);
-        return;
-    }
-    if (session_usage(s, &usage, &e) < 0) {
+    if (session_open(call_service(call), call_text(call, "session_id"), &it, &e) < 0 ||
+        (it.live != NULL && session_usage(it.live, &usage, &e) < 0)) {
         v1_reply_err(call, &e, V1_SESSION);
         return;
     }
-    call_reply_json(call, 200, stats_json(session_record(s), &usage));
+    call_reply_json(call, 200, stats_json(&it.view, &usage));
 }
 
 void api_v1_session_receipt(struct api_call *call)

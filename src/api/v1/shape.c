@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/str.h"
+#include "core/core.h"
 
 #define WORKSPACE "/workspace"
 
@@ -62,42 +62,6 @@ json_t *v1_size(uint64_t bytes)
     return json_sprintf("%llu", (unsigned long long)bytes);
 }
 
-/* Behind the string that begins at p (at its quote); NULL: it has no end. */
-static const char *skip_string(const char *p)
-{
-    for (p++; *p != '\0' && *p != '"'; p++) {
-        if (*p == '\\' && p[1] != '\0') {
-            p++;
-        }
-    }
-    return *p == '"' ? p + 1 : NULL;
-}
-
-bool v1_member_int(const char *object, const char *name, int64_t *ret)
-{
-    size_t len = strlen(name);
-    unsigned depth = 0;
-
-    for (const char *p = object; p != NULL && *p != '\0';) {
-        if (*p == '"') {
-            const char *word = p + 1;
-            p = skip_string(p);
-            if (p == NULL || depth != 1 || *p != ':' || (size_t)(p - 1 - word) != len ||
-                memcmp(word, name, len) != 0) {
-                continue;
-            }
-            char *end = NULL;
-            long long value = strtoll(p + 1, &end, 10);
-            *ret = value;
-            return end != p + 1;
-        }
-        depth += *p == '{' || *p == '[';
-        depth -= *p == '}' || *p == ']';
-        p++;
-    }
-    return false;
-}
-
 /* ---- sessions ---- */
 
 static json_t *container_id(const struct session *live)
@@ -112,16 +76,16 @@ static json_t *container_id(const struct session *live)
     return json_string(name);
 }
 
-static json_t *language(struct v1_sessions *view, const struct store_session *r)
+static json_t *language(struct v1_sessions *sessions, const struct session_view *r)
 {
     if (str_eq(r->mode, "persistent")) {
         return json_string("python"); /* as session_language() */
     }
-    if (!str_eq(view->template_name, r->template)) {
-        view->language = engine_language(service_engine(view->svc), r->template);
-        (void)str_copy(view->template_name, sizeof(view->template_name), r->template);
+    if (!str_eq(sessions->template_name, r->template)) {
+        sessions->language = engine_language(service_engine(sessions->svc), r->template);
+        (void)str_copy(sessions->template_name, sizeof(sessions->template_name), r->template);
     }
-    return view->language != NULL ? json_string(view->language) : NULL;
+    return sessions->language != NULL ? json_string(sessions->language) : NULL;
 }
 
 /* As they apply while there is a box; before and after that as they were asked for. */
@@ -155,7 +119,7 @@ static void set_from(json_t *to, const json_t *spec, const char *name, json_t *f
     }
 }
 
-static void set_times(json_t *to, const struct store_session *r)
+static void set_times(json_t *to, const struct session_view *r)
 {
     json_object_set_new(to, "created_at", v1_time(r->created_ms));
     json_object_set_new(to, "updated_at", v1_time(r->updated_ms));
@@ -175,21 +139,23 @@ static void set_place(json_t *to, json_t *box)
     json_object_set_new(to, "queue_position", json_null());
 }
 
-json_t *v1_session_json(struct v1_sessions *view, const struct store_session *record)
+json_t *v1_session_json(struct v1_sessions *sessions, const struct session_view *record)
 {
     struct husk_receipt receipt;
     struct err e;
-    bool is_over = session_state_is_final(record->status);
+    bool is_over = session_state_is_final(record->state);
 
-    AUTO_SESSION struct session *live = is_over ? NULL : session_hold(view->svc, record->id, &e);
+    AUTO_SESSION struct session *live =
+        is_over ? NULL : session_hold(sessions->svc, record->id, &e);
     bool has_box = live != NULL && session_receipt(live, &receipt, &e) == 0;
     /* Work is noted in the store a little later than here. */
-    const struct store_session *r = live != NULL ? session_record(live) : record;
+    const struct session_view now = live != NULL ? session_view(live) : *record;
+    const struct session_view *r = &now;
     json_t *spec = json_loads(r->spec, 0, NULL);
     json_t *to =
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "id", r->id, "session_id", r->id, "template_id",
-                  r->template, "status", session_state_word(r->status), "mode", r->mode,
-                  "resources", resources_json(spec, has_box ? &receipt : NULL));
+                  r->template, "status", session_state_word(r->state), "mode", r->mode, "resources",
+                  resources_json(spec, has_box ? &receipt : NULL));
     if (to == NULL) {
         json_decref(spec);
         return NULL;
@@ -201,7 +167,7 @@ json_t *v1_session_json(struct v1_sessions *view, const struct store_session *re
     json_object_set_new(to, "min_isolation",
                         json_string(r->min_isolation[0] != '\0' ? r->min_isolation : "full"));
     json_object_set_new(to, "isolation", has_box ? json_string(receipt.isolation) : json_null());
-    json_t *words = language(view, r);
+    json_t *words = language(sessions, r);
     if (words != NULL) {
         json_object_set_new(to, "language_runtime", words);
     }
@@ -214,18 +180,15 @@ json_t *v1_session_json(struct v1_sessions *view, const struct store_session *re
 
 void v1_reply_session(struct api_call *call, int status, const char *id)
 {
-    struct service *svc = call_service(call);
-    struct v1_sessions view = {.svc = svc};
-    AUTO_FREE struct store_session *row = NULL;
+    struct v1_sessions sessions = {.svc = call_service(call)};
+    AUTO(session_close) struct session_entry it = {0};
     struct err e = {0};
 
-    AUTO_SESSION struct session *live = session_hold(svc, id, &e);
-    if (live == NULL && store_get_session(service_store(svc), id, &row, &e) < 0) {
+    if (session_open(sessions.svc, id, &it, &e) < 0) {
         v1_reply_err(call, &e, V1_SESSION);
         return;
     }
-    call_reply_json(call, status,
-                    v1_session_json(&view, live != NULL ? session_record(live) : row));
+    call_reply_json(call, status, v1_session_json(&sessions, &it.view));
 }
 
 struct session *v1_hold_session(struct api_call *call)
@@ -284,18 +247,14 @@ void v1_reply_field(struct api_call *call, const char *in, const char *name, con
     call_reply_invalid(call, &v);
 }
 
-bool v1_key_used(struct api_call *call, const char *scope, char ret[static STORE_ID_MAX + 1])
+struct request_key v1_key(const struct api_call *call, const char *scope)
 {
-    const char *key = call_text(call, "idempotency-key");
-    AUTO_FREE struct store_key *used = NULL;
-    struct err e;
+    struct request_key key = {.scope = scope, .key = call_text(call, "idempotency-key")};
 
-    if (key == NULL || store_find_key(service_store(call_service(call)), scope, key,
-                                      clock_wall_ms(), &used, &e) < 0) {
-        return false;
+    if (key.key != NULL) {
+        memcpy(key.hash, call_body_hash(call), sizeof(key.hash));
     }
-    return used != NULL && memcmp(used->hash, call_body_hash(call), STORE_HASH_SIZE) == 0 &&
-           str_copy(ret, STORE_ID_MAX + 1, used->id) == 0;
+    return key;
 }
 
 char **v1_env(const json_t *vars, struct err *e)

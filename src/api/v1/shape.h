@@ -29,30 +29,21 @@ bool v1_box_id(const char *name, uint32_t *ret);
 /* "512Mi": the largest unit that says it exactly. */
 json_t *v1_size(uint64_t bytes);
 
-/*
- * A whole number that is a member of the object itself (not of one inside it). Looks at no more of
- * the text than it must, for results are long. The text is our own JSON. False: there is none.
- */
-bool v1_member_int(const char *object, const char *name, int64_t *ret);
-
 /* What the sessions of one answer have in common; looked up once. */
 struct v1_sessions {
     struct service *svc;
-    char template_name[STORE_ID_MAX + 1]; /* of the last session, and */
-    const char *language;                 /* its language, or NULL */
+    char template_name[SERVICE_ID_SIZE]; /* of the last session, and */
+    const char *language;                /* its language, or NULL */
 };
 
-json_t *v1_session_json(struct v1_sessions *view, const struct store_session *record);
+json_t *v1_session_json(struct v1_sessions *sessions, const struct session_view *record);
 
 /* Answers with the session of that id as it is now. */
 void v1_reply_session(struct api_call *call, int status, const char *id);
 
-/* x is NULL when the execution is over. The first has everything, the second no output. */
-json_t *v1_execution_json(const struct store_execution *record, struct execution *x);
-json_t *v1_execution_state_json(const struct store_execution *record, struct execution *x);
-
-/* One thing that was displayed, as an item of `outputs`. */
-json_t *v1_output_json(const struct husk_display *display);
+/* The first has everything, the second no output. */
+json_t *v1_execution_json(const struct execution_entry *it);
+json_t *v1_execution_state_json(const struct execution_entry *it);
 
 /* {items, total, limit, offset, has_more}; takes items. */
 json_t *v1_page(const struct api_call *call, json_t *items, int64_t total);
@@ -65,11 +56,8 @@ void v1_reply_err(struct api_call *call, const struct err *e, enum v1_thing thin
 /* 422 for one field that the contract alone cannot judge. */
 void v1_reply_field(struct api_call *call, const char *in, const char *name, const char *message);
 
-/*
- * True if the request's Idempotency-Key was used for the same request before; ret is then the id
- * of what it made, which may be over by now.
- */
-bool v1_key_used(struct api_call *call, const char *scope, char ret[static STORE_ID_MAX + 1]);
+/* The request's Idempotency-Key; the scope is borrowed. */
+struct request_key v1_key(const struct api_call *call, const char *scope);
 
 /*
  * {"A": "1"} as NULL-terminated "A=1" strings in one block, owned. NULL and *e when memory is gone.
@@ -84,10 +72,10 @@ static inline void v1_session_cleanup(struct session **s)
 }
 #define AUTO_SESSION AUTO(v1_session_cleanup)
 
-static inline void v1_execution_cleanup(struct execution **x)
+#define AUTO_EXECUTION AUTO(execution_close) /* an execution_entry */
+
+static inline void v1_template_cleanup(struct template_record **r)
 {
-    if (*x != NULL) {
-        execution_release(*x);
-    }
+    template_record_free(*r);
 }
-#define AUTO_EXECUTION AUTO(v1_execution_cleanup)
+#define AUTO_TEMPLATE AUTO(v1_template_cleanup)

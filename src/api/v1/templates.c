@@ -15,6 +15,7 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "base/units.h"
+#include "core/core.h"
 
 /* ---- what there is ---- */
 
@@ -41,15 +42,6 @@ static const struct husk_template_info *templates_find(const struct templates *t
         }
     }
     return NULL;
-}
-
-/* The record of a client's template, or NULL: then it is none. */
-static struct store_template *record_of(struct service *svc, const char *name)
-{
-    struct store_template *row = NULL;
-    struct err e;
-
-    return store_get_template(service_store(svc), name, &row, &e) == 0 ? row : NULL;
 }
 
 /* ---- as JSON ---- */
@@ -103,18 +95,15 @@ static json_t *disk_json(const struct config *c, const struct husk_limits *l)
 }
 
 static const char *origin_of(const struct husk_template_info *info,
-                             const struct store_template *row)
+                             const struct template_record *row)
 {
     return row != NULL ? "api" : str_eq(info->origin, "built in") ? "built-in" : "file";
 }
 
 /* Members of a definition that templates show, over what the engine says. */
-static void set_definition(json_t *to, const struct store_template *row)
+static void set_definition(json_t *to, const struct template_record *row)
 {
-    json_t *definition = json_loads(row->definition, 0, NULL);
-
-    json_object_update(to, definition);
-    json_decref(definition);
+    json_object_update(to, row->definition);
     json_object_set_new(to, "created_at", v1_time(row->created_ms));
     json_object_set_new(to, "updated_at", v1_time(row->updated_ms));
 }
@@ -138,7 +127,7 @@ static json_t *missing_json(const struct husk_template_info *info)
 }
 
 static json_t *template_json(struct service *svc, const struct husk_template_info *info,
-                             const struct store_template *row)
+                             const struct template_record *row)
 {
     json_t *to =
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b}", "id", info->name, "name", info->name,
@@ -180,7 +169,7 @@ static void reply_template(struct api_call *call, int status, const char *name)
         v1_reply_err(call, &e, V1_TEMPLATE);
         return;
     }
-    AUTO_FREE struct store_template *row = record_of(svc, name);
+    AUTO_TEMPLATE struct template_record *row = template_record_find(svc, name);
     call_reply_json(call, status, template_json(svc, info, row));
 }
 
@@ -205,45 +194,13 @@ void api_v1_template_list(struct api_call *call)
     }
     json_t *items = json_array();
     for (size_t i = offset; i < all.n && i - offset < limit; i++) {
-        AUTO_FREE struct store_template *row = record_of(svc, all.rows[i].name);
+        AUTO_TEMPLATE struct template_record *row = template_record_find(svc, all.rows[i].name);
         json_array_append_new(items, template_json(svc, &all.rows[i], row));
     }
     call_reply_json(call, 200, v1_page(call, items, (int64_t)all.n));
 }
 
 /* ---- change ---- */
-
-/* A template file has room for so much, and what its base has of a client is in it. */
-static int check_room(const struct template_def *base, const json_t *definition, struct err *e)
-{
-    json_t *env = json_object_get(definition, "default_env_vars");
-    size_t bytes = 0;
-    const char *name;
-    json_t *value;
-    size_t i;
-
-    if (base->n_run_env + json_object_size(env) > TEMPLATE_LIST_MAX) {
-        return err_set(e, ERR_INVALID,
-                       "default_env_vars can be at most %zu: a template has %d variables, and its "
-                       "base has %zu of them",
-                       TEMPLATE_LIST_MAX - base->n_run_env, TEMPLATE_LIST_MAX, base->n_run_env);
-    }
-    json_object_foreach(env, name, value)
-    {
-        if (strlen(name) + 1 + json_string_length(value) >= sizeof(base->env[0])) {
-            return err_set(e, ERR_INVALID, "default_env_vars: %s=value can have at most %zu bytes",
-                           name, sizeof(base->env[0]) - 1);
-        }
-    }
-    json_array_foreach(json_object_get(definition, "preload"), i, value)
-    {
-        bytes += json_string_length(value) + 1;
-    }
-    return bytes > sizeof(base->info.preload)
-               ? err_set(e, ERR_INVALID, "preload can have at most %zu bytes in all",
-                         sizeof(base->info.preload) - 1)
-               : 0;
-}
 
 /* What does not fit into a template is a fault of the body's fields. */
 static void reply_put_err(struct api_call *call, const struct err *e)
@@ -253,30 +210,6 @@ static void reply_put_err(struct api_call *call, const struct err *e)
     } else {
         v1_reply_err(call, e, V1_TEMPLATE);
     }
-}
-
-/* False: it does not fit, and that was answered. */
-static bool has_room(struct api_call *call, const json_t *definition)
-{
-    const char *base_name = json_string_value(json_object_get(definition, "base"));
-    AUTO_FREE struct template_def *base =
-        calloc(1, sizeof(*base)); /* too large for a fiber's stack */
-    struct err e = {0};
-
-    if (base == NULL) {
-        (void)err_sys(&e, ENOMEM, "template");
-        call_reply_err(call, &e);
-        return false;
-    }
-    if (template_find(engine_dirs(service_engine(call_service(call))), base_name, base, &e) < 0) {
-        v1_reply_err(call, &e, V1_TEMPLATE);
-        return false;
-    }
-    if (check_room(base, definition, &e) < 0) {
-        reply_put_err(call, &e);
-        return false;
-    }
-    return true;
 }
 
 void api_v1_template_create(struct api_call *call)
@@ -301,9 +234,6 @@ void api_v1_template_create(struct api_call *call)
         v1_reply_field(call, "body", "base", "base must be the id of a template that exists");
         return;
     }
-    if (!has_room(call, body)) {
-        return;
-    }
     if (service_template_put(svc, name, body, true, &e) < 0) {
         reply_put_err(call, &e);
         return;
@@ -312,14 +242,14 @@ void api_v1_template_create(struct api_call *call)
 }
 
 /* The client's template that the path names; answered and NULL when it is none. */
-static struct store_template *own_template(struct api_call *call)
+static struct template_record *own_template(struct api_call *call)
 {
     struct service *svc = call_service(call);
     const char *name = call_text(call, "template_id");
     AUTO(templates_release) struct templates all = {0};
     struct err e = {0};
 
-    struct store_template *row = record_of(svc, name);
+    struct template_record *row = template_record_find(svc, name);
     if (row != NULL) {
         return row;
     }
@@ -340,22 +270,13 @@ void api_v1_template_update(struct api_call *call)
     const char *name = call_text(call, "template_id");
     struct err e = {0};
 
-    AUTO_FREE struct store_template *row = own_template(call);
+    AUTO_TEMPLATE struct template_record *row = own_template(call);
     if (row == NULL) {
         return;
     }
-    json_t *definition = json_loads(row->definition, 0, NULL);
-    int r = json_object_update(definition, call_body(call)) < 0
+    int r = json_object_update(row->definition, call_body(call)) < 0
                 ? err_sys(&e, ENOMEM, "update a template")
-                : 0;
-    if (r == 0 && !has_room(call, definition)) {
-        json_decref(definition);
-        return;
-    }
-    if (r == 0) {
-        r = service_template_put(call_service(call), name, definition, false, &e);
-    }
-    json_decref(definition);
+                : service_template_put(call_service(call), name, row->definition, false, &e);
     if (r < 0) {
         reply_put_err(call, &e);
         return;
@@ -367,7 +288,7 @@ void api_v1_template_delete(struct api_call *call)
 {
     struct err e = {0};
 
-    AUTO_FREE struct store_template *row = own_template(call);
+    AUTO_TEMPLATE struct template_record *row = own_template(call);
     if (row == NULL) {
         return;
     }

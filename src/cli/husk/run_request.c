@@ -134,7 +134,7 @@ static int check_limits(const struct husk_limits *given, struct err *e)
 
     if (given->memory_bytes == 0 && given->disk_bytes != 0) {
         /* Only the engine knows whether the template has more memory than the default. */
-        uint64_t fitting = MAX(limits_default().memory_bytes, given->disk_bytes / 3 * 4 + 4096);
+        uint64_t fitting = MAX(limits_default().memory_bytes, limits_memory_for(given->disk_bytes));
         l.memory_bytes = MIN(fitting, LIMITS_MEMORY_MAX);
     }
     limits_fill(&l);

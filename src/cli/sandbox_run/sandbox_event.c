@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "cli/common/hostfile.h"
 #include "cli/common/json_text.h"
 #include "cli/sandbox_run/sandbox_run.h"
@@ -11,7 +12,6 @@
 #define INPUT_MAX ((size_t)16 << 20)
 #define TIMEOUT_KEY "__timeout"
 #define MEMORY_KEY "memory_limit_in_mb"
-#define EVENT_TIMEOUT_MAX 3600 /* seconds; documented */
 
 /*
  * Fills *ret from the option's text, its file, or "{}". Returns the tree, which the caller drops;
@@ -51,7 +51,7 @@ static int event_timeout(const json_t *event, double *ret, struct err *e)
         return err_set(e, ERR_INVALID, "the event's " TIMEOUT_KEY " must be a number of seconds");
     }
     if (json_number_value(v) > 0) {
-        *ret = MIN(json_number_value(v), (double)EVENT_TIMEOUT_MAX);
+        *ret = MIN(json_number_value(v), (double)HANDLER_TIMEOUT_MAX_MS / 1000);
     }
     return 0;
 }

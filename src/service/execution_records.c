@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Executions as clients of the service read them; see records.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "service/service_impl.h"
+
+static const struct store_execution *record_of(const struct execution_entry *entry)
+{
+    return entry->live != NULL ? &entry->live->record : entry->row;
+}
+
+int execution_open(struct service *svc, const char *id, struct execution_entry *ret, struct err *e)
+{
+    struct execution *x = execution_hold(svc, id);
+    struct store_execution *row = NULL;
+
+    if (x == NULL && store_get_execution(svc->store, id, &row, e) < 0) {
+        return -1;
+    }
+    *ret = (struct execution_entry){.live = x, .row = row};
+    return 0;
+}
+
+void execution_close(struct execution_entry *entry)
+{
+    execution_release(entry->live);
+    free(entry->row);
+}
+
+struct execution_view execution_view(const struct execution_entry *entry)
+{
+    const struct store_execution *r = record_of(entry);
+
+    return (struct execution_view){
+        .id = r->id,
+        .session_id = r->session_id,
+        .kind = r->kind,
+        .language = r->language,
+        .state = (enum execution_state)r->status,
+        .created_ms = r->created_ms,
+        .started_ms = r->started_ms,
+        .ended_ms = r->ended_ms,
+    };
+}
+
+json_t *execution_request(const struct execution_entry *entry)
+{
+    const struct execution *x = entry->live;
+
+    return x != NULL && x->request != NULL
+               ? json_incref(x->request)
+               : json_loads(record_of(entry)->request, JSON_ALLOW_NUL, NULL);
+}
+
+json_t *execution_outcome(const struct execution_entry *entry)
+{
+    const struct execution *x = entry->live;
+    const char *text = record_of(entry)->result;
+
+    if (x != NULL && !execution_state_is_final(x->record.status)) {
+        return result_so_far_json(&x->out, &x->err, x->result);
+    }
+    if (x != NULL && x->outcome != NULL) {
+        return json_incref(x->outcome);
+    }
+    return text != NULL ? json_loads(text, JSON_ALLOW_NUL, NULL) : NULL;
+}
+
+/* Behind the string that begins at p (at its quote); NULL: it has no end. */
+static const char *skip_string(const char *p)
+{
+    for (p++; *p != '\0' && *p != '"'; p++) {
+        if (*p == '\\' && p[1] != '\0') {
+            p++;
+        }
+    }
+    return *p == '"' ? p + 1 : NULL;
+}
+
+/*
+ * A whole number that is a member of the object itself (not of one inside it). Looks at no more of
+ * the text than it must, for results are long. The text is our own JSON.
+ */
+static bool member_int(const char *object, const char *name, int64_t *ret)
+{
+    size_t len = strlen(name);
+    unsigned depth = 0;
+
+    for (const char *p = object; p != NULL && *p != '\0';) {
+        if (*p == '"') {
+            const char *word = p + 1;
+            p = skip_string(p);
+            if (p == NULL || depth != 1 || *p != ':' || (size_t)(p - 1 - word) != len ||
+                memcmp(word, name, len) != 0) {
+                continue;
+            }
+            char *end = NULL;
+            *ret = strtoll(p + 1, &end, 10);
+            return end != p + 1;
+        }
+        depth += *p == '{' || *p == '[';
+        depth -= *p == '}' || *p == ']';
+        p++;
+    }
+    return false;
+}
+
+bool execution_exit_code(const struct execution_entry *entry, int64_t *ret)
+{
+    const char *text = record_of(entry)->result;
+
+    if (text != NULL) {
+        return member_int(text, "exit_code", ret);
+    }
+    json_t *outcome = execution_outcome(entry);
+    const json_t *code = json_object_get(outcome, "exit_code");
+    bool is_known = json_is_integer(code);
+    *ret = json_integer_value(code);
+    json_decref(outcome);
+    return is_known;
+}
+
+struct execution_walk {
+    struct service *svc;
+    int (*fn)(void *user, const struct execution_entry *x, struct err *e);
+    void *user;
+};
+
+static int on_execution(void *user, const struct store_execution *row, struct err *e)
+{
+    struct execution_walk *walk = user;
+    struct execution_entry entry = {
+        .live = row->ended_ms == 0 ? execution_hold(walk->svc, row->id) : NULL,
+        .row = drop_const(row),
+    };
+
+    int r = walk->fn(walk->user, &entry, e);
+    execution_release(entry.live);
+    return r;
+}
+
+static struct store_filter filter_of(const struct execution_filter *f, int *status)
+{
+    *status = f->state != NULL ? execution_state_find(f->state) : 0;
+    return (struct store_filter){
+        .session_id = f->session_id,
+        .status = f->state != NULL ? status : NULL,
+        .limit = f->limit,
+        .offset = f->offset,
+    };
+}
+
+int execution_each(struct service *svc, const struct execution_filter *f,
+                   int (*fn)(void *user, const struct execution_entry *x, struct err *e),
+                   void *user, struct err *e)
+{
+    struct execution_walk walk = {.svc = svc, .fn = fn, .user = user};
+    int status;
+    struct store_filter filter = filter_of(f, &status);
+
+    return store_each_execution(svc->store, &filter, on_execution, &walk, e);
+}
+
+int execution_count(struct service *svc, const struct execution_filter *f, int64_t *ret,
+                    struct err *e)
+{
+    AUTO_FREE struct store_session *session = NULL;
+    AUTO(store_execution_list_release) struct store_execution_list none = {0};
+    int status;
+    struct store_filter behind = filter_of(f, &status);
+
+    behind.limit = 1;
+    behind.offset = INT32_MAX; /* no row of this page exists, so no output is read */
+    if (store_get_session(svc->store, f->session_id, &session, e) < 0 ||
+        store_list_executions(svc->store, &behind, &none, e) < 0) {
+        return -1;
+    }
+    *ret = none.total;
+    return 0;
+}
+
+/* 0: the key is taken by no execution; 1: *ret_id has it; -1. Waits. */
+static int take_key(struct service *svc, const struct request_key *key, char ret_id[ID_SIZE],
+                    struct err *e)
+{
+    struct store_batch *b = keyed_batch(svc, key, NULL, "", clock_wall_ms());
+    struct store_result result;
+
+    if (service_commit(svc, b, &result, e) == 0) {
+        return 0;
+    }
+    if (b == NULL || result.outcome != STORE_KEY_TAKEN) {
+        return -1;
+    }
+    memcpy(ret_id, result.holder_id, sizeof(result.holder_id));
+    return ret_id[0] != '\0'; /* "": it was withdrawn before */
+}
+
+int execution_withdraw(struct service *svc, const struct request_key *key, int64_t timeout_ms,
+                       struct execution_entry *ret, struct err *e)
+{
+    char id[ID_SIZE];
+    int r = take_key(svc, key, id, e);
+
+    if (r == 1) {
+        r = execution_open(svc, id, ret, e);
+    }
+    return r == 0 && ret->live != NULL ? execution_stop(ret->live, timeout_ms, e) : r;
+}

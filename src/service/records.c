@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions, templates and keys as clients of the service read them; see records.h. */
+#include "service/records.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "service/service_impl.h"
+
+_Static_assert(SERVICE_ID_SIZE == STORE_ID_MAX + 1, "ids of the store");
+_Static_assert(REQUEST_HASH_SIZE == STORE_HASH_SIZE, "hashes of the store");
+
+bool service_key_used(struct service *svc, const struct request_key *key,
+                      char ret[static SERVICE_ID_SIZE])
+{
+    AUTO_FREE struct store_key *used = NULL;
+    struct err e;
+
+    return key->key != NULL &&
+           store_find_key(svc->store, key->scope, key->key, clock_wall_ms(), &used, &e) == 0 &&
+           used != NULL && memcmp(used->hash, key->hash, sizeof(key->hash)) == 0 &&
+           str_copy(ret, SERVICE_ID_SIZE, used->id) == 0;
+}
+
+/* ---- sessions ---- */
+
+static struct session_view view_of_session(const struct store_session *r)
+{
+    return (struct session_view){
+        .id = r->id,
+        .mode = r->mode,
+        .template = r->template,
+        .agent_id = r->agent_id,
+        .dialect = r->dialect,
+        .min_isolation = r->min_isolation,
+        .spec = r->spec,
+        .end_reason = r->end_reason,
+        .state = (enum session_state)r->status,
+        .created_ms = r->created_ms,
+        .updated_ms = r->updated_ms,
+        .active_ms = r->active_ms,
+        .expires_ms = r->expires_ms,
+        .ended_ms = r->ended_ms,
+        .executions = r->executions,
+    };
+}
+
+struct session_view session_view(const struct session *s)
+{
+    return view_of_session(&s->record);
+}
+
+int session_open(struct service *svc, const char *id, struct session_entry *ret, struct err *e)
+{
+    struct session *s = session_find(svc, id);
+    struct store_session *row = NULL;
+
+    if (s != NULL && !s->ending) {
+        session_ref(s);
+        *ret = (struct session_entry){.live = s, .view = session_view(s)};
+        return 0;
+    }
+    if (store_get_session(svc->store, id, &row, e) < 0) {
+        return -1;
+    }
+    *ret = (struct session_entry){.row = row, .view = view_of_session(row)};
+    return 0;
+}
+
+void session_close(struct session_entry *entry)
+{
+    session_release(entry->live);
+    free(entry->row);
+}
+
+int session_list(struct service *svc, const struct session_filter *f,
+                 int (*fn)(void *user, const struct session_view *v, struct err *e), void *user,
+                 int64_t *ret_total, struct err *e)
+{
+    int status = f->state != NULL ? session_state_find(f->state) : 0;
+    struct store_filter filter = {
+        .status = f->state != NULL ? &status : NULL,
+        .template = f->template,
+        .agent_id = f->agent_id,
+        .mode = f->mode,
+        .limit = f->limit,
+        .offset = f->offset,
+    };
+    AUTO(store_session_list_release) struct store_session_list list = {0};
+
+    if (store_list_sessions(svc->store, &filter, &list, e) < 0) {
+        return -1;
+    }
+    for (size_t i = 0; i < list.n; i++) {
+        struct session_view view = view_of_session(list.rows[i]);
+        if (fn(user, &view, e) != 0) {
+            return -1;
+        }
+    }
+    *ret_total = list.total;
+    return 0;
+}
+
+struct session_walk {
+    int (*fn)(void *user, const struct session_view *v, struct err *e);
+    void *user;
+};
+
+static int on_session(void *user, const struct store_session *row, struct err *e)
+{
+    struct session_walk *walk = user;
+    struct session_view view = view_of_session(row);
+
+    return walk->fn(walk->user, &view, e);
+}
+
+int session_each_live(struct service *svc,
+                      int (*fn)(void *user, const struct session_view *v, struct err *e),
+                      void *user, struct err *e)
+{
+    struct session_walk walk = {.fn = fn, .user = user};
+
+    return store_each_session(svc->store, &(struct store_filter){.live = true}, on_session, &walk,
+                              e);
+}
+
+/* ---- templates ---- */
+
+struct template_record *template_record_find(struct service *svc, const char *name)
+{
+    AUTO_FREE struct store_template *row = NULL;
+    struct err ignored;
+
+    if (store_get_template(svc->store, name, &row, &ignored) < 0) {
+        return NULL;
+    }
+    struct template_record *r = malloc(sizeof(*r));
+    if (r != NULL) {
+        *r = (struct template_record){
+            .created_ms = row->created_ms,
+            .updated_ms = row->updated_ms,
+            .definition = json_loads(row->definition, 0, NULL),
+        };
+    }
+    return r;
+}
+
+void template_record_free(struct template_record *r)
+{
+    if (r != NULL) {
+        json_decref(r->definition);
+        free(r);
+    }
+}
+
+/* ---- the store itself ---- */
+
+int service_check_store(struct service *svc, struct err *e)
+{
+    struct store_batch *b = store_batch_new(svc->store);
+
+    if (b != NULL) {
+        store_expire_keys(b, 0);
+    }
+    return service_commit(svc, b, NULL, e);
+}
+
+void service_store_figures(struct service *svc, struct service_store_figures *ret)
+{
+    struct store_stats s;
+
+    store_get_stats(svc->store, &s);
+    *ret = (struct service_store_figures){
+        .batches = s.batches,
+        .failed = s.failed,
+        .transactions = s.transactions,
+        .reopened = s.reopened,
+        .checkpoints = s.checkpoints,
+        .wal_pages = s.wal_pages,
+        .queued = s.queued,
+    };
+}
