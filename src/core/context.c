@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts of a notebook; see context.h. They are hostile, PID 1 is a little less so. */
+/* Contexts of a notebook; see context.h. Contexts are hostile; PID 1 is trusted a little more. */
 #include "core/context.h"
 
 #include <errno.h>
@@ -84,11 +84,11 @@ void context_hear(struct guest *box)
 
     while ((r = channel_frame(&box->control, &head, &body)) > 0) {
         struct frame_field f;
-        uint32_t pid = 0;
+        uint32_t who = 0;
         uint32_t how = 0;
         for (size_t at = 0; frame_next(body, head.len, &at, &f) > 0;) {
             if (f.key == KEY_PID) {
-                (void)frame_field_u32(&f, &pid);
+                (void)frame_field_u32(&f, &who);
             } else if (f.key == KEY_EXIT) {
                 (void)frame_field_u32(&f, &how);
             } else if (f.key == KEY_ORDER && head.type == FRAME_SWEPT) {
@@ -98,8 +98,8 @@ void context_hear(struct guest *box)
         if (head.type == FRAME_SIGNALLED) {
             hear_signalled(box, body, head.len);
         }
-        if (head.type == FRAME_EXITED && pid != 0) {
-            box->fates[box->next_fate].pid = pid;
+        if (head.type == FRAME_EXITED && who != 0) {
+            box->fates[box->next_fate].pid = who;
             box->fates[box->next_fate].status = (int)how;
             box->next_fate = (box->next_fate + 1) % FATES_KEPT;
         }

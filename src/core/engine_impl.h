@@ -227,7 +227,7 @@ int guest_usage(struct engine *engine, const struct guest *g, bool want_disk,
 /* Fills g->usage; the box goes away. */
 int guest_finish(struct engine *engine, struct guest *g, bool want_disk, struct err *e);
 
-/* birth.c */
+/* guest_birth.c */
 #define GUEST_UNBORN 1
 struct guest_use {
     struct guest *parked; /* used first, if there is one */

@@ -226,8 +226,8 @@ static bool say(struct run *run, enum frame_type type, const uint8_t *token, con
 }
 
 /*
- * Before it is ready only our own code speaks; afterwards it may be anybody, who has to know the
- * token.
+ * Before it is ready only our own code sends frames; afterwards it may be user code, and the token
+ * is required.
  */
 TEST(a_box_that_is_ready_says_nothing_of_its_set_up_any_more)
 {

@@ -28,7 +28,7 @@ static bool feed(struct run *run, const char *data, size_t size)
         bool foreign = head.type != FRAME_READY && head.type != FRAME_FAILED &&
                        memcmp(head.token, run->token, sizeof(head.token)) != 0;
         bool taken = run_take_frame(run, &head, data + sizeof(head));
-        FUZZ_CHECK(!(foreign && taken)); /* who does not know the token has nothing to say */
+        FUZZ_CHECK(!(foreign && taken)); /* a frame without the token is never taken */
         if (!taken) {
             return false;
         }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every test here talks to a real server: `server` is one per test module, with .url, .socket and
+"""Every test here uses a real server: `server` is one per test module, with .url, .socket and
 .data.
 
 The environment names it (HUSK_URL), so that code under test finds it as a user's code would.
@@ -8,6 +8,7 @@ The environment names it (HUSK_URL), so that code under test finds it as a user'
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,11 +24,14 @@ from places import BIN  # noqa: E402
 os.environ["HUSK_BIN"] = str(BIN)
 os.environ["PYTHONPATH"] = str(ROOT / "sdk" / "python")  # for the processes that tests start
 for name in ("HUSK_URL", "HUSK_SOCKET"):
-    os.environ.pop(name, None)  # whatever runs on this machine is no part of a test
+    os.environ.pop(name, None)  # tests must not use other servers of this machine
+
+# Scripts that tests interrupt inherit it: a shell's background job has it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class SdkServer(Server):
-    """husk up on a free port and a socket, with a data folder of its own."""
+    """husk up on a free port and a socket, with its own data folder."""
 
     @property
     def url(self) -> str:

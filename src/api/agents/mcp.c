@@ -78,7 +78,7 @@ static json_t *request_json(struct api_call *call, const struct agent *agent)
                      "headers", headers_json(req));
 }
 
-/* The body, until its end or until the server answers. -1: answered, or nobody waits. */
+/* The body, until its end or until the server answers. -1: answered, or the client is gone. */
 static int pass_body(struct api_call *call, struct agent_call *asked)
 {
     char piece[PIECE_SIZE];

@@ -38,7 +38,7 @@ static void add_usual_headers(struct api_call *call, int status, uint64_t ns)
     }
 }
 
-/* The request to answer, or NULL: nobody waits any more, or it was answered. */
+/* The request to answer; NULL: the client is gone, or was answered. */
 struct http_request *call_start_answer(struct api_call *call, int status)
 {
     uint64_t ns = clock_ns() - call->start_ns;
@@ -167,7 +167,7 @@ void call_reply_err(struct api_call *call, const struct err *e)
     char detail[API_DETAIL_MAX];
     struct api_error error;
 
-    api_error_from(e, call->dialect, call->info != NULL ? call->info->id : NULL, detail, &error);
+    api_error_from(e, call->dialect, detail, &error);
     /* The client is told little: the operator's log gets all of it. */
     if (error.status >= 500 || e->code == ERR_TEMPLATE) {
         char shown[sizeof(e->msg)];

@@ -41,8 +41,8 @@ int file_work_again(struct file_work *w);
 
 /*
  * Answers a request to the files that failed, in the words of the call's dialect, and ends the
- * work. When our own side gave up (FILES_ABORTED) it answers nothing: whoever gave up did, or the
- * client is gone.
+ * work. When our own side gave up (FILES_ABORTED) it answers nothing: the callback that gave up
+ * did, or the client is gone.
  */
 void file_work_fail(struct file_work *w, const struct err *e);
 /*

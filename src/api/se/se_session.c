@@ -40,6 +40,8 @@ static int create(struct api_call *call, const char *id, uint64_t disk, struct s
         .dialect = SE_DIALECT,
         .limits = se_limits(call, disk),
         .timeout_ms = c->se_expiration_ms,
+        .lifetime_ms = c->se_expiration_ms,
+        .has_own_bounds = true,
         .isolation = (enum husk_isolation)c->min_isolation,
         .spec = spec,
     };

@@ -36,7 +36,7 @@ from waiting import PATIENCE, wait_until
 
 @dataclass
 class Answer:
-    """What came back for one request."""
+    """The answer to one request."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -225,4 +225,11 @@ class Server(Heard):
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     with Server.run() as running:
+        yield running
+
+
+@pytest.fixture
+def one() -> Iterator[Server]:
+    """For one test. Pools shrink again quickly, so that levels can be compared."""
+    with Server.run("--pool-idle", "1s") as running:
         yield running

@@ -10,28 +10,20 @@ import shutil
 import signal
 import socket
 import subprocess
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from audit import Audit, check_all_gone, wait_tree
-from husk_server import Server
+from husk_server import Server, one  # noqa: F401
 from places import BIN
-from v1_client import Api
+from v1_client import Api, answer_to
 from waiting import PATIENCE, wait_until
 
 EXIT_HUSK = 125
 NOBODY = pwd.getpwnam("nobody").pw_uid
 HUSK = pwd.getpwnam("husk").pw_uid if os.geteuid() == 0 else -1
 COUNT = "import time\nfor i in range({n}):\n    print(i, flush=True)\n    time.sleep({pause})\n"
-
-
-@pytest.fixture
-def one() -> Iterator[Server]:
-    with Server.run() as running:
-        yield running
 
 
 def husk(
@@ -229,7 +221,7 @@ def test_bad_settings_are_named_and_nothing_starts(
             assert word in done.stderr, done.stderr
         assert not server.data.exists() or list(server.data.iterdir()) == []
         with socket.socket() as probe:
-            probe.bind(("127.0.0.1", server.port))  # nobody listens there
+            probe.bind(("127.0.0.1", server.port))  # no listener is left there
     finally:
         server.remove()
 
@@ -257,7 +249,7 @@ def test_two_servers_do_not_know_each_other(one: Server) -> None:
 
 
 class Hasty(Server):
-    """For whoever does not wait until it is ready, only until it says that it is up."""
+    """For a client that waits only until it says that it is up, not until it is ready."""
 
     def wait_ready(self) -> None:
         self.wait_said("husk is ready on")
@@ -466,19 +458,15 @@ def test_requests_in_flight_are_finished(one: Server) -> None:
     """
     api = Api(one.port)
     session = api.session()
-    answers: list[object] = []
     code = COUNT.format(n=10, pause=0.1) + "open('left.txt', 'w').write('here')"
-    client = threading.Thread(target=lambda: answers.append(api.run(session, code)))
-    client.start()
+    asked = api.begin("POST", f"/sessions/{session}/execute-sync", {"code": code})
     api.wait_busy(session)
     tree = wait_tree(one)
     assert one.stop() == 0
-    client.join(PATIENCE)
     check_all_gone(tree.everyone, [tree.launcher], "SIGTERM")
     assert not one.socket.exists()
-    assert len(answers) == 1, one.output
-    answer = answers[0]
-    assert isinstance(answer, dict) and answer["status"] == "completed"
+    answer = answer_to(asked)
+    assert answer["status"] == "completed"
     assert answer["stdout"] == "".join(f"{i}\n" for i in range(10))
     one.start()
     stored = api.get(f"/executions/{answer['execution_id']}").body
@@ -554,7 +542,7 @@ def test_keys_of_whoever_starts_it_stay_outside(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="huskd must be another account")
 def test_the_daemon_is_its_account_and_has_nothing_of_roots() -> None:
-    """Neither a group nor a descriptor of whoever starts it."""
+    """Neither a group nor a descriptor of the process that starts it."""
     server = Server()
     server.before = ("/bin/sh", "-c", 'exec 9</ && exec setpriv --groups 4,5 "$@"', "sh")
     try:

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A box decides how long the kernel needs to be done with it. Nobody but its owner may notice."""
+"""A box decides how long the kernel needs to be done with it. Only its owner may notice."""
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 
-import pytest
 from audit import Tree, wait_tree
-from husk_server import Server
+from husk_server import Server, one  # noqa: F401
 from v1_client import Api
 from waiting import wait_until
 
@@ -29,12 +27,6 @@ for _ in range({processes}):
         while True:
             time.sleep(1000)
 """
-
-
-@pytest.fixture
-def one() -> Iterator[Server]:
-    with Server.run() as running:
-        yield running
 
 
 def crowded(server: Server) -> dict[int, int]:
@@ -71,7 +63,7 @@ def test_a_box_that_takes_long_to_die_holds_up_nobody(one: Server) -> None:
     api.call("DELETE", f"/sessions/{last}")
     api.call("DELETE", f"/sessions/{dying}")
     assert api.call("DELETE", "/templates/slow").status == 204
-    # Whoever stops a template does not wait for its boxes, and neither does anybody else.
+    # Stopping a template does not wait for its boxes, and no other request does.
     other = api.session()
     assert api.run(other, "6 * 7")["value"] == "42"
     assert os.path.exists(f"/proc/{zygote}"), "it was gone too soon to tell: more locks are needed"

@@ -7,21 +7,14 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from audit import wait_tree
 from disk_faults import kill_and_wait, new_template, wait_successor
-from husk_server import Server
+from husk_server import Server, one  # noqa: F401
 from v1_client import Api
 from waiting import wait_settled, wait_until
-
-
-@pytest.fixture
-def one() -> Iterator[Server]:
-    with Server.run() as running:
-        yield running
 
 
 def test_sessions_keep_the_limits_of_the_server() -> None:
@@ -58,7 +51,7 @@ def test_what_ended_in_time_while_nobody_watched(one: Server) -> None:
         api.wait_output(execution, "on")
     time_is_up = time.monotonic() + 6
     old = wait_tree(one)
-    os.kill(one.process.pid, signal.SIGSTOP)  # who would start the next one
+    os.kill(one.process.pid, signal.SIGSTOP)  # it would start the next one
     try:
         os.kill(old.huskd, signal.SIGKILL)
         roots = [Path(f"/proc/{pid}/root/workspace") for pid in old.boxes]
@@ -130,7 +123,7 @@ def test_boxes_that_died_with_their_zygote_are_forgotten() -> None:
 
 
 def test_an_adopted_box_has_the_limits_that_it_was_made_with(one: Server) -> None:
-    """Its template has others by now, and nobody has changed the box."""
+    """Its template has others by now; the box keeps its own."""
     api = Api(one.port)
     assert api.post("/templates", new_template("mine", memory_mb=300)).status == 201
     session = api.session(template_id="mine")
