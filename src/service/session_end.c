@@ -42,7 +42,7 @@ static bool has_waiting_end(const struct session *s)
  */
 static int wait_for_users(struct session *s, struct err *e)
 {
-    uint64_t kill_at = clock_ms() + CANCEL_PATIENCE_MS;
+    uint64_t until = clock_ms() + CANCEL_PATIENCE_MS;
     uint64_t files_until = clock_ms() + FILES_PATIENCE_MS;
 
     for (;;) {
