@@ -81,8 +81,7 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     bool keyed;     /* the client may ask for it again, by its key */
     bool restarted; /* the interpreter is not the first one: variables are gone */
     struct fiber_queue ended;
-    size_t working;          /* executions that run or wait */
-    struct fiber_queue left; /* woken when one of these, or a user of the box or files, leaves */
+    size_t working; /* executions that run or wait */
     struct turn turns[CONTEXTS_MAX];
     struct box_files *files;    /* one that is free; NULL: none */
     struct notebook *files_box; /* whose files were taken last */
