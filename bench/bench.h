@@ -15,7 +15,7 @@
 #define CODE "print(1+1)"
 #define CODE_OUTPUT "2\n"
 
-/* Where things are. Owned by main(), read-only for everybody else, but for the report. */
+/* Where things are. Owned by main(), read-only elsewhere, except the report. */
 struct world {
     char build[PATH_MAX];   /* the build folder, staged */
     char source[PATH_MAX];  /* bench/ of the source tree: the Python peers */

@@ -81,7 +81,7 @@ static int pause_once(void *user, double *ret, struct err *e)
     return once(user, ret, &ignored, e);
 }
 
-/* Two rows: the first line in the branch, and how long the session itself was held up. */
+/* Two rows: the first line in the branch, and how long the session itself waited. */
 static int race(struct world *w, struct live *live, struct child *child, struct err *e)
 {
     struct match m = {

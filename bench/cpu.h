@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * CPU time of a process and of everything it starts, its end included, as the kernel counts it per
- * cgroup of the unified tree. Resource usage of children would not do: who is never waited for is
- * missing from it.
+ * cgroup of the unified tree. Resource usage of children would not do: it lacks each child that is
+ * never waited for.
  *
- * What kernel threads do later (freeing a network namespace, for one) is nobody's and is not
- * counted.
+ * What kernel threads do later (freeing a network namespace, for one) belongs to no process and is
+ * not counted.
  */
 #pragma once
 

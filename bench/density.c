@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * P7 and P8: many boxes of one template: how fast they come into being, and what each one occupies.
+ * P7 and P8: many boxes of one template: how fast they are made, and what each one occupies.
  */
 #include <stdio.h>
 #include <time.h>
@@ -106,7 +106,7 @@ struct crowd {
     double keepers_before;
 };
 
-/* KB written: by the crowd, and by those who keep it (us and the launcher, for boxes). */
+/* KB written: by the crowd, and by its keepers (husk-bench and the launcher, for boxes). */
 static int dirty_of(const struct crowd *c, double *ret_crowd, double *ret_keepers, struct err *e)
 {
     static struct host_family family;

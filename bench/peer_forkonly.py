@@ -35,7 +35,7 @@ def child(control: socket.socket, code: bytes) -> None:
 
 
 def reap() -> None:
-    """Takes away whoever has ended; those still ending are met next time."""
+    """Reaps the children that have ended; those still ending are reaped next time."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0] != 0:
             pass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peer of the density benchmark: a zygote as anybody would write it, without frozen memory and without isolation.
+"""Peer of the density benchmark: a zygote as it is usually written, without frozen memory and without isolation.
 
     peer_plainfork.py RUNTIME_DIR COUNT
 
@@ -21,7 +21,7 @@ SNIPPET = "print(1+1)"
 
 
 def child(ready: int) -> None:
-    """Does in a fork what a parked box has done: a first run, whose output nobody sees."""
+    """Does in a fork what a parked box has done: a first run, whose output is dropped."""
     os.dup2(os.open("/dev/null", os.O_WRONLY), 1)
     exec(compile(SNIPPET, "<cell>", "exec"), {})
     sys.stdout.flush()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What we are compared with: programs that everybody can run. A peer is a command whose output is
+ * What we are compared with: programs that anyone can run. A peer is a command whose output is
  * checked every time, so that a failing command is never taken for a fast one.
  */
 #pragma once

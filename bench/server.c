@@ -32,7 +32,7 @@ static void pause_slice(void)
     nanosleep(&slice, NULL);
 }
 
-/* A port that nobody listens on now. */
+/* A port without a listener. */
 static int find_port(uint16_t *ret, struct err *e)
 {
     AUTO_CLOSE int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

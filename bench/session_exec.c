@@ -14,7 +14,7 @@ static int cell_once(void *user, double *ret, struct err *e)
     return subject_cell(user, 0, CODE, CODE_OUTPUT, ret, e);
 }
 
-/* Nothing is left to clear away after a cell, so nobody pauses. */
+/* A cell leaves nothing to clear away, so no contender pauses. */
 static int run(struct world *w, struct subject *s, struct echo *echo, struct err *e)
 {
     const struct husk_spec spec = {.template_name = s->template_name};

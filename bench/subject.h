@@ -48,5 +48,5 @@ int subject_run(struct subject *s, const struct husk_spec *spec, struct husk_res
 int subject_cell(struct husk_session *session, uint32_t context, const char *code,
                  const char *output, double *ret, struct err *e);
 
-/* What the library says, as an error of ours; -1. */
+/* Copies the library's error to *e; returns -1. */
 int subject_error(const struct husk_error *h, struct err *e);

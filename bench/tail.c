@@ -93,7 +93,7 @@ static int helper_hear(struct helper *h, struct word *ret, struct err *e)
 }
 
 /*
- * All ends are closed before anybody is waited for: each helper holds copies of those that were
+ * All ends are closed before the first wait: each helper holds copies of those that were
  * there before it.
  */
 static void helpers_stop(struct helper *helpers, size_t n)

@@ -139,6 +139,15 @@ def check_head(source: Source) -> Iterator[Finding]:
         yield Finding(at + 2, "a comment must say what the file does")
 
 
+def check_name(source: Source) -> Iterator[Finding]:
+    """A base name appears once in src: it tells which file is meant."""
+    if source.layer and source.is_c:
+        base = source.name.split("/")[-1]
+        twins = [path.relative_to(ROOT).as_posix() for path in (ROOT / "src").rglob(base)]
+        if twins := [name for name in sorted(twins) if name != source.name]:
+            yield Finding(1, f"{twins[0]} has the same base name: give one of them another")
+
+
 def check_size(source: Source) -> Iterator[Finding]:
     if not (source.is_c or source.is_python or source.is_shell):
         return
@@ -248,6 +257,7 @@ def check_any_text(source: Source) -> Iterator[Finding]:
 
 RULES: list[Callable[[Source], Iterator[Finding]]] = [
     check_head,
+    check_name,
     check_size,
     check_width,
     check_functions,

@@ -118,7 +118,7 @@ def is_expected_skip(name: str) -> bool:
 
 
 class Interrupted(Exception):
-    """Somebody pressed Ctrl-C."""
+    """The user pressed Ctrl-C."""
 
 
 class Programs:

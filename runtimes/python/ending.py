@@ -50,7 +50,7 @@ _let_go = compile("_husk.finalise(space)", "sys", "eval")
 
 
 def finalise(space: dict[str, Any], error: Optional[BaseException]) -> None:
-    """Lets go of what is left: files are flushed, __del__ is called. Nothing in here changes the
+    """Frees what is left: files are flushed, __del__ is called. Nothing in here changes the
     result.
     """
     try:

@@ -61,7 +61,7 @@ def fill_holes() -> list[object]:
     begun: its first objects share a page with its header. What is returned must be kept alive.
     """
     kept: list[object] = [None] * 60_000
-    del kept[:]  # it has its memory now and asks for none while the gaps are filled
+    del kept[:]  # it keeps its memory, and allocates none while the gaps are filled
     for size in range(16, 513, 16):
         for i in range(POOL_SIZE):
             filler = bytes(size - 40) if size >= 48 else float(i) if size == 32 else object()

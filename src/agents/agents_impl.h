@@ -44,6 +44,7 @@ enum worker_state {
     WORKER_LEAVING, /* told to finish */
     WORKER_ENDING,  /* its socket is closed; the supervisor reports how it ended */
 };
+#define WORKER_STATES (WORKER_ENDING + 1)
 
 /* A request of a worker. Its id combines the slot's number and how often the slot was used. */
 struct slot {

@@ -3,6 +3,7 @@
  * The life of a worker process: started, watched, ended and started again; see agents_impl.h. One
  * timer does what is due in each state.
  */
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -44,8 +45,17 @@ void worker_begin(struct worker *w)
     worker_arm(w);
 }
 
+static const bool can_enter[WORKER_STATES][WORKER_STATES] = {
+    [WORKER_RESTING] = {[WORKER_STARTING] = true},
+    [WORKER_STARTING] = {[WORKER_WORKING] = true, [WORKER_ENDING] = true, [WORKER_RESTING] = true},
+    [WORKER_WORKING] = {[WORKER_LEAVING] = true, [WORKER_ENDING] = true, [WORKER_RESTING] = true},
+    [WORKER_LEAVING] = {[WORKER_ENDING] = true, [WORKER_RESTING] = true},
+    [WORKER_ENDING] = {[WORKER_ENDING] = true, [WORKER_RESTING] = true}, /* killed once more */
+};
+
 static void set_state(struct worker *w, enum worker_state state)
 {
+    assert(can_enter[w->state][state]);
     w->state = state;
     w->state_ms = clock_ms();
     worker_arm(w);

@@ -159,7 +159,7 @@ static int memory_reset(const struct cg_part *p)
             return -EBUSY;
         }
     }
-    /* Since 6.12 a write starts the peak anew for this descriptor; before, it is there for good. */
+    /* Since 6.12 a write resets the peak for this descriptor; before, it cannot be reset. */
     if (p->fd[MEM_PEAK] >= 0 &&
         (cg_rewrite(p->fd[MEM_PEAK], "0") < 0 || cg_rewrite(p->fd[MEM_OWN_PEAK], "0") < 0)) {
         return -EBUSY;

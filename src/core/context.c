@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts of a notebook; see context.h. What they say is hostile, PID 1's word a little less so. */
+/* Contexts of a notebook; see context.h. Contexts are hostile; PID 1 is trusted a little more. */
 #include "core/context.h"
 
 #include <errno.h>

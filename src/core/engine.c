@@ -81,6 +81,7 @@ static void on_template_gone(struct engine *engine, const struct backend_event *
         if (t->open && t->id == event->id) {
             t->open = false; /* opened again when the next box is asked for, unless */
             t->condemned = event->err;
+            fiber_queue_wake_all(&t->start_queue);
         }
     }
 }

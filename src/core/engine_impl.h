@@ -192,9 +192,11 @@ struct guest_options {
     uint64_t deadline_ms; /* 0: parked */
     struct pool *pool;    /* that it is made for, or NULL */
 };
-/* Starts a zygote first if none runs. */
-struct guest *guest_start(struct engine *engine, struct live_template *live,
-                          const struct guest_options *options, struct err *e);
+/* Of a template whose zygote runs. ERR_NOT_FOUND: it has died. */
+struct guest *guest_make(struct engine *engine, struct live_template *live,
+                         const struct guest_options *options, struct err *e);
+/* Waits for its end, some seconds. One that stays is killed when it is freed. */
+int guest_await_exit(struct engine *engine, struct guest *g, struct err *e);
 /* One that an earlier client left: all but its sockets and pipes is there. NULL: no memory. */
 struct guest *guest_adopt(struct engine *engine, struct live_template *live,
                           struct backend_birth *birth);
@@ -223,6 +225,23 @@ int guest_usage(struct engine *engine, const struct guest *g, bool want_disk,
                 struct launcher_usage *ret, struct err *e);
 int guest_finish(struct engine *engine, struct guest *g, bool want_disk,
                  struct err *e); /* fills usage; box goes away */
+
+/* birth.c */
+#define GUEST_UNBORN 1
+struct guest_use {
+    struct guest *parked; /* used first, if there is one */
+    /* Takes the guest, unless it returns GUEST_UNBORN: it was lost before it ran anything. */
+    int (*fn)(void *user, struct guest *g, struct err *e);
+    void *user;
+};
+/* Has a guest used, and another one if it is lost with its zygote. Starts zygotes. Waits. */
+int guest_with(struct engine *engine, struct live_template *live,
+               const struct guest_options *options, const struct guest_use *use, struct err *e);
+/* A guest as it is, perhaps not ready yet. */
+struct guest *guest_start(struct engine *engine, struct live_template *live,
+                          const struct guest_options *options, struct err *e);
+/* It has ended with its zygote; the caller knows that it was not ready. */
+bool guest_is_unborn(const struct guest *g);
 
 /* retire.c: where fibers run, an answer leaves before its box is taken apart. */
 int retire_serve(struct engine *engine, struct err *e);    /* from now on */

@@ -84,8 +84,8 @@ static struct guest *new_guest(struct engine *engine, struct live_template *live
     return g;
 }
 
-static struct guest *make_guest(struct engine *engine, struct live_template *live,
-                                const struct guest_options *options, struct err *e)
+struct guest *guest_make(struct engine *engine, struct live_template *live,
+                         const struct guest_options *options, struct err *e)
 {
     const struct backend_guest spec = {.template_id = live->id,
                                        .limits = options->limits,
@@ -117,29 +117,6 @@ struct guest *guest_adopt(struct engine *engine, struct live_template *live,
 
     if (g != NULL) {
         on_born(g, birth);
-    }
-    return g;
-}
-
-struct guest *guest_start(struct engine *engine, struct live_template *live,
-                          const struct guest_options *options, struct err *e)
-{
-    if (live_start(engine, live, NULL, 0, e) < 0) {
-        return NULL;
-    }
-    struct guest *g = make_guest(engine, live, options, e);
-    if (g != NULL || e->code != ERR_NOT_FOUND || live->one_off) {
-        return g;
-    }
-    /* The zygote died so recently that the news was still on its way. */
-    e->code = ERR_NONE;
-    if (engine_dispatch(engine, e) < 0 || live_start(engine, live, NULL, 0, e) < 0) {
-        return NULL;
-    }
-    g = make_guest(engine, live, options, e);
-    if (g == NULL && e->code == ERR_NOT_FOUND) { /* it is no name that the caller got wrong */
-        err_set(e, ERR_TEMPLATE, "template %s: its zygotes die as soon as they are ready",
-                live->name);
     }
     return g;
 }
@@ -218,6 +195,7 @@ void guest_serve_start(struct guest *g)
     }
     if (r < 0) {
         break_guest(g, "the box ended before it was ready");
+        g->is_silent = true;
         return;
     }
     if (head.type == FRAME_READY) {
@@ -254,8 +232,7 @@ static int finish_by_view(struct engine *engine, struct guest *g, struct err *e)
     return g->release_later ? 0 : backend_release(engine->backend, g->box_id, e);
 }
 
-/* Waits for a box's EXIT event. One that stays is killed when it is freed. */
-static int await_exit(struct engine *engine, struct guest *g, struct err *e)
+int guest_await_exit(struct engine *engine, struct guest *g, struct err *e)
 {
     uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
 
@@ -293,7 +270,7 @@ static int finish_by_exit(struct engine *engine, struct guest *g, bool want_disk
     }
 
     channel_release(&g->control);
-    if (await_exit(engine, g, e) < 0) {
+    if (guest_await_exit(engine, g, e) < 0) {
         return -1;
     }
     g->usage.disk_free = now.disk_free;
@@ -319,5 +296,5 @@ int guest_finish(struct engine *engine, struct guest *g, bool want_disk, struct 
     /*
      * It is ending by itself, or the launcher has ended it: the EXIT event is here or on its way.
      */
-    return await_exit(engine, g, e);
+    return guest_await_exit(engine, g, e);
 }

@@ -55,11 +55,53 @@ static struct context *context_free_slot(struct notebook *nb, uint32_t *id, stru
     return NULL;
 }
 
+static int await_ready(struct guest *g, struct err *e)
+{
+    uint64_t until = clock_ms() + START_PATIENCE_MS;
+
+    while (g->state == GUEST_STARTING && !g->exited) {
+        uint64_t now = clock_ms();
+        if (now >= until) {
+            return err_set(e, ERR_TIMEOUT, "the box was not ready within %d s",
+                           START_PATIENCE_MS / 1000);
+        }
+        if (engine_poll(g->engine, g, NULL, 0, (int64_t)(until - now), e) < 0) {
+            return -1;
+        }
+    }
+    return g->state == GUEST_READY ? 0 : err_set(e, ERR_ISOLATION, "%s", g->failure);
+}
+
+/* No code of a user has run in it yet. */
+static int use_guest(void *user, struct guest *g, struct err *e)
+{
+    struct notebook *nb = user;
+    struct err ignored;
+
+    nb->guest = g;
+    int r = await_ready(g, e);
+    if (r == 0) {
+        r = guest_listen(nb->engine, g, e);
+    }
+    if (r == 0) {
+        r = context_start(nb->engine, g, &nb->contexts[0], &g->control, FRAME_CONTEXT, e);
+    }
+    if (r < 0 && g->is_silent && !g->exited) {
+        (void)guest_await_exit(nb->engine, g, &ignored); /* to know why */
+    }
+    if (r < 0 && guest_is_unborn(g)) {
+        nb->guest = NULL;
+        return GUEST_UNBORN;
+    }
+    return r;
+}
+
 static int start_box(struct engine *engine, const struct husk_spec *spec, struct notebook *nb,
                      struct err *e)
 {
     const char *name = spec->template_name != NULL ? spec->template_name : "python";
     struct guest_options options = {.mode = LAUNCHER_SESSION};
+    struct guest_use use = {.fn = use_guest, .user = nb};
 
     struct live_template *live = live_get(engine, name, !spec->no_pool, e);
     if (live == NULL) {
@@ -73,36 +115,14 @@ static int start_box(struct engine *engine, const struct husk_spec *spec, struct
     }
     options.limits = nb->limits;
     nb->engine = engine;
-    nb->guest = pool_take(engine, live, LAUNCHER_SESSION, &nb->limits);
-    if (nb->guest == NULL) {
-        live->users++;
-        nb->guest = guest_start(engine, live, &options, e);
-        live->users--;
-    } else {
+    use.parked = pool_take(engine, live, LAUNCHER_SESSION, &nb->limits);
+    if (use.parked != NULL) {
         pool_taken(engine, live);
     }
-    if (nb->guest == NULL) {
-        return -1;
-    }
-    uint64_t until = clock_ms() + START_PATIENCE_MS;
-    while (nb->guest->state == GUEST_STARTING && !nb->guest->exited) {
-        uint64_t now = clock_ms();
-        if (now >= until) {
-            return err_set(e, ERR_TIMEOUT, "the box was not ready within %d s",
-                           START_PATIENCE_MS / 1000);
-        }
-        if (engine_poll(engine, nb->guest, NULL, 0, (int64_t)(until - now), e) < 0) {
-            return -1;
-        }
-    }
-    if (nb->guest->state != GUEST_READY) {
-        return err_set(e, ERR_ISOLATION, "%s", nb->guest->failure);
-    }
-    if (guest_listen(engine, nb->guest, e) < 0) {
-        return -1;
-    }
-    return context_start(nb->engine, nb->guest, &nb->contexts[0], &nb->guest->control,
-                         FRAME_CONTEXT, e);
+    live->users++;
+    int r = guest_with(engine, live, &options, &use, e);
+    live->users--;
+    return r;
 }
 
 int notebook_open(struct engine *engine, const struct husk_spec *spec, struct notebook **ret,

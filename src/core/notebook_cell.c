@@ -177,7 +177,7 @@ static struct cell *new_cell(struct notebook *nb, struct context *context,
                 .err = -1,
                 .in_session = true,
                 .pid = context->pid,
-                .ready = true,
+                .phase = RUN_RUNNING,
                 .losses = nb->guest->share.losses,
                 .limits = nb->limits},
         .pipes = {-1, -1, -1},
@@ -289,9 +289,8 @@ static int interrupt(struct cell *c, struct err *e)
     if (context_signal(box, c->context, SIGKILL, e) < 0) {
         return -1;
     }
-    r = run_drive(&c->run, EXIT_PATIENCE_MS, e);
-    c->run.done = false; /* even if it ended by itself meanwhile: its context did not live on */
-    return r < 0 ? -1 : 1;
+    c->is_context_lost = true; /* even if the cell ends by itself meanwhile */
+    return run_drive(&c->run, EXIT_PATIENCE_MS, e) < 0 ? -1 : 1;
 }
 
 /* The context is gone. Says why in run, and puts a pristine one in its place. */
@@ -318,18 +317,18 @@ static void stop_all(struct cell *c, struct err *e)
 {
     struct notebook *nb = c->notebook;
 
-    if (!c->run.done) {
+    if (c->is_context_lost) {
         (void)context_signal(nb->guest, c->context, SIGKILL, e);
     }
-    if (!context_sweep(nb->guest, nb->contexts, ARRAY_LEN(nb->contexts), c->context,
-                       c->run.started_ns) &&
-        c->run.done) {
+    bool is_swept = context_sweep(nb->guest, nb->contexts, ARRAY_LEN(nb->contexts), c->context,
+                                  c->run.started_ns);
+    if (!is_swept && !c->is_context_lost) {
         /*
          * Perhaps it comes later, and would take the next cell's processes: only a context that is
          * made after it is safe.
          */
         (void)context_signal(nb->guest, c->context, SIGKILL, e);
-        c->run.done = false;
+        c->is_context_lost = true;
     }
     run_drain(&c->run); /* what was written until now */
 }
@@ -340,50 +339,53 @@ static int settle(struct cell *c, bool timed_out, struct err *e)
     struct notebook *nb = c->notebook;
     struct run *run = &c->run;
 
-    if (!nb->guest->exited &&
-        (timed_out || run->cancelled || run->flooded || run->over_budget || run->broke_protocol)) {
+    if (nb->guest->exited) {
+        return 0;
+    }
+    c->is_context_lost = c->is_context_lost || run->phase != RUN_DONE;
+    if (timed_out || run->stopped != RUN_GOES_ON) {
         stop_all(c, e);
     }
-    if (!nb->guest->exited) {
-        bool went_wrong = !run->done || run->exit_code != 0;
-        nb->guest->usage = c->before;
-        if ((went_wrong || !run->spec->no_metrics) &&
-            guest_usage(nb->engine, nb->guest, went_wrong, &nb->guest->usage, e) < 0) {
-            return -1;
-        }
-        subtract(&nb->guest->usage, &c->before);
+    if (nb->guest->exited) {
+        return 0;
     }
-    if (!run->done && !nb->guest->exited) {
-        if (replace_context(c, e) < 0) {
-            return -1;
-        }
-        run->done = true; /* as far as the verdict goes: signal and exit code are known */
+    bool went_wrong = c->is_context_lost || run->exit_code != 0;
+    nb->guest->usage = c->before;
+    if ((went_wrong || !run->spec->no_metrics) &&
+        guest_usage(nb->engine, nb->guest, went_wrong, &nb->guest->usage, e) < 0) {
+        return -1;
     }
-    return 0;
+    subtract(&nb->guest->usage, &c->before);
+    return c->is_context_lost && !nb->guest->exited ? replace_context(c, e) : 0;
+}
+
+static enum run_verdict verdict_of(const struct cell *c, bool timed_out)
+{
+    if (c->run.stopped != RUN_GOES_ON) {
+        return c->run.stopped;
+    }
+    if (timed_out) { /* whatever the interrupted cell said */
+        return RUN_TIMED_OUT;
+    }
+    /* Of a context that was replaced, PID 1 has told the end. */
+    bool is_known = c->is_context_lost ? !c->notebook->guest->exited : c->run.phase == RUN_DONE;
+    return is_known ? RUN_BY_CLAIM : RUN_BY_FACTS;
 }
 
 int cell_finish(struct cell *c, struct husk_result **ret, struct err *e)
 {
     struct run *run = &c->run;
-    bool timed_out = false;
-
-    struct guest *g = c->notebook->guest;
 
     int r = run_drive(run, (int64_t)time_left(run), e);
-    if (r == 0) {
-        timed_out = true;
+    bool timed_out = r == 0;
+    if (timed_out) {
         r = interrupt(c, e);
     }
     if (r < 0 || settle(c, timed_out, e) < 0) {
         return -1;
     }
-    g->end = timed_out ? LAUNCHER_END_TIMEOUT : g->end;
-    if (timed_out) {
-        run->done = false; /* whatever the interrupted cell said, its end is the timeout */
-    }
     memset(c->context->cell, 0, sizeof(c->context->cell));
-    run_conclude(run, 0, true);
-    g->end = LAUNCHER_END_SELF;
+    run_conclude(run, verdict_of(c, timed_out), 0, true);
     *ret = TAKE_PTR(run->result);
     return 0;
 }

@@ -37,6 +37,7 @@ struct cell {
     struct launcher_usage before;
     char tag[KEEP_CELL_TAG_MAX]; /* that it is kept under; "": it is not to be kept */
     bool has_own_context;
+    bool is_context_lost; /* killed, or ended by itself: another one takes its place */
 };
 
 /* ---- notebook_keep.c: what the launcher holds for us, and how it is taken back ---- */

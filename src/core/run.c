@@ -21,6 +21,33 @@
 
 enum { P_CONTROL, P_OUT, P_ERR, P_IN, P_STDIN, P_CANCEL, P_COUNT };
 
+bool run_step(struct run *run, enum run_phase to)
+{
+    static const bool allowed[RUN_PHASES][RUN_PHASES] = {
+        [RUN_STARTING] = {[RUN_RUNNING] = true, [RUN_DONE] = true, [RUN_FAILED] = true},
+        [RUN_RUNNING] = {[RUN_DONE] = true},
+    };
+
+    if (!allowed[run->phase][to]) {
+        return false;
+    }
+    run->phase = to;
+    return true;
+}
+
+void run_stop(struct run *run, enum run_verdict why)
+{
+    if (run->stopped == RUN_GOES_ON || why < run->stopped) {
+        run->stopped = why;
+    }
+}
+
+/* The box may still say something. */
+static bool is_talking(const struct run *run)
+{
+    return run->phase == RUN_STARTING || run->phase == RUN_RUNNING;
+}
+
 int run_init(struct run *run, struct err *e)
 {
     uint64_t keep = run->spec->keep_bytes != 0 ? run->spec->keep_bytes : KEEP_DEFAULT;
@@ -69,7 +96,9 @@ static bool take_output(struct run *run, int fd, enum husk_stream stream, struct
     if (spec->on_output != NULL) {
         spec->on_output(spec->user, stream, chunk, (size_t)n);
     }
-    run->flooded = run->flooded || *total > run->limits.output_bytes;
+    if (*total > run->limits.output_bytes) {
+        run_stop(run, RUN_FLOODED);
+    }
     return true;
 }
 
@@ -163,7 +192,7 @@ static void give_up(struct run *run)
 {
     channel_discard(run->channel);
     run->channel_lost = true;
-    run->over_budget = true;
+    run_stop(run, RUN_OVER_BUDGET);
 }
 
 static void take_frames(struct run *run)
@@ -172,8 +201,7 @@ static void take_frames(struct run *run)
     const char *body;
     int r = 0;
 
-    while (!run->done && run->failure[0] == '\0' &&
-           (r = channel_frame(run->channel, &head, &body)) > 0) {
+    while (is_talking(run) && (r = channel_frame(run->channel, &head, &body)) > 0) {
         if (is_stale(run, &head)) {
             channel_drop(run->channel, &head);
             continue;
@@ -184,29 +212,28 @@ static void take_frames(struct run *run)
         }
         run->held += head.len;
         if (!run_take_frame(run, &head, body)) {
-            run->broke_protocol = true;
+            run_stop(run, RUN_BROKE_PROTOCOL);
             return;
         }
         /*
          * The last word stays where it is, if it is in the socket still, until the next cell: by
          * then the result is recorded.
          */
-        if (run->done && run->channel->unread > 0) {
+        if (run->phase == RUN_DONE && run->channel->unread > 0) {
             run->channel->pending = true;
         } else {
             channel_drop(run->channel, &head);
         }
     }
-    bool answers_half = run->done && run->request.len > 0;
-    run->unfinished = r == -ETIME;
-    if (r == -ENODATA && !run->done) {
+    bool answers_half = run->phase == RUN_DONE && run->request.len > 0;
+    if (r == -ENODATA && run->phase != RUN_DONE) {
         run->channel_lost = true; /* how the box ends will tell */
     } else if (r == -EDQUOT) {
         give_up(run);
     } else if (r < 0 || answers_half) {
-        run->broke_protocol = true;
+        run_stop(run, r == -ETIME ? RUN_UNFINISHED : RUN_BROKE_PROTOCOL);
     }
-    if (run->done && run->ended_ns == 0) {
+    if (run->phase == RUN_DONE && run->ended_ns == 0) {
         run->ended_ns = clock_ns();
     }
 }
@@ -236,8 +263,8 @@ static void watch(struct run *run, struct pollfd p[P_COUNT], bool stdin_ready)
 
 static bool is_over(const struct run *run)
 {
-    return run->done || run->cancelled || run->flooded || run->over_budget || run->broke_protocol ||
-           run->failure[0] != '\0' || run->guest->exited || (run->channel_lost && run->in_session);
+    return !is_talking(run) || run->stopped != RUN_GOES_ON || run->guest->exited ||
+           (run->channel_lost && run->in_session);
 }
 
 void run_drain(struct run *run)
@@ -251,7 +278,8 @@ void run_drain(struct run *run)
                    {&run->err, HUSK_STDERR, &run->err_kept, &run->err_total}};
 
     for (size_t i = 0; i < ARRAY_LEN(streams); i++) {
-        for (int reads = 0; *streams[i].fd >= 0 && reads < 256 && !run->flooded; reads++) {
+        for (int reads = 0; *streams[i].fd >= 0 && reads < 256 && run->stopped != RUN_FLOODED;
+             reads++) {
             uint64_t before = *streams[i].total;
             if (!take_output(run, *streams[i].fd, streams[i].stream, streams[i].kept,
                              streams[i].total)) {
@@ -290,7 +318,9 @@ static void serve(struct run *run, struct pollfd p[P_COUNT], bool *stdin_ready)
             feed_data(run);
         }
     }
-    run->cancelled = run->cancelled || p[P_CANCEL].revents != 0;
+    if (p[P_CANCEL].revents != 0) {
+        run_stop(run, RUN_CANCELLED);
+    }
 }
 
 /* PID 1 says that the context has ended. What that forked may hold its socket open for longer. */
@@ -298,7 +328,7 @@ static void look_for_end(struct run *run)
 {
     if (run->in_session && !is_over(run) && context_has_ended(run->guest, run->pid)) {
         take_frames(run); /* what it said before is all there */
-        run->channel_lost = !run->done;
+        run->channel_lost = run->phase != RUN_DONE;
     }
 }
 
@@ -319,7 +349,7 @@ static bool is_over_by_now(struct run *run)
 static bool is_stopped(struct run *run)
 {
     if (run->hooks != NULL && run->hooks->cancel != NULL && *run->hooks->cancel) {
-        run->cancelled = true;
+        run_stop(run, RUN_CANCELLED);
         return true;
     }
     if (run->guest->share.losses != run->losses) {
@@ -334,7 +364,7 @@ static void take_rest(struct run *run)
     if (run->ended_ns == 0) {
         run->ended_ns = clock_ns();
     }
-    if (!run->done && !run->channel_lost) {
+    if (run->phase != RUN_DONE && !run->channel_lost) {
         take_frames(run); /* its last word may have come together with its end */
     }
     run_drain(run);

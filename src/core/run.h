@@ -7,6 +7,28 @@
 
 #include "core/engine_impl.h"
 
+/* How far a run is, by what its box has said. The allowed steps are a table in run.c. */
+enum run_phase {
+    RUN_STARTING, /* only our own code can be speaking */
+    RUN_RUNNING,  /* the box has said READY: user code may be speaking */
+    RUN_DONE,     /* it has said how the program ended */
+    RUN_FAILED,   /* it could not start the program: `failure` says why */
+    RUN_PHASES
+};
+
+/* What decides how a run ended. Of several reasons the first in this list counts. */
+enum run_verdict {
+    RUN_GOES_ON,
+    RUN_CANCELLED,
+    RUN_FLOODED,        /* more output than allowed */
+    RUN_OVER_BUDGET,    /* the box had us hold more than it may, or held the most (budget.h) */
+    RUN_UNFINISHED,     /* it began a frame and did not finish it in time */
+    RUN_BROKE_PROTOCOL, /* otherwise */
+    RUN_TIMED_OUT,      /* a cell, by our clock */
+    RUN_BY_CLAIM,       /* exit code and signal, as the box or its PID 1 said */
+    RUN_BY_FACTS,       /* the kernel's word on the end of the box */
+};
+
 struct run {
     struct engine *engine;
     const struct husk_spec *spec;
@@ -18,7 +40,7 @@ struct run {
     bool in_session;         /* then a lost channel ends the run: the box itself lives on */
     uint32_t pid;            /* of that context */
     struct buf request;      /* what of a cell's frame the context has not taken yet */
-    /* Now it has taken all of it. NULL: nobody wants to know. */
+    /* Called once it has taken all of it, or NULL. */
     void (*on_sent)(void *user);
     void *sent_user;
     int in;
@@ -37,15 +59,10 @@ struct run {
     size_t held;     /* bytes of frames that are in the result: charged to the box's share */
     uint32_t losses; /* of that share when the run began */
     struct husk_result *result; /* value, error and files are filled as frames come in */
-    bool done;
-    bool cancelled;
-    bool flooded;     /* more output than allowed */
-    bool over_budget; /* the box had us hold more than it may, or held the most (budget.h) */
-    bool unfinished;  /* it began a frame and did not finish it in time */
-    bool ready;       /* the box has said READY: from then on user code may be speaking */
-    bool replaying;   /* displays that an earlier process had taken */
-    bool broke_protocol;
-    char failure[400]; /* the runner could not start the program */
+    enum run_phase phase;
+    enum run_verdict stopped; /* why we end it; RUN_GOES_ON: we do not */
+    bool replaying;           /* displays that an earlier process had taken */
+    char failure[400];        /* RUN_FAILED: why */
     uint32_t exit_code;
     uint32_t signal;
 };
@@ -83,5 +100,11 @@ void run_drain(struct run *run);
 void run_receipt(const struct guest *g, const struct limits *l, bool warm,
                  struct husk_receipt *ret);
 
+/* Moves to that phase. False: no box that keeps the rules gets there from here. */
+bool run_step(struct run *run, enum run_phase to);
+
+/* Has it end for that reason, unless there is one that counts more. */
+void run_stop(struct run *run, enum run_verdict why);
+
 /* Turns what is known into run->result: status, cause, output. Takes the buffers. */
-void run_conclude(struct run *run, double queue_ms, bool warm);
+void run_conclude(struct run *run, enum run_verdict verdict, double queue_ms, bool warm);

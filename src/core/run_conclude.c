@@ -124,6 +124,15 @@ static void end_by_budget(const struct run *run)
     }
 }
 
+static void end_by_timeout(const struct run *run)
+{
+    struct husk_result *r = run->result;
+
+    end(r, HUSK_TIMEOUT, HUSK_CAUSE_TIMEOUT, EXIT_TIMEOUT);
+    DETAIL(r, "still running when its time was up");
+    LIMIT(r, "timeout %" PRIu64 " ms", run->limits.timeout_ms);
+}
+
 /* The box is gone without a DONE frame: only the kernel's word counts. */
 static void end_by_facts(const struct run *run)
 {
@@ -131,9 +140,7 @@ static void end_by_facts(const struct run *run)
     struct husk_result *r = run->result;
 
     if (g->end == LAUNCHER_END_TIMEOUT) {
-        end(r, HUSK_TIMEOUT, HUSK_CAUSE_TIMEOUT, EXIT_TIMEOUT);
-        DETAIL(r, "still running when its time was up");
-        LIMIT(r, "timeout %" PRIu64 " ms", run->limits.timeout_ms);
+        end_by_timeout(run);
     } else if (g->end == LAUNCHER_END_OOM) {
         end_by_memory(run, "the kernel killed it for its memory");
     } else if (g->end == LAUNCHER_END_ZYGOTE) {
@@ -146,37 +153,62 @@ static void end_by_facts(const struct run *run)
     }
 }
 
-static void decide(const struct run *run)
+static void end_by_protocol(const struct run *run, const char *how)
+{
+    end(run->result, HUSK_CRASHED, HUSK_CAUSE_INTERNAL, EXIT_INTERNAL);
+    DETAIL(run->result, "%s", how);
+}
+
+static void decide(const struct run *run, enum run_verdict verdict)
 {
     struct husk_result *r = run->result;
-    const struct launcher_usage *u = &run->guest->usage;
 
-    if (run->cancelled) {
+    switch (verdict) {
+    case RUN_CANCELLED:
         end(r, HUSK_CANCELLED, HUSK_CAUSE_SIGNAL, EXIT_CANCELLED);
         DETAIL(r, "cancelled by the caller");
-    } else if (run->flooded) {
+        break;
+    case RUN_FLOODED:
         end(r, HUSK_FAILED, HUSK_CAUSE_OUTPUT_LIMIT, EXIT_FLOOD);
         DETAIL(r, "wrote more than it may");
         limit_size(r, "output", run->limits.output_bytes);
-    } else if (run->over_budget) {
+        break;
+    case RUN_OVER_BUDGET:
         end_by_budget(run);
-    } else if (run->broke_protocol) {
-        end(r, HUSK_CRASHED, HUSK_CAUSE_INTERNAL, EXIT_INTERNAL);
-        DETAIL(r, "%s",
-               run->unfinished ? "the box began a frame and did not finish it in time"
-                               : "the box broke the protocol of its control socket");
-    } else if (!run->done) {
+        break;
+    case RUN_UNFINISHED:
+        end_by_protocol(run, "the box began a frame and did not finish it in time");
+        break;
+    case RUN_BROKE_PROTOCOL:
+        end_by_protocol(run, "the box broke the protocol of its control socket");
+        break;
+    case RUN_TIMED_OUT:
+        end_by_timeout(run);
+        break;
+    case RUN_BY_CLAIM:
+        if (run->signal != 0) {
+            end_by_signal(run, (int)run->signal);
+        } else {
+            end_by_exit(run, (int)run->exit_code);
+        }
+        break;
+    case RUN_GOES_ON:
+    case RUN_BY_FACTS:
         end_by_facts(run);
-    } else if (run->signal != 0) {
-        end_by_signal(run, (int)run->signal);
-    } else {
-        end_by_exit(run, (int)run->exit_code);
+        break;
     }
-    /* A killed helper process, or Python noticing first, is the same shortage. */
-    bool bad_end = r->status == HUSK_FAILED || r->status == HUSK_CRASHED;
-    if (bad_end && !run->flooded && !run->over_budget && u->oom_kills > 0) {
+}
+
+/* A killed helper process, or Python noticing first, is the same shortage. */
+static void blame_memory(const struct run *run, enum run_verdict verdict)
+{
+    struct husk_result *r = run->result;
+    bool ended_badly = r->status == HUSK_FAILED || r->status == HUSK_CRASHED;
+    bool has_reason = verdict == RUN_FLOODED || verdict == RUN_OVER_BUDGET;
+
+    if (ended_badly && !has_reason && run->guest->usage.oom_kills > 0) {
         end_by_memory(run, "the kernel killed a process for its memory");
-    } else if (bad_end && r->error.type != NULL && str_eq(r->error.type, "MemoryError")) {
+    } else if (ended_badly && r->error.type != NULL && str_eq(r->error.type, "MemoryError")) {
         end_by_memory(run, "MemoryError");
     }
 }
@@ -216,11 +248,12 @@ void run_receipt(const struct guest *g, const struct limits *l, bool warm, struc
     ret->limits = engine_limits_export(l);
 }
 
-void run_conclude(struct run *run, double queue_ms, bool warm)
+void run_conclude(struct run *run, enum run_verdict verdict, double queue_ms, bool warm)
 {
     const struct launcher_usage *u = &run->guest->usage;
 
-    decide(run);
+    decide(run, verdict);
+    blame_memory(run, verdict);
     run_give_back(run);
     take_streams(run);
     run_receipt(run->guest, &run->limits, warm, &run->result->receipt);

@@ -274,8 +274,7 @@ static bool take_done(struct run *run, const char *body, size_t len)
             break;
         }
     }
-    run->done = more == 0;
-    return run->done;
+    return more == 0 && run_step(run, RUN_DONE);
 }
 
 /*
@@ -331,10 +330,11 @@ bool run_take_frame(struct run *run, const struct frame_head *head, const char *
 {
     struct frame_field f;
 
-    /*
-     * Once the box is ready its own code may be speaking, and that has nothing to say about set-up.
-     */
-    if (head->type == FRAME_FAILED && !run->ready) {
+    /* Once the box is ready user code may be speaking, and that has nothing to say about set-up. */
+    if (head->type == FRAME_FAILED) {
+        if (!run_step(run, RUN_FAILED)) {
+            return false;
+        }
         (void)str_copy(run->failure, sizeof(run->failure), "the box could not start the program");
         for (size_t at = 0; frame_next(body, head->len, &at, &f) > 0;) {
             if (f.key == KEY_ERROR_MESSAGE) {
@@ -343,9 +343,8 @@ bool run_take_frame(struct run *run, const struct frame_head *head, const char *
         }
         return true;
     }
-    if (head->type == FRAME_READY && !run->ready) {
-        run->ready = true;
-        return true;
+    if (head->type == FRAME_READY) {
+        return run_step(run, RUN_RUNNING);
     }
     /* The token makes a frame ours: writing plausible bytes to every descriptor is not enough. */
     if (memcmp(head->token, run->token, sizeof(run->token)) != 0) {

@@ -12,29 +12,7 @@
 #include "core/run_frames.h"
 
 #define FRAME_SLACK 65536
-#define LOST_UNBORN 1
 #define UNARMED_MS 2 /* how long a run may last before the launcher is told its deadline */
-
-/* A new box that starts with its deadline armed. */
-static struct guest *new_guest(struct engine *engine, struct live_template *live,
-                               const struct limits *limits, struct err *e)
-{
-    struct guest_options options = {.limits = *limits, .deadline_ms = limits->timeout_ms};
-
-    return guest_start(engine, live, &options, e);
-}
-
-/* A parked box if there is one that fits, else a new one. */
-static struct guest *get_guest(struct engine *engine, struct live_template *live,
-                               const struct limits *limits, bool *warm, struct err *e)
-{
-    if (engine_dispatch(engine, e) < 0) { /* boxes that died while parked leave the pool here */
-        return NULL;
-    }
-    struct guest *g = pool_take(engine, live, LAUNCHER_ONCE, limits);
-    *warm = g != NULL;
-    return g != NULL ? g : new_guest(engine, live, limits, e);
-}
 
 static int start_run(struct run *run, struct err *e)
 {
@@ -76,7 +54,7 @@ static void take_ends(struct run *run)
 {
     guest_unwatch(run->engine, run->guest);
     run->channel = &run->guest->control;
-    run->ready = run->guest->state == GUEST_READY;
+    run->phase = run->guest->state == GUEST_READY ? RUN_RUNNING : RUN_STARTING;
     run->losses = run->guest->share.losses;
     run->guest->runs++;
     run->held = 0;
@@ -85,70 +63,85 @@ static void take_ends(struct run *run)
     run->err = run->guest->err;
 }
 
-/*
- * Its zygote died before the box was ready, so no code has run: what cannot be done twice was not
- * done once.
- */
-static bool is_lost_unborn(const struct run *run)
+/* The answer is gathered. Only then is it known whether the box was ever ready. */
+static int conclude(struct run *run, double queue_ms, bool warm, struct err *e)
 {
-    return run->guest->exited && run->guest->end == LAUNCHER_END_ZYGOTE && !run->ready;
+    struct guest *g = run->guest;
+
+    if (run->phase == RUN_STARTING && guest_is_unborn(g)) {
+        return GUEST_UNBORN;
+    }
+    if (run->phase == RUN_FAILED) {
+        return err_set(e, ERR_ISOLATION, "%s", run->failure);
+    }
+    if (!g->exited &&
+        guest_finish(run->engine, g, run->exit_code != 0 || run->signal != 0, e) < 0) {
+        return -1;
+    }
+    if (g->exited && g->end == LAUNCHER_END_ZYGOTE && g->refusal.code != ERR_NONE) {
+        *e = g->refusal; /* never born: that is our failure, not the program's */
+        return -1;
+    }
+    enum run_verdict known = run->phase == RUN_DONE ? RUN_BY_CLAIM : RUN_BY_FACTS;
+    run_conclude(run, run->stopped != RUN_GOES_ON ? run->stopped : known, queue_ms, warm);
+    return 0;
 }
 
-/* A new box for a run whose first one was never born. */
-static struct guest *again(struct engine *engine, struct run *run, struct live_template *live,
-                           struct err *e)
-{
-    guest_free(engine, run->guest);
-    run->channel_lost = false;
-    run->ended_ns = 0;
-    return live->one_off ? NULL : new_guest(engine, live, &run->limits, e);
-}
+struct once {
+    struct run run;
+    uint64_t asked_ns;
+    const struct guest *parked; /* taken from the pool; NULL: none */
+};
 
-/* The box is made, the code is handed over, the answer is gathered. 0, -1, or LOST_UNBORN. */
-static int run_in(struct run *run, double queue_ms, bool warm, struct err *e)
+static int run_in(void *user, struct guest *g, struct err *e)
 {
+    struct once *once = user;
+    struct run *run = &once->run;
+    double queue_ms = (double)(clock_ns() - once->asked_ns) / NS_PER_MS;
+    bool warm = g == once->parked;
+
+    run->guest = g;
     take_ends(run);
     int r = start_run(run, e);
     if (r < 0 && e->sys_errno == EPIPE) {
-        /*
-         * It ended before it could take the code; what the launcher says about that is the result.
-         */
-        r = 0;
+        r = 0; /* it ended before it could take the code: the result is how it ended */
     }
     if (r == 0) {
         r = drive(run, warm, e);
     }
     fd_close(&run->in);
-    if (r < 0) {
+    r = r < 0 ? -1 : conclude(run, queue_ms, warm, e);
+    if (r == GUEST_UNBORN) {
+        run->guest = NULL;
+        run->channel_lost = false;
+        run->ended_ns = 0;
+    }
+    return r;
+}
+
+/* In a parked box if there is one that fits, else in a new one, which starts with its deadline armed. */
+static int run_in_guest(struct once *once, struct live_template *live, struct err *e)
+{
+    struct engine *engine = once->run.engine;
+    const struct limits *limits = &once->run.limits;
+    const struct guest_options options = {.limits = *limits, .deadline_ms = limits->timeout_ms};
+    struct guest_use use = {.fn = run_in, .user = once};
+
+    if (engine_dispatch(engine, e) < 0) { /* boxes that died while parked leave the pool here */
         return -1;
     }
-    if (is_lost_unborn(run) && run->guest->refusal.code == ERR_NONE) {
-        return LOST_UNBORN;
-    }
-    if (run->failure[0] != '\0') {
-        return err_set(e, ERR_ISOLATION, "%s", run->failure);
-    }
-    if (!run->guest->exited &&
-        guest_finish(run->engine, run->guest, run->exit_code != 0 || run->signal != 0, e) < 0) {
-        return -1;
-    }
-    if (run->guest->exited && run->guest->end == LAUNCHER_END_ZYGOTE &&
-        run->guest->refusal.code != ERR_NONE) {
-        *e = run->guest->refusal; /* never born: that is our failure, not the program's */
-        return -1;
-    }
-    run_conclude(run, queue_ms, warm);
-    return 0;
+    once->parked = use.parked = pool_take(engine, live, LAUNCHER_ONCE, limits);
+    return guest_with(engine, live, &options, &use, e);
 }
 
 int engine_run(struct engine *engine, const struct husk_spec *spec, const struct run_hooks *hooks,
                struct husk_result **ret, struct err *e)
 {
     const char *name = spec->template_name != NULL ? spec->template_name : "python";
-    struct run run = {.engine = engine, .spec = spec, .hooks = hooks, .in = -1};
+    struct once once = {.run = {.engine = engine, .spec = spec, .hooks = hooks, .in = -1},
+                        .asked_ns = clock_ns()};
+    struct run *run = &once.run;
     struct live_template *live;
-    uint64_t asked = clock_ns();
-    bool warm = false;
     int r = -1;
 
     if (run_check(spec, e) < 0) {
@@ -162,22 +155,15 @@ int engine_run(struct engine *engine, const struct husk_spec *spec, const struct
     }
     live->users++;
     if (run_check_language(spec, live->def.info.language, name, e) == 0 &&
-        engine_limits(&spec->limits, &live->def.info.limits, &run.limits, e) == 0 &&
-        run_init(&run, e) == 0) {
-        run.guest = get_guest(engine, live, &run.limits, &warm, e);
-    }
-    if (run.guest != NULL) {
-        r = run_in(&run, (double)(clock_ns() - asked) / NS_PER_MS, warm, e);
-        if (r == LOST_UNBORN && (run.guest = again(engine, &run, live, e)) != NULL) {
-            r = run_in(&run, (double)(clock_ns() - asked) / NS_PER_MS, false, e);
-        }
-        r = r == LOST_UNBORN ? err_set(e, ERR_TEMPLATE, "the zygote of %s died twice", name) : r;
+        engine_limits(&spec->limits, &live->def.info.limits, &run->limits, e) == 0 &&
+        run_init(run, e) == 0) {
+        r = run_in_guest(&once, live, e);
     }
     if (r == 0) {
-        *ret = TAKE_PTR(run.result);
+        *ret = TAKE_PTR(run->result);
     }
-    guest_retire(engine, run.guest);
-    run_release(&run);
+    guest_retire(engine, run->guest);
+    run_release(run);
     live->users--;
     if (live->one_off) {
         live_close(engine, live);

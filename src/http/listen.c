@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Listening sockets: accepting, and running out of descriptors. admit.c decides who may connect.
+ * Listening sockets: accepting, and running out of descriptors. See admit.c for which clients may
+ * connect.
  *
  * When accept() fails for lack of descriptors, the connection stays in the backlog and the poll
  * would fire for ever. So a reserve descriptor is given up to accept and close the connection, and

@@ -14,7 +14,7 @@
  *   box_cgroup.c      the cgroups of a template's boxes, and their reuse
  *   deadline.c        what is due: runs that take too long, zygotes that do not start or reap
  *   keep.c            descriptors of boxes that outlive the client
- *   inspect.c         looks at boxes from outside: are they what receipts say?
+ *   inspect.c         inspects boxes from outside: are they what receipts say?
  *   ends.c            which descriptors a box may get
  *   closer.c          a bystander that closes descriptors whose close() may take long
  *   usage.c           what a box has used
@@ -63,7 +63,7 @@
 #    define ZYGOTE_START_MS 120000 /* a template that is not ready by then is broken */
 #endif
 #ifndef ASK_MS           /* likewise */
-#    define ASK_MS 20000 /* for a template to be asked for, and for its definition to come */
+#    define ASK_MS 20000 /* from TEMPLATE to ASK, and from ASK to the definition */
 #endif
 #ifndef ORPHAN_MS            /* likewise */
 #    define ORPHAN_MS 600000 /* for a client whose supervisor was killed to save files */

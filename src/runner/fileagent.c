@@ -34,26 +34,13 @@ static int serve_stat(struct agent *a)
 /* Exactly n bytes, so that the peer can announce the length before they arrive. */
 static int send_range(struct agent *a, int fd, uint64_t offset, uint64_t n)
 {
-    while (n > 0) {
-        char *to;
-        size_t room;
-        int r = agent_room(a, &to, &room);
-        if (r < 0) {
-            return r;
-        }
-        ssize_t got = pread(fd, to, n < room ? (size_t)n : room, (off_t)offset);
-        if (got < 0) {
-            return -errno;
-        }
-        if (got == 0) {
-            a->out.len = 0;
-            return -ESTALE;
-        }
-        agent_wrote(a, (size_t)got);
-        offset += (uint64_t)got;
-        n -= (uint64_t)got;
+    int r = agent_write_file(a, fd, offset, &n);
+
+    if (r == 0 && n > 0) {
+        a->out.len = 0;
+        return -ESTALE;
     }
-    return agent_flush(a);
+    return r < 0 ? r : agent_flush(a);
 }
 
 static int serve_read(struct agent *a)

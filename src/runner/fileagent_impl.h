@@ -44,10 +44,9 @@ struct files_info agent_info(const struct stat *st);
 
 /* Bytes out, collected to messages of full size. */
 int agent_write(struct agent *a, const void *data, size_t n);
+/* *n bytes of a file, from offset on. *n: how many are left where the file ended before that. */
+int agent_write_file(struct agent *a, int fd, uint64_t offset, uint64_t *n);
 int agent_flush(struct agent *a);
-/* The same without a copy: where up to *room bytes can be put, and how many were. */
-int agent_room(struct agent *a, char **ret, size_t *ret_room);
-void agent_wrote(struct agent *a, size_t n);
 
 /* The next bytes in: how many are in a->body, 0 at the end, -ECANCELED after ABORT, -errno. */
 ssize_t agent_read(struct agent *a);

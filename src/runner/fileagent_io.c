@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -96,7 +97,8 @@ int agent_send_info(struct agent *a, const struct stat *st, const char *target)
     return r < 0 ? r : agent_send(a);
 }
 
-int agent_room(struct agent *a, char **ret, size_t *ret_room)
+/* Where up to *ret_room bytes of the next message can be put. */
+static int find_room(struct agent *a, char **ret, size_t *ret_room)
 {
     int r = 0;
 
@@ -118,7 +120,7 @@ int agent_room(struct agent *a, char **ret, size_t *ret_room)
     return 0;
 }
 
-void agent_wrote(struct agent *a, size_t n)
+static void wrote(struct agent *a, size_t n)
 {
     a->out.len += n;
     a->done.count += n;
@@ -129,15 +131,38 @@ int agent_write(struct agent *a, const void *data, size_t n)
     while (n > 0) {
         char *to;
         size_t room;
-        int r = agent_room(a, &to, &room);
+        int r = find_room(a, &to, &room);
         if (r < 0) {
             return r;
         }
         size_t part = MIN(n, room);
         memcpy(to, data, part);
-        agent_wrote(a, part);
+        wrote(a, part);
         data = (const char *)data + part;
         n -= part;
+    }
+    return 0;
+}
+
+int agent_write_file(struct agent *a, int fd, uint64_t offset, uint64_t *n)
+{
+    while (*n > 0) {
+        char *to;
+        size_t room;
+        int r = find_room(a, &to, &room);
+        if (r < 0) {
+            return r;
+        }
+        ssize_t got = pread(fd, to, MIN(*n, room), (off_t)offset);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return got < 0 ? -errno : 0;
+        }
+        wrote(a, (size_t)got);
+        offset += (uint64_t)got;
+        *n -= (uint64_t)got;
     }
     return 0;
 }

@@ -44,25 +44,9 @@ static int put_zeros(struct agent *a, uint64_t n)
 static int put_content(struct agent *a, int fd, uint64_t size)
 {
     uint64_t left = size;
+    int r = agent_write_file(a, fd, 0, &left);
 
-    while (left > 0) {
-        char *to;
-        size_t room;
-        int r = agent_room(a, &to, &room);
-        if (r < 0) {
-            return r;
-        }
-        ssize_t n = read(fd, to, left < room ? (size_t)left : room);
-        if (n < 0 && errno != EINTR) {
-            return -errno;
-        }
-        if (n == 0) {
-            break;
-        }
-        agent_wrote(a, n > 0 ? (size_t)n : 0);
-        left -= n > 0 ? (uint64_t)n : 0;
-    }
-    return put_zeros(a, left + (-size % TAR_BLOCK));
+    return r < 0 ? r : put_zeros(a, left + (-size % TAR_BLOCK));
 }
 
 static int open_file(const struct agent_walk *w, int dir, const char *name)

@@ -237,7 +237,7 @@ struct doomed {
 };
 
 struct deletion {
-    struct doomed levels[DELETE_DEPTH]; /* the first is the directory that was asked for */
+    struct doomed levels[DELETE_DEPTH]; /* the first is the requested directory */
     size_t depth;
     uint64_t removed;
 };

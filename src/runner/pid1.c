@@ -63,7 +63,7 @@ static bool has_mail(void)
     return poll(&p, 1, 0) > 0;
 }
 
-static void bury(pid_t pid)
+static void reap_one(pid_t pid)
 {
     bool is_context = pid1_has(pid);
     int status;
@@ -93,7 +93,7 @@ static bool reap(int signals)
         if (!pid1_has(ended.si_pid) && has_mail()) {
             return false;
         }
-        bury(ended.si_pid);
+        reap_one(ended.si_pid);
         ended.si_pid = 0;
     }
     return true;
@@ -188,7 +188,7 @@ void pid1_serve(void)
     struct frame_head head;
     sigset_t mask;
     sigset_t old_mask;
-    bool all_buried = true;
+    bool all_reaped = true;
 
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);
@@ -203,13 +203,13 @@ void pid1_serve(void)
         struct pollfd p[2 + FILEWORKERS_MAX] = {{.fd = BOX_CONTROL_FD, .events = POLLIN},
                                                 {.fd = signals, .events = POLLIN}};
         fileworkers_watch(p + 2);
-        int timeout = all_buried ? fileworkers_timeout() : 0;
+        int timeout = all_reaped ? fileworkers_timeout() : 0;
         if (poll(p, ARRAY_LEN(p), timeout) < 0 && errno != EINTR) {
             _exit(1);
         }
         fileworkers_serve(p + 2);
-        if ((p[1].revents & POLLIN) != 0 || !all_buried) {
-            all_buried = reap(signals);
+        if ((p[1].revents & POLLIN) != 0 || !all_reaped) {
+            all_reaped = reap(signals);
         }
         if (p[0].revents == 0) {
             continue;

@@ -186,7 +186,7 @@ static bool take_report(int link, struct buf *said)
 }
 
 /* Reaps the dead, orphans included. True with *status once pid is among them. */
-static bool bury(pid_t pid, int *status)
+static bool reap(pid_t pid, int *status)
 {
     pid_t got;
     int how;
@@ -208,7 +208,7 @@ static int wait_for(pid_t pid, int link, int signals, struct buf *said)
 
     for (;;) {
         struct pollfd p[2] = {{.fd = signals, .events = POLLIN}, {.fd = link, .events = POLLIN}};
-        if (bury(pid, &status)) {
+        if (reap(pid, &status)) {
             break;
         }
         if (poll(p, 2, -1) < 0 && errno != EINTR) {

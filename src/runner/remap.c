@@ -8,9 +8,9 @@
  * variable live in regions that are being replaced.
  *
  * Regions that lie side by side with the same protection get neighbouring places in the file, so
- * the kernel merges them into one mapping: fewer to copy on every fork. Text comes along for the
- * same reason, and for another: in the page cache of the host it is small pages, of which every
- * box would map some hundred anew; here a program's text becomes huge pages, one fault each.
+ * the kernel merges them into one mapping: fewer to copy on every fork. Text is included for the
+ * same reason, and for another: in the page cache of the host it consists of small pages, of which
+ * every box would fault in some hundred; here it becomes huge pages, one fault each.
  */
 #include "runner/remap.h"
 

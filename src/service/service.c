@@ -119,6 +119,7 @@ static int open_engine(struct service *svc, const struct service_options *o, str
         .client_dir = templates,
         .min_isolation = (enum husk_isolation)o->config->min_isolation,
         .socket = o->launcher,
+        .backend = o->backend,
     };
 
     data_folder_path(o->config, DATA_TEMPLATES, templates);
@@ -203,8 +204,7 @@ static void wait_for_fibers(struct service *svc)
     }
 }
 
-/* Of a service that could not be opened: one that serves ends by service_leave(). */
-static void discard(struct service *svc)
+void service_close(struct service *svc)
 {
     svc->closing = true;
     wait_for_fibers(svc);
@@ -231,7 +231,7 @@ int service_open(const struct service_options *options, struct service **ret, st
     svc->user = options->user;
     svc->figures.started_ms = clock_wall_ms();
     if (start(svc, options, e) < 0) {
-        discard(svc);
+        service_close(svc);
         return -1;
     }
     *ret = svc;
@@ -336,11 +336,6 @@ int service_run(struct service *svc, const struct husk_spec *spec, struct husk_r
     }
     svc->figures.runs++;
     int r = engine_run(svc->engine, &full, NULL, ret, e);
-    if (r < 0 && e->code == ERR_TEMPLATE) {
-        /* Never born: a stuck zygote is just being replaced. */
-        fiber_sleep(ZYGOTE_END_MS);
-        r = engine_run(svc->engine, &full, NULL, ret, e);
-    }
     gate_leave(&svc->gate);
     return r;
 }

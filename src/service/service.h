@@ -36,6 +36,7 @@ struct engine;
 struct service_options {
     const struct config *config; /* borrowed */
     int launcher;                /* socket of a supervised launcher; taken */
+    struct backend *backend;     /* another back end than that; taken; NULL: none */
     void (*on_launcher_lost)(void *user);
     void *user;
 };
@@ -45,6 +46,11 @@ struct service_options {
  * fiber.
  */
 int service_open(const struct service_options *options, struct service **ret, struct err *e);
+/*
+ * Ends all that it runs. For one that holds no session; a daemon leaves sessions to the next one
+ * by service_leave().
+ */
+void service_close(struct service *svc);
 /*
  * The settings have changed: what is not looked up each time is taken over. What was warmed has to
  * be warmed again.

@@ -12,7 +12,6 @@
 #include "store/store.h"
 
 #define ID_SIZE (STORE_ID_MAX + 1)
-#define ZYGOTE_END_MS 100    /* a zygote that is told dead is gone within this */
 #define END_PATIENCE_MS 1000 /* from the end of a box to the launcher's word of it */
 
 /* A bounded number of places, and a bounded line of fibers that wait for one. */

@@ -8,24 +8,12 @@
 #include "core/box_files.h"
 #include "service/service_impl.h"
 
-/* None of its code has run, so it may be tried again: its zygote may have died under it. */
-static int open_new(struct session *s, struct err *e)
-{
-    struct husk_spec spec = {.template_name = s->record.template, .limits = s->limits};
-
-    s->box = NULL;
-    int r = notebook_open(s->svc->engine, &spec, &s->box, e);
-    if (r < 0 && e->code != ERR_LIMIT && e->code != ERR_LAUNCHER) {
-        fiber_sleep(ZYGOTE_END_MS);
-        r = notebook_open(s->svc->engine, &spec, &s->box, e);
-    }
-    return r;
-}
-
 static int open_box(struct session *s, struct err *e)
 {
-    if (open_new(s, e) < 0) {
-        s->box = NULL;
+    const struct husk_spec spec = {.template_name = s->record.template, .limits = s->limits};
+
+    s->box = NULL;
+    if (notebook_open(s->svc->engine, &spec, &s->box, e) < 0) {
         return -1;
     }
     FAULT_POINT("session.box.opened");

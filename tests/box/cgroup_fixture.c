@@ -15,7 +15,6 @@
 #include <sys/prctl.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -24,7 +23,6 @@
 #include "box/cgroup_impl.h"
 #include "tap.h"
 
-#define DEADLINE_MS 10000
 #define POINTS_MAX 32
 
 struct limits small_limits(void)
@@ -118,16 +116,26 @@ int wait_for(pid_t pid)
 
 void wait_empty(const struct cgroup *cg)
 {
-    uint64_t deadline = clock_ms() + DEADLINE_MS;
-    const struct timespec pause_for = {.tv_nsec = 1000000};
-
-    while (!cgroup_is_empty(cg)) {
-        CHECK(clock_ms() < deadline);
-        nanosleep(&pause_for, NULL);
-    }
+    AWAIT(cgroup_is_empty(cg));
     while (waitpid(-1, NULL, 0) > 0) {
     }
     CHECK_INT(errno, ECHILD);
+}
+
+void kill_all(struct cgroup *cg)
+{
+    CHECK_INT(cgroup_kill(cg), 0);
+    wait_empty(cg);
+}
+
+void fixture_host_close(struct cgroup_host **host)
+{
+    cgroup_host_close(*host);
+}
+
+void fixture_cgroup_free(struct cgroup **cg)
+{
+    cgroup_free(*cg);
 }
 
 void sleep_forever(void)
@@ -190,13 +198,7 @@ void fork_100(void)
 /* Processes in the box, counted by the pids controller. */
 void wait_for_pids(const struct cgroup *cg, uint64_t count)
 {
-    uint64_t deadline = clock_ms() + 10000;
-    const struct timespec pause_for = {.tv_nsec = 1000000};
-
-    while (read_number(cg, "pids.current", NULL) < count) {
-        CHECK(clock_ms() < deadline);
-        nanosleep(&pause_for, NULL);
-    }
+    AWAIT(read_number(cg, "pids.current", NULL) >= count);
 }
 
 /* v2 before 6.12 has a memory peak that cannot be reset. */

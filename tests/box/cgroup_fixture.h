@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/attr.h"
 #include "base/units.h"
 #include "box/cgroup.h"
 
@@ -17,13 +18,18 @@ struct limits small_limits(void);
 /* A host named for this process, which becomes a subreaper. Skips the test without root. */
 struct cgroup_host *open_host(void);
 struct cgroup *make_cgroup(struct cgroup_host *host, const char *name, const struct limits *l);
+#define AUTO_HOST AUTO(fixture_host_close)
+#define AUTO_CGROUP AUTO(fixture_cgroup_free)
+void fixture_host_close(struct cgroup_host **host);
+void fixture_cgroup_free(struct cgroup **cg);
 
 /* A child that first loses every right and then joins by the descriptors; run() need not return. */
 pid_t spawn_in(const struct cgroup *cg, void (*run)(void));
 pid_t spawn_stopped(const struct cgroup *cg); /* has joined and stopped when this returns */
 void join(const struct cgroup *cg);
-int wait_for(pid_t pid);                  /* its wait status */
-void wait_empty(const struct cgroup *cg); /* and reaps what is left; the test fails after 10 s */
+int wait_for(pid_t pid);                                     /* its wait status */
+void wait_empty(const struct cgroup *cg);                    /* and reaps what is left */
+void kill_all(struct cgroup *cg);                            /* and waits until it is empty */
 void wait_for_pids(const struct cgroup *cg, uint64_t count); /* until so many are in it */
 bool can_recycle(const struct cgroup_host *host);
 

@@ -2,10 +2,12 @@
 /* An engine for tests; see engine_fixture.h. */
 #include "engine_fixture.h"
 
+#include <grp.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/str.h"
@@ -59,6 +61,19 @@ void fixture_paths(void)
     CHECK_INT(str_format(path, sizeof(path), "%s/lib/husk", build), 0);
     CHECK_INT(setenv("HUSK_LIB_DIR", path, 1), 0);
     CHECK_INT(setenv("HUSK_TEMPLATE_DIR", "/nonexistent", 1), 0);
+}
+
+void fixture_become_nobody(void)
+{
+    const unsigned nobody = 65534;
+
+    if (geteuid() == 0) {
+        CHECK_INT(setgroups(0, NULL), 0);
+        CHECK_INT(setresgid(nobody, nobody, nobody), 0);
+        CHECK_INT(setresuid(nobody, nobody, nobody), 0);
+        CHECK_INT(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
+    }
+    fixture_paths();
 }
 
 void fixture_template_dir(char *template)

@@ -21,6 +21,8 @@ void fixture_result_free(struct husk_result **result);
 
 /* Makes the library use launcher and files of this build, and no template of this machine's. */
 void fixture_paths(void);
+/* Gives up root for good, which a test can, being a process of its own; and the paths. */
+void fixture_become_nobody(void);
 
 /*
  * The same, with an empty folder for templates of the test's own, made by mkdtemp(). Skips the test

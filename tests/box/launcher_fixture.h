@@ -16,7 +16,7 @@
 
 struct launcher_client {
     int sock;
-    int supervisor; /* who brought us to it, or -1 */
+    int supervisor; /* the supervisor that connected us, or -1 */
     pid_t pid;
     uint32_t seq;
     uint32_t ticket; /* supervised: of the template that is being defined */
@@ -32,7 +32,7 @@ struct launcher_client launcher_open(void);
  * after its supervisor.
  */
 struct launcher_client launcher_open_impatient(void);
-/* The same through a supervisor, who says that the client runs as that user. */
+/* The same through a supervisor, which reports that the client runs as that user. */
 struct launcher_client launcher_open_for(uid_t uid);
 struct launcher_client launcher_open_impatient_for(uid_t uid);
 /* The supervisor brings another client, which takes the place of this one; that hangs up. */

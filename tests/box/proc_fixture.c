@@ -9,23 +9,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/attr.h"
-#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "tap.h"
-
-#define PATIENCE_MS 30000
-
-static void pause_1_ms(void)
-{
-    const struct timespec ms = {.tv_nsec = 1000000};
-
-    nanosleep(&ms, NULL);
-}
 
 const char *proc_file(pid_t pid, const char *name)
 {
@@ -190,16 +179,9 @@ bool proc_is_alive(pid_t pid)
 
 void proc_wait_gone(const struct proc_list *list)
 {
-    uint64_t until = clock_ms() + PATIENCE_MS;
-
     for (size_t i = 0; i < list->n; i++) {
-        while (proc_is_alive(list->pids[i])) {
-            if (clock_ms() > until) {
-                tap_fail(__FILE__, __LINE__, "process %d of %zu lives on: %s", list->pids[i],
-                         list->n, proc_file(list->pids[i], "stat"));
-            }
-            pause_1_ms();
-        }
+        CASE("process %d of %zu lives on", list->pids[i], list->n);
+        AWAIT(!proc_is_alive(list->pids[i]));
     }
 }
 
@@ -233,13 +215,5 @@ size_t proc_count_cgroups(pid_t launcher)
 
 void proc_wait_no_cgroups(pid_t launcher)
 {
-    uint64_t until = clock_ms() + PATIENCE_MS;
-
-    while (proc_count_cgroups(launcher) > 0) {
-        if (clock_ms() > until) {
-            tap_fail(__FILE__, __LINE__, "%zu cgroups of launcher %d are left",
-                     proc_count_cgroups(launcher), launcher);
-        }
-        pause_1_ms();
-    }
+    AWAIT(proc_count_cgroups(launcher) == 0);
 }

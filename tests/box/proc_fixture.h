@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes as the host sees them: who belongs to an engine, and what the kernel says about them.
+ * Processes as the host sees them: those of an engine, and what the kernel shows of them.
  *
  * An engine's launcher is a child of the test, the guard and the zygotes are children of the
  * launcher, and the first processes of boxes are children of their zygote.
@@ -38,9 +38,9 @@ size_t proc_count_lines(pid_t pid, const char *name);
 
 bool proc_is_alive(pid_t pid); /* a zombie is not */
 void proc_kill(pid_t pid);     /* SIGKILL; returns when it is not alive */
-/* Waits until none of them is alive. The test fails after 30 s. */
+/* Waits until none of them is alive. */
 void proc_wait_gone(const struct proc_list *list);
 
 /* The cgroup directories of a launcher and its boxes in all hierarchies. */
 size_t proc_count_cgroups(pid_t launcher);
-void proc_wait_no_cgroups(pid_t launcher); /* the test fails after 30 s */
+void proc_wait_no_cgroups(pid_t launcher); /* waits until they are gone */

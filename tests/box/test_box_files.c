@@ -385,7 +385,7 @@ static int slow_sink(void *user, const void *data, size_t n)
 
     (void)data;
     *bytes += n;
-    fiber_sleep(1); /* back-pressure: the worker waits with us, nobody else does */
+    fiber_sleep(1); /* back-pressure: only the worker waits with us */
     return 0;
 }
 

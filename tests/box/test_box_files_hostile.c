@@ -88,17 +88,11 @@ TEST(a_worker_that_is_killed_fails_its_request_and_nothing_else)
     CHECK_CELL(s, 0, "open('f').read()", "'x'");
 }
 
-static void wait_for_no_worker(struct husk_session *s)
+static bool has_no_worker(struct husk_session *s)
 {
-    for (int i = 0; i < 100; i++) {
-        AUTO_RESULT struct husk_result *r = fixture_in(s, 0, 0, FIND "len(workers())");
-        struct timespec pause = {.tv_nsec = 20000000};
-        if (str_eq(r->value, "0")) {
-            return;
-        }
-        nanosleep(&pause, NULL);
-    }
-    tap_fail(__FILE__, __LINE__, "a worker is left over");
+    AUTO_RESULT struct husk_result *r = fixture_in(s, 0, 0, FIND "len(workers())");
+
+    return str_eq(r->value, "0");
 }
 
 TEST(a_worker_that_is_stopped_holds_nobody_and_is_got_rid_of)
@@ -120,7 +114,7 @@ TEST(a_worker_that_is_stopped_holds_nobody_and_is_got_rid_of)
         CHECK_INT(e.code, ERR_TIMEOUT);
         box_files_close(f);
     }
-    wait_for_no_worker(s);
+    AWAIT(has_no_worker(s));
     AUTO_FILES struct box_files *again = fixture_files(s);
     CHECK_DONE(fixture_read(again, "f", false, &got, &e));
     CHECK_STR(got.data, "x");
@@ -146,7 +140,7 @@ TEST(the_number_of_workers_is_bounded_and_they_end_with_their_connection)
         AUTO_FILES struct box_files *f = fixture_files(s);
         CHECK(box_files_is_usable(f));
     }
-    wait_for_no_worker(s);
+    AWAIT(has_no_worker(s));
     CHECK_CELL(s, 0, "1 + 1", "2");
 }
 
@@ -159,10 +153,7 @@ TEST(a_box_that_ends_ends_the_file_work)
 
     CHECK_DONE(fixture_write(f, "f", "x", &e));
     fixture_session_close(&s);
-    uint64_t until = clock_ms() + 10000;
-    while (clock_ms() < until &&
-           fixture_write(f, "f", "y", &e) == 0) { /* its processes are dying */
-    }
+    AWAIT(fixture_write(f, "f", "y", &e) != 0); /* its processes are dying */
     CHECK_STR(files_msg_status_name(box_files_status(f)), "worker_lost");
 }
 
@@ -385,7 +376,7 @@ TEST(a_download_that_is_given_up_ends_the_connection_and_its_worker)
     CHECK(got > 0 && got <= FILES_BODY_MAX);
     CHECK(!box_files_is_usable(f));
     box_files_close(f);
-    wait_for_no_worker(s);
+    AWAIT(has_no_worker(s));
 }
 
 /* Cuts the file when its first bytes arrive: 30 MiB do not fit in a socket, the rest is missing. */

@@ -149,7 +149,7 @@ static void ticks_for_ever(int sock)
     }
 }
 
-/* Faster than they are read: nobody would ever have to wait, and so nobody else would ever run. */
+/* Faster than they are read: a reader that never waits would never let other fibers run. */
 static void ticks_without_pause(int sock)
 {
     struct files_head heads[1024];

@@ -36,9 +36,9 @@ static void write_1_mib(void)
 
 TEST(child_without_rights_joins_every_hierarchy)
 {
-    struct cgroup_host *host = open_host();
+    AUTO_HOST struct cgroup_host *host = open_host();
     struct limits l = small_limits();
-    struct cgroup *cg = make_cgroup(host, "join", &l);
+    AUTO_CGROUP struct cgroup *cg = make_cgroup(host, "join", &l);
     int fds[CGROUP_PROCS_MAX];
     char path[64];
     char text[8192];
@@ -57,15 +57,13 @@ TEST(child_without_rights_joins_every_hierarchy)
     CHECK_INT(cgroup_kill(cg), 0);
     CHECK(WIFSIGNALED(wait_for(pid)));
     wait_empty(cg);
-    cgroup_free(cg);
-    cgroup_host_close(host);
 }
 
 TEST(memory_hog_is_killed_and_counted)
 {
-    struct cgroup_host *host = open_host();
+    AUTO_HOST struct cgroup_host *host = open_host();
     struct limits l = small_limits();
-    struct cgroup *cg = make_cgroup(host, "hog", &l);
+    AUTO_CGROUP struct cgroup *cg = make_cgroup(host, "hog", &l);
     struct cgroup_usage u;
 
     CHECK_INT(wait_for(spawn_in(cg, use_8_mib)), 0);
@@ -79,13 +77,11 @@ TEST(memory_hog_is_killed_and_counted)
     CHECK(u.oom_kills > 0); /* v2 counts the first victim of a group twice */
     CHECK(u.memory_peak > l.memory_bytes / 2 && u.memory_peak <= l.memory_bytes);
     CHECK(u.memory_now < l.memory_bytes / 2);
-    cgroup_free(cg);
-    cgroup_host_close(host);
 }
 
 TEST(out_of_memory_takes_one_process_of_a_session)
 {
-    struct cgroup_host *host = open_host();
+    AUTO_HOST struct cgroup_host *host = open_host();
     struct limits l = small_limits();
     struct err e;
 
@@ -106,25 +102,21 @@ TEST(out_of_memory_takes_one_process_of_a_session)
     }
     cgroup_free(cg);
     wait_for(other);
-    cgroup_host_close(host);
 }
 
 TEST(forks_beyond_the_limit_are_refused_and_counted)
 {
-    struct cgroup_host *host = open_host();
+    AUTO_HOST struct cgroup_host *host = open_host();
     struct limits l = small_limits();
     struct cgroup_usage u;
 
     l.pids = 8;
-    struct cgroup *cg = make_cgroup(host, "forks", &l);
+    AUTO_CGROUP struct cgroup *cg = make_cgroup(host, "forks", &l);
     CHECK_INT(WEXITSTATUS(wait_for(spawn_in(cg, fork_until_refused))), 7);
     cgroup_usage(cg, &u);
     CHECK_INT(u.pids_refused, 1);
     CHECK(u.pids_peak == 0 || u.pids_peak == 8);
-    CHECK_INT(cgroup_kill(cg), 0);
-    wait_empty(cg);
-    cgroup_free(cg);
-    cgroup_host_close(host);
+    kill_all(cg);
 }
 
 /* How often the quota stopped the box. On a hybrid host the unified twin has a cpu.stat as well. */
@@ -146,36 +138,29 @@ static uint64_t throttled(const struct cgroup_host *host, const struct cgroup *c
 /* Only more CPU time than allowed is a fault: a busy machine may well give less. */
 TEST(cpu_time_stays_within_the_quota)
 {
-    struct cgroup_host *host = open_host();
+    AUTO_HOST struct cgroup_host *host = open_host();
     struct limits l = small_limits();
     struct cgroup_usage u;
-    const struct timespec pause_for = {.tv_nsec = 50000000};
 
     l.cpu_milli = 200;
-    struct cgroup *cg = make_cgroup(host, "cpu", &l);
+    AUTO_CGROUP struct cgroup *cg = make_cgroup(host, "cpu", &l);
     uint64_t start = clock_ns();
     spawn_in(cg, spin);
     spawn_in(cg, spin);
-    do {
-        nanosleep(&pause_for, NULL);
-        cgroup_usage(cg, &u);
-    } while (u.cpu_ns < 200 * 1000000ull);
+    AWAIT((cgroup_usage(cg, &u), u.cpu_ns >= 200 * 1000000ull));
     uint64_t elapsed = clock_ns() - start;
 
     CHECK(u.cpu_ns < elapsed * 35 / 100);
-    CHECK(throttled(host, cg) > 0);
-    CHECK_INT(cgroup_kill(cg), 0);
-    wait_empty(cg);
-    cgroup_free(cg);
-    cgroup_host_close(host);
+    CHECK(throttled(host, cg) > 0 || u.cpu_ns < elapsed * 20 / 100); /* or had no chance to */
+    kill_all(cg);
 }
 
 TEST(limits_are_written_once_and_move_both_ways)
 {
     static const uint64_t memory[] = {64 * MIB, 32 * MIB, 128 * MIB, 16 * MIB};
-    struct cgroup_host *host = open_host();
+    AUTO_HOST struct cgroup_host *host = open_host();
     struct limits l = small_limits();
-    struct cgroup *cg = make_cgroup(host, "limits", &l);
+    AUTO_CGROUP struct cgroup *cg = make_cgroup(host, "limits", &l);
     bool v1 = cgroup_host_facts(host)->kind != CGROUP_V2;
     char path[PATH_MAX];
     struct err e;
@@ -201,15 +186,13 @@ TEST(limits_are_written_once_and_move_both_ways)
     CHECK_INT(cgroup_set_limits(cg, &l, &e), -1);
     CHECK_INT(e.code, ERR_INVALID);
     CHECK_INT(read_number(cg, "pids.max", NULL), 5);
-    cgroup_free(cg);
-    cgroup_host_close(host);
 }
 
 TEST(box_gets_no_swap)
 {
-    struct cgroup_host *host = open_host();
+    AUTO_HOST struct cgroup_host *host = open_host();
     struct limits l = small_limits();
-    struct cgroup *cg = make_cgroup(host, "swap", &l);
+    AUTO_CGROUP struct cgroup *cg = make_cgroup(host, "swap", &l);
 
     if (cgroup_host_facts(host)->kind == CGROUP_V2) {
         CHECK_INT(read_number(cg, "memory.oom.group", NULL), 1);
@@ -218,8 +201,6 @@ TEST(box_gets_no_swap)
         CHECK_INT(read_number(cg, "memory.swappiness", NULL), 0);
         CHECK_INT(read_number(cg, "memory.memsw.limit_in_bytes", NULL), l.memory_bytes);
     }
-    cgroup_free(cg);
-    cgroup_host_close(host);
 }
 
 TEST(block_io_is_counted_or_zero)
@@ -238,9 +219,9 @@ TEST(block_io_is_counted_or_zero)
         SKIP("/var/tmp is not on a block device");
     }
 
-    struct cgroup_host *host = open_host();
+    AUTO_HOST struct cgroup_host *host = open_host();
     struct limits l = small_limits();
-    struct cgroup *cg = make_cgroup(host, "io", &l);
+    AUTO_CGROUP struct cgroup *cg = make_cgroup(host, "io", &l);
     CHECK_INT(wait_for(spawn_in(cg, write_1_mib)), 0);
     cgroup_usage(cg, &u);
     if (cgroup_host_facts(host)->io) {
@@ -254,8 +235,6 @@ TEST(block_io_is_counted_or_zero)
         CHECK_INT(u.io_write, 0);
     }
     fd_close(&shared_fd);
-    cgroup_free(cg);
-    cgroup_host_close(host);
 }
 
 /* Few kernels still count on v1, so what they write is checked from a copy. */
@@ -276,9 +255,9 @@ TEST(io_counts_of_all_disks_are_summed)
 TEST(bad_and_taken_names_are_refused)
 {
     static const char *const bad[] = {"", ".", "..", "a/b", "A", "../x"};
-    struct cgroup_host *host = open_host();
+    AUTO_HOST struct cgroup_host *host = open_host();
     struct limits l = small_limits();
-    struct cgroup *cg = make_cgroup(host, "taken", &l);
+    AUTO_CGROUP struct cgroup *cg = make_cgroup(host, "taken", &l);
     struct cgroup *other = NULL;
     struct err e;
 
@@ -291,6 +270,4 @@ TEST(bad_and_taken_names_are_refused)
     CHECK_INT(e.code, ERR_EXISTS);
     CHECK(other == NULL);
     CHECK_INT(wait_for(spawn_in(cg, use_8_mib)), 0); /* the first is still there */
-    cgroup_free(cg);
-    cgroup_host_close(host);
 }

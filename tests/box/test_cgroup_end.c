@@ -47,26 +47,23 @@ static void fill_shared(void)
 
 TEST(kill_ends_a_hundred_processes)
 {
-    struct cgroup_host *host = open_host();
+    AUTO_HOST struct cgroup_host *host = open_host();
     struct limits l = small_limits();
-    struct cgroup *cg = make_cgroup(host, "hundred", &l);
+    AUTO_CGROUP struct cgroup *cg = make_cgroup(host, "hundred", &l);
 
     spawn_in(cg, fork_100);
     wait_for_pids(cg, 100);
     CHECK_INT(cgroup_recycle(cg), -EBUSY);
-    CHECK_INT(cgroup_kill(cg), 0);
-    wait_empty(cg);
+    kill_all(cg);
     CHECK_INT(read_number(cg, "pids.current", NULL), 0);
-    cgroup_free(cg);
-    cgroup_host_close(host);
 }
 
 /* A list read by halves may miss some whose neighbours died meanwhile; never a stranger. */
 TEST(members_can_be_killed_by_pid)
 {
-    struct cgroup_host *host = open_host();
+    AUTO_HOST struct cgroup_host *host = open_host();
     struct limits l = small_limits();
-    struct cgroup *cg = make_cgroup(host, "members", &l);
+    AUTO_CGROUP struct cgroup *cg = make_cgroup(host, "members", &l);
     char path[PATH_MAX];
 
     beside(cg, "pids.max", path, sizeof(path));
@@ -84,8 +81,6 @@ TEST(members_can_be_killed_by_pid)
     }
     fd_close(&dir);
     wait_empty(cg);
-    cgroup_free(cg);
-    cgroup_host_close(host);
 }
 
 /* Where there are v1 limits, with them alone: without the unified tree there is no cgroup.kill. */
@@ -100,21 +95,18 @@ TEST(fork_bomb_is_killed)
     if (facts.kind != CGROUP_V2) {
         hide_mounts("cgroup2");
     }
-    struct cgroup_host *host = open_host();
+    AUTO_HOST struct cgroup_host *host = open_host();
     CHECK(cgroup_host_facts(host)->kind != CGROUP_HYBRID);
     CHECK_INT(cgroup_host_facts(host)->kill, facts.kind == CGROUP_V2);
 
     struct limits l = small_limits();
     l.pids = 50;
-    struct cgroup *cg = make_cgroup(host, "bomb", &l);
+    AUTO_CGROUP struct cgroup *cg = make_cgroup(host, "bomb", &l);
     spawn_in(cg, fork_bomb);
     wait_for_pids(cg, 50);
-    CHECK_INT(cgroup_kill(cg), 0);
-    wait_empty(cg);
+    kill_all(cg);
     CHECK_INT(read_number(cg, "pids.current", NULL), 0);
     CHECK_INT(read_number(cg, "pids.max", NULL), 50);
-    cgroup_free(cg);
-    cgroup_host_close(host);
 }
 
 /*
@@ -123,18 +115,17 @@ TEST(fork_bomb_is_killed)
  */
 TEST(folded_cgroup_counts_on_and_can_be_used_again)
 {
-    struct cgroup_host *host = open_host();
+    AUTO_HOST struct cgroup_host *host = open_host();
     struct limits l = small_limits();
     struct cgroup_usage before;
     struct cgroup_usage folded;
     struct cgroup_usage u;
 
     l.pids = 8;
-    struct cgroup *cg = make_cgroup(host, "folded", &l);
+    AUTO_CGROUP struct cgroup *cg = make_cgroup(host, "folded", &l);
     CHECK_INT(cgroup_unfold(cg), 0);
     wait_for(spawn_in(cg, fork_until_refused));
-    CHECK_INT(cgroup_kill(cg), 0);
-    wait_empty(cg);
+    kill_all(cg);
     wait_for(spawn_in(cg, spin_30_ms_of_cpu));
     cgroup_usage(cg, &before);
 
@@ -155,18 +146,15 @@ TEST(folded_cgroup_counts_on_and_can_be_used_again)
     CHECK_INT(u.memory_peak, before.memory_peak);
     CHECK_INT(cgroup_recycle(cg), can_recycle(host) ? 0 : -EBUSY);
     CHECK_INT(WEXITSTATUS(wait_for(spawn_in(cg, fork_until_refused))), 7);
-    CHECK_INT(cgroup_kill(cg), 0);
-    wait_empty(cg);
-    cgroup_free(cg);
-    cgroup_host_close(host);
+    kill_all(cg);
 }
 
 /* Of a box that waits not even the counters stay open where they can be found again. */
 TEST(cgroup_folded_for_a_box_that_waits_loses_no_count)
 {
-    struct cgroup_host *host = open_host();
+    AUTO_HOST struct cgroup_host *host = open_host();
     struct limits l = small_limits();
-    struct cgroup *cg = make_cgroup(host, "waiting", &l);
+    AUTO_CGROUP struct cgroup *cg = make_cgroup(host, "waiting", &l);
     struct cgroup_usage before;
     struct cgroup_usage after;
     struct usage_view view;
@@ -188,8 +176,6 @@ TEST(cgroup_folded_for_a_box_that_waits_loses_no_count)
     CHECK_INT(after.cpu_ns, before.cpu_ns);
     CHECK_INT(after.memory_peak, before.memory_peak);
     CHECK(cgroup_view_export(cg, &view, fds) > 0);
-    cgroup_free(cg);
-    cgroup_host_close(host);
 }
 
 TEST(recycled_cgroup_starts_from_zero)
@@ -201,8 +187,7 @@ TEST(recycled_cgroup_starts_from_zero)
     l.pids = 8;
     struct cgroup *cg = make_cgroup(host, "again", &l);
     wait_for(spawn_in(cg, fork_until_refused));
-    CHECK_INT(cgroup_kill(cg), 0);
-    wait_empty(cg);
+    kill_all(cg);
     wait_for(spawn_in(cg, hog));
     wait_for(spawn_in(cg, spin_30_ms_of_cpu));
     cgroup_usage(cg, &u);
@@ -223,8 +208,7 @@ TEST(recycled_cgroup_starts_from_zero)
     CHECK(u.memory_now <= MIB && u.memory_peak <= MIB);
 
     CHECK_INT(WEXITSTATUS(wait_for(spawn_in(cg, fork_until_refused))), 7);
-    CHECK_INT(cgroup_kill(cg), 0);
-    wait_empty(cg);
+    kill_all(cg);
     wait_for(spawn_in(cg, use_8_mib));
     cgroup_usage(cg, &u);
     CHECK_INT(u.oom_kills, 0);
@@ -250,9 +234,9 @@ static void set_back(const struct cgroup *cg)
 
 TEST(counters_that_are_given_away_cannot_be_set_back)
 {
-    struct cgroup_host *host = open_host();
+    AUTO_HOST struct cgroup_host *host = open_host();
     struct limits l = small_limits();
-    struct cgroup *cg = make_cgroup(host, "view", &l);
+    AUTO_CGROUP struct cgroup *cg = make_cgroup(host, "view", &l);
     struct cgroup_usage ours;
     struct cgroup_usage theirs;
     struct usage_view view;
@@ -276,15 +260,13 @@ TEST(counters_that_are_given_away_cannot_be_set_back)
         cgroup_view_usage(&view, fds, &theirs);
         CHECK(theirs.memory_peak <= MIB);
     }
-    cgroup_free(cg);
-    cgroup_host_close(host);
 }
 
 TEST(memory_that_stays_charged_prevents_reuse)
 {
-    struct cgroup_host *host = open_host();
+    AUTO_HOST struct cgroup_host *host = open_host();
     struct limits l = small_limits();
-    struct cgroup *cg = make_cgroup(host, "residue", &l);
+    AUTO_CGROUP struct cgroup *cg = make_cgroup(host, "residue", &l);
 
     shared_fd = memfd_create("residue", MFD_CLOEXEC);
     CHECK(shared_fd >= 0);
@@ -293,16 +275,14 @@ TEST(memory_that_stays_charged_prevents_reuse)
     CHECK_INT(cgroup_recycle(cg), -EBUSY);
     fd_close(&shared_fd);
     CHECK_INT(cgroup_recycle(cg), can_recycle(host) ? 0 : -EBUSY);
-    cgroup_free(cg);
-    cgroup_host_close(host);
 }
 
 /* Its pids would be missing from the next box's limit. */
 TEST(unreaped_process_prevents_reuse)
 {
-    struct cgroup_host *host = open_host();
+    AUTO_HOST struct cgroup_host *host = open_host();
     struct limits l = small_limits();
-    struct cgroup *cg = make_cgroup(host, "zombie", &l);
+    AUTO_CGROUP struct cgroup *cg = make_cgroup(host, "zombie", &l);
     siginfo_t info;
 
     pid_t pid = spawn_in(cg, use_8_mib);
@@ -310,13 +290,11 @@ TEST(unreaped_process_prevents_reuse)
     CHECK_INT(cgroup_recycle(cg), -EBUSY);
     wait_for(pid);
     CHECK_INT(cgroup_recycle(cg), can_recycle(host) ? 0 : -EBUSY);
-    cgroup_free(cg);
-    cgroup_host_close(host);
 }
 
 TEST(free_kills_what_runs)
 {
-    struct cgroup_host *host = open_host();
+    AUTO_HOST struct cgroup_host *host = open_host();
     struct limits l = small_limits();
     struct cgroup *cg = make_cgroup(host, "busy", &l);
     char path[PATH_MAX];
@@ -328,12 +306,11 @@ TEST(free_kills_what_runs)
     CHECK(access(path, F_OK) < 0);
     int status = wait_for(pid);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    cgroup_host_close(host);
 }
 
 TEST(free_removes_what_the_program_made_below)
 {
-    struct cgroup_host *host = open_host();
+    AUTO_HOST struct cgroup_host *host = open_host();
     struct limits l = small_limits();
     struct cgroup *cg = make_cgroup(host, "nested", &l);
     char path[PATH_MAX];
@@ -346,7 +323,6 @@ TEST(free_removes_what_the_program_made_below)
     }
     cgroup_free(cg);
     CHECK(access(path, F_OK) < 0);
-    cgroup_host_close(host);
 }
 
 TEST(two_hundred_cycles_leave_nothing)

@@ -155,7 +155,7 @@ TEST(sweep_removes_the_dead_and_leaves_the_living)
     instance_path(alive, alive_path, sizeof(alive_path));
     pid_t dead = dead_launcher(dead_path, sizeof(dead_path)); /* not waited for: still a zombie */
     CHECK_INT(str_format(name, sizeof(name), "%d-1", (int)getpid()), 0);
-    struct cgroup_host *reused = open_named(name); /* our pid, somebody else's start */
+    struct cgroup_host *reused = open_named(name); /* our pid, the start time of another process */
     instance_path(reused, reused_path, sizeof(reused_path));
     struct cgroup_host *unseen = open_named("1-1-12345"); /* counted in a namespace unlike ours */
     instance_path(unseen, unseen_path, sizeof(unseen_path));
@@ -286,7 +286,7 @@ static void run_in_container(void)
     run_a_box();
 }
 
-/* In the eyes of somebody whose cgroup namespace begins at OWN. */
+/* As a process sees it whose cgroup namespace begins at OWN. */
 static void check_is_in_own(pid_t pid)
 {
     struct cgroup_facts facts;
@@ -365,7 +365,7 @@ static void run_beside_stranger(void)
     wait_for(stranger);
 }
 
-/* As husk does it: whoever starts the launcher is there first, and stays. */
+/* As husk does it: the process that starts the launcher is there first, and stays. */
 static void run_as_child(void)
 {
     see_own_only();
@@ -424,7 +424,7 @@ TEST(host_without_cgroups_is_refused)
     check_refused("no mounted cgroup hierarchy offers the memory controller");
 }
 
-/* Whoever mounts it names a source or not; mountinfo then has two blanks in a row. */
+/* A mount may have no source: then mountinfo has two blanks in a row. */
 TEST(a_mount_without_a_source_is_found)
 {
     char folder[] = "/tmp/husk-cgroup-XXXXXX";

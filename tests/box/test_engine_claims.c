@@ -30,7 +30,7 @@ struct claim {
 static bool take(struct husk_result *result, const struct husk_spec *spec, enum frame_type type,
                  const struct claim claims[8])
 {
-    struct run run = {.spec = spec, .result = result, .ready = true};
+    struct run run = {.spec = spec, .result = result, .phase = RUN_RUNNING};
     AUTO_BUF struct buf b = BUF_INIT(FRAME_FROM_BOX_MAX);
     struct frame_head head;
 
@@ -226,8 +226,8 @@ static bool say(struct run *run, enum frame_type type, const uint8_t *token, con
 }
 
 /*
- * Before it is ready only our own code speaks; afterwards it may be anybody, who has to know the
- * token.
+ * Before it is ready only our own code sends frames; afterwards it may be user code, and the token
+ * is required.
  */
 TEST(a_box_that_is_ready_says_nothing_of_its_set_up_any_more)
 {
@@ -239,8 +239,9 @@ TEST(a_box_that_is_ready_says_nothing_of_its_set_up_any_more)
     CHECK(say(&run, FRAME_FAILED, NULL, "no\x1b[2J"));
     CHECK_STR(strchr(run.failure, '\x1b'), NULL);
     run.failure[0] = '\0';
+    run.phase = RUN_STARTING;
     CHECK(say(&run, FRAME_READY, NULL, ""));
-    CHECK(run.ready);
+    CHECK_INT(run.phase, RUN_RUNNING);
     CHECK(!say(&run, FRAME_READY, NULL, ""));
     CHECK(!say(&run, FRAME_READY, run.token, ""));
     CHECK(!say(&run, FRAME_FAILED, NULL, "forged"));
@@ -249,16 +250,16 @@ TEST(a_box_that_is_ready_says_nothing_of_its_set_up_any_more)
     CHECK(!say(&run, FRAME_DONE, NULL, "forged"));
     CHECK(!say(&run, FRAME_DONE, near, "forged"));
     CHECK_STR(r->error.message, NULL);
-    CHECK(!run.done);
+    CHECK_INT(run.phase, RUN_RUNNING);
     CHECK(say(&run, FRAME_DONE, run.token, "true"));
-    CHECK(run.done);
+    CHECK_INT(run.phase, RUN_DONE);
 }
 
 TEST(an_answer_that_ends_in_the_middle_of_a_field_is_none)
 {
     const struct husk_spec spec = {0};
     AUTO_RESULT struct husk_result *r = calloc(1, sizeof(*r));
-    struct run run = {.spec = &spec, .result = r, .ready = true};
+    struct run run = {.spec = &spec, .result = r, .phase = RUN_RUNNING};
     AUTO_BUF struct buf b = BUF_INIT(FRAME_FROM_BOX_MAX);
     struct frame_head head;
 
@@ -268,7 +269,7 @@ TEST(an_answer_that_ends_in_the_middle_of_a_field_is_none)
     CHECK_INT(frame_end(&b), 0);
     CHECK_INT(frame_parse_head(b.data, b.len, FRAME_FROM_BOX_MAX, &head), 1);
     CHECK(!run_take_frame(&run, &head, b.data + sizeof(head)));
-    CHECK(!run.done);
+    CHECK_INT(run.phase, RUN_RUNNING);
 }
 
 /* What comes out of the channel once a box has sent that head and a descriptor, or none. */

@@ -291,7 +291,7 @@ TEST(files_that_are_still_open_at_the_end_hold_all_that_was_written)
         "import threading\nclass A: f = open('f', 'w')\nA.f.write('all')\n"
         "threading.Thread(target=threading.Event().wait, daemon=True).start()",
         "import mod\ndef handler(event): mod.f.write('all')",
-        /* One that cannot be flushed is in nobody's way. */
+        /* One that cannot be flushed does not keep the others. */
         "import io, mod\nclass A(io.IOBase):\n    def flush(self): raise SystemExit(3)\n"
         "mod.a = A(); mod.f.write('all'); mod.b = A()",
     };

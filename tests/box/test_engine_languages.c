@@ -259,7 +259,7 @@ TEST(javascript_cells_report_values)
     }
 }
 
-/* More than a socket holds: nobody may wait for the other to read. */
+/* More than a socket holds: neither side may wait for the other to read. */
 TEST(javascript_values_may_be_large)
 {
     AUTO_ENGINE struct husk_engine *engine = NULL;
@@ -420,10 +420,7 @@ TEST(a_javascript_handlers_context_is_that_of_a_python_handler)
     }
 }
 
-/*
- * What it has left behind keeps nobody waiting, and what happens to that is not its answer's
- * business.
- */
+/* Work that it has left behind does not delay its answer, nor change it. */
 TEST(a_javascript_handler_that_leaves_work_has_answered)
 {
     static const char *const codes[] = {

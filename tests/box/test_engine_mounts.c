@@ -21,7 +21,7 @@
 #include "tap.h"
 
 #define LINES_MAX 256
-#define ORDINARY 54321 /* an id that is nobody's */
+#define ORDINARY 54321 /* an id that no account has */
 
 /* A line of mountinfo. */
 struct line {
@@ -162,9 +162,7 @@ TEST(no_mount_of_a_box_can_do_more_than_it_must)
     }
 }
 
-/*
- * Workspace and /tmp are folders of one disk. What lies beside them there would be seen by nobody.
- */
+/* Workspace and /tmp are folders of one disk. A file beside them would be invisible. */
 TEST(the_disk_itself_is_not_the_boxs)
 {
     static struct proc_list boxes;

@@ -231,7 +231,7 @@ TEST(threads_and_forks_keep_the_order_of_frames)
     CHECK_END(r, "completed exit 0");
     CHECK_INT(r->n_displays, 64);
     CHECK(r->displays_dropped);
-    CHECK_STR(r->out, "'child'\n"); /* who may not display prints */
+    CHECK_STR(r->out, "'child'\n"); /* a process that may not display prints */
 }
 
 TEST(nothing_is_shown_unless_asked_for)

@@ -344,11 +344,11 @@ TEST(what_a_program_leaves_behind_is_finalised)
          "atexit.register(lambda: print(type(a).__name__))",
          "A\ngone\n"},
         {"import json, os\njson.f = os.fdopen(os.dup(1), 'w'); json.f.write('all')", "all"},
-        /* Threads that nobody waits for keep what they use. */
+        /* Daemon threads keep what they use. */
         {"import threading, time\nn = 1\ndef f():\n    while n: time.sleep(0.0001)\n"
          "threading.Thread(target=f, daemon=True).start()\nx = [1]",
          ""},
-        /* A file that one of them holds, since nobody reads from its other end, is given up. */
+        /* A file that one of them holds, because its pipe has no reader, is not flushed. */
         {"import os, select, threading\nr, w = os.pipe()\nclass A: f = os.fdopen(w, 'wb')\n"
          "threading.Thread(target=A.f.write, args=[bytes(1 << 20)], daemon=True).start()\n"
          "while select.select([], [w], [], 0)[1]: pass\nprint('end')",
@@ -365,7 +365,7 @@ TEST(what_a_program_leaves_behind_is_finalised)
     }
 }
 
-/* There is no line of the program's to name then, and one of ours would help nobody. */
+/* No line of the program runs then, and one of ours would be of no use. */
 TEST(warnings_about_what_is_left_behind_name_no_file)
 {
     static const char *const ends[] = {"", "import atexit\natexit.register(int)", "1 / 0"};

@@ -109,7 +109,7 @@ TEST(a_context_with_busy_threads_can_be_branched)
     CHECK_CELL(s, 0, "stop = True; threading.active_count()", "4");
 }
 
-/* Whoever asks is told; what was to be copied lives on with its variables. */
+/* The caller gets an error; the original lives on with its variables. */
 TEST(a_session_that_is_full_of_processes_cannot_be_branched_and_loses_nothing)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
@@ -118,7 +118,7 @@ TEST(a_session_that_is_full_of_processes_cannot_be_branched_and_loses_nothing)
     struct husk_error e;
     uint32_t b;
 
-    for (int free = 0; free < 2; free++) { /* none for whoever is between, one for it alone */
+    for (int free = 0; free < 2; free++) { /* none for the process between, or one for it alone */
         CASE("%d free", free);
         CHECK_CELL(s, 0,
                    "import os, signal\n"
@@ -378,7 +378,7 @@ TEST(sockets_that_outlive_their_box_are_in_nobody_elses_way)
         "control = socket.socket(fileno=os.dup(3))\n"
         "left = [socket.create_server(('127.0.0.1', port)) for port in (5555, 8000)]\n"
         "def end():\n"
-        "    time.sleep(0.3)\n" /* the cell is over, and nobody reads this any more */
+        "    time.sleep(0.3)\n" /* the cell is over, and this has no reader */
         "    fds = array.array('i', [s.fileno() for s in left])\n"
         "    try: control.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])\n"
         "    except PermissionError: pass\n" /* from Linux 6.16 on the socket takes none */

@@ -86,7 +86,7 @@ TEST(what_the_host_offers_is_the_same_for_a_caller_that_cannot_wait)
     CHECK(is_ignored(SIGCHLD));
 }
 
-/* So that what nobody sets there looks like a failure. */
+/* So that a value that is never set looks like a failure. */
 static __attribute__((noinline)) void soil_stack(void)
 {
     volatile char deep[65536];

@@ -2,7 +2,7 @@
 /*
  * Landlock alone. In a box read-only mounts, ids and namespaces stand before it and nothing ever
  * reaches it, so that a rule that is lost there would go unnoticed: here it is the only wall, and
- * the one who runs into it is root.
+ * the process that runs into it is root.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -66,7 +66,7 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
     return remove(path);
 }
 
-/* In a process of its own: who is confined cannot clear away. */
+/* In a process of its own: a confined one cannot clean up. */
 static void run_confined(void (*body)(int abi), int abi)
 {
     int status;

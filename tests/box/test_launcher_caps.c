@@ -4,13 +4,11 @@
  * and nothing else in any set.
  */
 #include <fcntl.h>
-#include <grp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,7 +20,6 @@
 #include "proc_fixture.h"
 #include "tap.h"
 
-#define NOBODY 65534
 #define EVERY_CAP UINT64_MAX
 
 static uint64_t cap_set(pid_t pid, const char *key)
@@ -69,13 +66,7 @@ TEST(without_root_they_keep_less_in_their_own_namespace)
     struct husk_options options = {.min_isolation = HUSK_ISOLATION_USERNS};
     struct husk_error e;
 
-    if (geteuid() == 0) {
-        CHECK_INT(setgroups(0, NULL), 0);
-        CHECK_INT(setresgid(NOBODY, NOBODY, NOBODY), 0);
-        CHECK_INT(setresuid(NOBODY, NOBODY, NOBODY), 0);
-        CHECK_INT(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
-    }
-    fixture_paths();
+    fixture_become_nobody();
     CHECK_OK(husk_open(&options, &engine, &e), &e);
     check_caps(proc_launcher(), CAPS_ROOTLESS, EVERY_CAP);
     check_caps(proc_guard(proc_launcher()), 0, EVERY_CAP);

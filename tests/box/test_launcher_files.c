@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A launcher that may open no more files: what needs one is refused, and nobody loses a box or a
+ * A launcher that may open no more files: what needs one is refused, and no client loses a box or a
  * connection.
  */
 #include <fcntl.h>

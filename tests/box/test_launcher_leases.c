@@ -310,9 +310,6 @@ TEST(a_template_that_is_stopped_gives_its_ids_back)
     struct launcher_rep rep = make_box(&c, id, &box);
     struct launcher_req stop = {.op = LAUNCHER_STOP, .template_id = id};
     launcher_call(&c, &stop, NULL, 0, LAUNCHER_EV_OK);
-    for (int i = 0; i < 1000 && is_marked(ward_of(&rep)); i++) {
-        CHECK_INT(usleep(10000), 0);
-    }
-    CHECK(!is_marked(ward_of(&rep)));
+    AWAIT(!is_marked(ward_of(&rep)));
     launcher_box_release(&box);
 }

@@ -22,11 +22,11 @@
 #include "proc_fixture.h"
 #include "tap.h"
 
-#define ORDINARY 54321 /* an id that is nobody's */
+#define ORDINARY 54321 /* an id that no account has */
 #define COPY_MAX (1 << 20)
 #define LEASES "/run/husk/ids"
 
-/* A box never acts as host id 0, whoever lends. */
+/* A box never acts as host id 0, whatever the owner of a mount. */
 TEST(a_folder_of_root_is_not_lent_for_writing)
 {
     static const struct {
@@ -58,7 +58,7 @@ TEST(a_folder_of_root_is_not_lent_for_writing)
     CHECK_INT(rmdir(dir), 0);
 }
 
-/* Two that write there at once could play tricks on each other, and on who reads it afterwards. */
+/* Two boxes that write there at once could deceive each other, and later readers. */
 TEST(a_lent_folder_is_in_one_box_at_a_time)
 {
     char dir[] = "/tmp/husk-lent-XXXXXX";
@@ -196,7 +196,7 @@ static void make_foreign(void)
     CHECK_INT(chown(LEASES, ORDINARY, ORDINARY), 0);
 }
 
-/* Whoever else could lock its ranges would decide whose ids a box gets. */
+/* Another user that could lock its ranges would decide which ids a box gets. */
 TEST(ids_are_leased_from_a_file_of_our_own_only)
 {
     static const struct {
@@ -206,7 +206,7 @@ TEST(ids_are_leased_from_a_file_of_our_own_only)
         {"a link", make_link},
         {"a folder", make_folder},
         {"a fifo", make_fifo},
-        {"somebody else's", make_foreign},
+        {"another user's", make_foreign},
     };
     struct launcher_req req = {.op = LAUNCHER_TEMPLATE,
                                .template = {.name = "t", .base = "t", .boxes = 1}};
@@ -230,14 +230,14 @@ TEST(ids_are_leased_from_a_file_of_our_own_only)
     }
 }
 
-/* Whatever it starts has nothing of it, also where nobody closes the rest. */
+/* Programs that it starts inherit nothing, even if they close no descriptors. */
 TEST(no_descriptor_of_a_launcher_survives_an_exec)
 {
     char path[64];
     size_t seen = 0;
 
-    CHECK_INT(close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC),
-              0); /* it gets none of ours */
+    /* It gets none of our descriptors. */
+    CHECK_INT(close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC), 0);
     AUTO_LAUNCHER struct launcher_client c = launcher_open();
     launcher_greet(&c);
     struct launcher_box box = launcher_box(&c, launcher_shell_template(&c, 1), 0);
@@ -263,7 +263,7 @@ TEST(no_descriptor_of_a_launcher_survives_an_exec)
     launcher_box_release(&box);
 }
 
-/* Its zygote's number would be a stranger's there, who got its id map and its score. */
+/* Its zygote's number would name another process there, which got its id map and its score. */
 TEST(a_launcher_does_without_a_proc_that_is_not_its_own)
 {
     struct launcher_req hello = {.op = LAUNCHER_HELLO, .hello.protocol = LAUNCHER_PROTOCOL};

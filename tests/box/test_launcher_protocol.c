@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shape of requests: whoever sends what no client of ours sends is hung up on, at once. */
+/* The shape of requests: a malformed one closes the connection at once. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -232,8 +232,8 @@ TEST(strings_without_an_end_end_the_connection)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct launcher_req req = proper(rows[i].op);
         char *field = (char *)&req + rows[i].offset;
-        memset(field + 1, 'a',
-               rows[i].size - 1); /* its first byte stays as it was: '/' or a letter */
+        /* Its first byte stays as it was: '/' or a letter. */
+        memset(field + 1, 'a', rows[i].size - 1);
         CASE("operation %u, offset %zu", rows[i].op, rows[i].offset);
         expect_hangup(true, &req, sizeof(req), fds_of(rows[i].op));
     }
@@ -288,10 +288,7 @@ TEST(deadlines_out_of_range_end_the_connection)
     }
 }
 
-/*
- * A supervisor that says what none of ours says is not listened to any more; who is there already
- * may finish.
- */
+/* A supervisor that breaks the protocol is disconnected; the client that it has sent may finish. */
 TEST(newcomers_of_the_wrong_shape_are_not_let_in)
 {
     static const struct {

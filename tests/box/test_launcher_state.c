@@ -112,8 +112,8 @@ TEST(a_template_that_cannot_start_is_taken_apart)
 }
 
 /*
- * Whoever speaks to the launcher must not reach the host's files through it: while a root is built,
- * the host's is still there.
+ * No client may reach the host's files through the launcher, although the host's root is still
+ * there while a template's is built.
  */
 TEST(no_link_of_a_template_leads_the_launcher_anywhere)
 {
@@ -348,7 +348,7 @@ TEST(what_was_asked_to_be_kept_is_kept_although_nobody_had_read_it)
     launcher_box_release(&box);
 }
 
-/* Its supervisor may have a successor for the client, who is told of kept ones only. */
+/* The supervisor may send a successor of the client, which is told of kept boxes only. */
 TEST(boxes_that_nobody_can_speak_to_any_more_end)
 {
     AUTO_LAUNCHER struct launcher_client c = launcher_open_for(0);
@@ -426,7 +426,7 @@ TEST(a_client_that_asks_and_reads_can_do_so_for_ever)
     CHECK(memory_kib(c.pid) < MEMORY_KIB_MAX);
 }
 
-/* Requests and answers wait in the socket, not in the launcher; who never reads is given up. */
+/* Requests and answers wait in the socket, not in the launcher. A client that never reads goes. */
 TEST_TIMEOUT(a_client_that_asks_and_never_reads_is_given_up, 60)
 {
     AUTO_LAUNCHER struct launcher_client c = launcher_open();

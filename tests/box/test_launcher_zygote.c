@@ -87,7 +87,7 @@ TEST(a_zygote_that_starts_with_nonsense_is_broken)
     }
 }
 
-/* A preload that never ends must not hold whoever asks for the template, nor its place. */
+/* A preload that never ends must not block the client, nor keep the place of the template. */
 TEST(a_zygote_that_does_not_become_ready_is_broken)
 {
     AUTO_LAUNCHER struct launcher_client c = launcher_open_impatient();
@@ -315,7 +315,7 @@ TEST(a_box_that_was_not_born_cannot_be_buried)
     check_is_ended("say(5, struct.unpack('I', s.recv(999)[:4])[0])", 1);
 }
 
-/* It refuses boxes by guessing. The launcher would wait for it, and everybody else for that. */
+/* It refuses boxes by guessing. The launcher must not wait for it: all clients would wait, too. */
 TEST(a_zygote_that_reads_no_requests_is_ended)
 {
     check_is_ended("while True:\n"
@@ -352,7 +352,7 @@ TEST(a_false_pidfd_does_no_harm)
 }
 
 /*
- * A socket tells by a pidfd who made it. As the pidfd of a box it would have the launcher end
+ * A socket gives a pidfd of its maker. As the pidfd of a box it would have the launcher end
  * itself. 77 is SO_PEERPIDFD.
  */
 TEST(only_a_process_below_its_zygote_is_taken_for_a_box)
@@ -412,9 +412,8 @@ TEST(who_talks_much_is_not_heard_out_before_others)
 }
 
 /*
- * One that is stuck does not read the end of its socket. The guard, and the next launcher of
- * anybody's, would end it a little later, so that its own word is the only proof: 2 is
- * PR_GET_PDEATHSIG.
+ * A stuck zygote does not read the end of its socket. The guard, or any later launcher, would kill
+ * it a little later, so only the zygote's own setting proves it: 2 is PR_GET_PDEATHSIG.
  */
 TEST(the_kernel_ends_a_zygote_with_its_launcher)
 {
@@ -455,8 +454,8 @@ TEST(preloads_run_in_no_namespace_of_the_hosts)
 }
 
 /*
- * Whoever starts a launcher closes what is not meant for it. One that was started carelessly hands
- * nothing on.
+ * The client closes descriptors that are not for its launcher. One that was started with more
+ * passes none of them on.
  */
 TEST(a_zygote_has_no_descriptor_of_who_started_its_launcher)
 {
@@ -578,7 +577,7 @@ static void stop_zygote(void *user)
     CHECK_INT(kill(proc_zygote(proc_launcher()), SIGSTOP), 0);
 }
 
-/* Nobody is left to say that the box has ended; its time is up all the same. */
+/* No zygote is left to report the end of the box; its time is up all the same. */
 TEST_TIMEOUT(a_run_ends_in_time_though_its_zygote_is_stuck, 40)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();

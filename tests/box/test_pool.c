@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pool: how many boxes are parked, who gets them, and that nobody gets a used or dead one. */
+/* The pool: how many boxes are parked, which run gets them, and never a used or dead one. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -283,7 +283,7 @@ TEST(a_parked_box_that_was_killed_is_replaced_and_never_handed_out)
     for (size_t i = 0; i < boxes.n; i++) {
         proc_kill(boxes.pids[i]);
     }
-    /* Whoever asks now gets a living one, however fast the news travels. */
+    /* A run that starts now gets a live one, even before the death is reported. */
     for (int i = 0; i < 4; i++) {
         CASE("run %d", i);
         AUTO_RESULT struct husk_result *r = fixture_cell(engine, "6 * 7");

@@ -67,7 +67,7 @@ TEST(boxes_that_are_taken_faster_than_made_are_not_warmed_up)
 
     fill(engine);
     CHECK_INT(count_warmed(engine), BOXES);
-    fill(engine); /* larger than before: nobody waits for these */
+    fill(engine); /* larger than before: no run waits for these */
     proc_children(proc_zygote(proc_launcher()), &boxes);
     CHECK_INT(boxes.n, BOXES);
     for (size_t i = 0; i < boxes.n; i++) {

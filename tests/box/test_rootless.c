@@ -4,11 +4,9 @@
  * said.
  */
 #include <fcntl.h>
-#include <grp.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -17,27 +15,13 @@
 #include "proc_fixture.h"
 #include "tap.h"
 
-#define NOBODY 65534
-
-/* Each test is a process of its own, so it can give up root for good. */
-static void become_nobody(void)
-{
-    if (geteuid() == 0) {
-        CHECK_INT(setgroups(0, NULL), 0);
-        CHECK_INT(setresgid(NOBODY, NOBODY, NOBODY), 0);
-        CHECK_INT(setresuid(NOBODY, NOBODY, NOBODY), 0);
-        CHECK_INT(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
-    }
-    fixture_paths();
-}
-
 static struct husk_engine *open_userns(void)
 {
     const struct husk_options options = {.min_isolation = HUSK_ISOLATION_USERNS};
     struct husk_engine *engine = NULL;
     struct husk_error e;
 
-    become_nobody();
+    fixture_become_nobody();
     CHECK_OK(husk_open(&options, &engine, &e), &e);
     return engine;
 }
@@ -47,7 +31,7 @@ TEST(full_isolation_is_refused_and_what_lacks_is_named)
     struct husk_engine *engine = NULL;
     struct husk_error e;
 
-    become_nobody();
+    fixture_become_nobody();
     CHECK_INT(husk_open(NULL, &engine, &e), -1);
     CHECK(engine == NULL);
     CHECK_STR(e.type, "isolation_missing");
@@ -213,8 +197,8 @@ TEST(sessions_and_mounts_work_without_root)
 }
 
 /*
- * Its owner may write there anyway. A folder of somebody else's is refused, also one that all may
- * write.
+ * Its owner may write there anyway. A folder of another user is refused, even if all may write
+ * there.
  */
 TEST(only_a_folder_of_ones_own_is_lent_without_root)
 {
@@ -262,7 +246,7 @@ TEST(root_of_a_namespace_is_not_taken_for_root)
     char map[64];
     uid_t uid;
 
-    become_nobody();
+    fixture_become_nobody();
     uid = getuid();
     CHECK_INT(unshare(CLONE_NEWUSER), 0);
     CHECK_INT(str_format(map, sizeof(map), "0 %u 1\n", uid), 0);

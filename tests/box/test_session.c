@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/fd.h"
+#include "base/str.h"
 #include "engine_fixture.h"
 #include "tap.h"
 
@@ -220,26 +221,34 @@ TEST(output_belongs_to_the_cell_that_wrote_it)
     CHECK_STR(four->out, "four\n");
 }
 
+static bool has_spoken(struct husk_session *s, uint32_t context)
+{
+    AUTO_RESULT struct husk_result *r = fixture_in(s, context, 0, "os.path.exists('spoken')");
+
+    return str_eq(r->value, "True");
+}
+
 /*
- * While a cell runs, all output of the interpreter is its output; between cells there is nobody to
- * write to.
+ * While a cell runs, all output of the interpreter is its output; between cells there is no reader.
  */
 TEST(what_a_background_thread_writes_between_cells_is_nobodys)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
     AUTO_SESSION struct husk_session *s = fixture_session(engine, NULL);
+    struct husk_error e;
+    uint32_t other;
+
+    CHECK_CELL(s, 0, "import os, threading, time", NULL);
+    CHECK_OK(husk_session_branch(s, 0, &other, &e), &e);
     AUTO_RESULT struct husk_result *first =
         fixture_in(s, 0, 0,
-                   "import threading, time\n"
-                   "go = threading.Event()\n"
                    "def talk():\n"
-                   "    go.wait()\n"
-                   "    time.sleep(0.2)\n"
+                   "    while not os.path.exists('go'): time.sleep(0.001)\n"
                    "    print('noise', flush=True)\n"
-                   "t = threading.Thread(target=talk, daemon=True)\nt.start()\ngo.set()");
-    struct timespec pause = {.tv_nsec = 600000000};
-
-    nanosleep(&pause, NULL); /* the thread speaks while no cell runs */
+                   "    open('spoken', 'w')\n"
+                   "t = threading.Thread(target=talk, daemon=True)\nt.start()");
+    CHECK_CELL(s, other, "f = open('go', 'w')", NULL); /* no cell of the thread's context runs */
+    AWAIT(has_spoken(s, other));
     AUTO_RESULT struct husk_result *next =
         fixture_in(s, 0, 0, "t.join()\nprint('mine')\nt.is_alive()");
     CHECK_STR(first->out, "");

@@ -73,9 +73,7 @@ static char state_of(pid_t pid)
 
 static void wait_state(pid_t pid, char state)
 {
-    while (state_of(pid) != state) {
-        usleep(1000);
-    }
+    AWAIT(state_of(pid) == state);
 }
 
 struct slow_box {
@@ -219,7 +217,7 @@ TEST(a_cell_that_is_stopped_takes_along_what_it_has_started)
         "        except BaseException: pass\n"
         "if os.fork() == 0: bomb()\n"
         "while True: pass",
-        /* never the same process for long: nobody who looks first and kills then can catch them */
+        /* never the same process for long: a killer that lists first and kills then misses them */
         "comet = '$SIG{INT} = \"IGNORE\"; while (1) { exit if fork }'\n"
         "for _ in range(8): subprocess.Popen(['/usr/bin/perl', '-e', comet])\n"
         "while True: pass",
@@ -264,9 +262,9 @@ TEST(a_cell_that_is_stopped_takes_along_what_it_has_started)
 }
 
 /*
- * Who looks first and kills then can be run away from, unless all stand still meanwhile. The kernel
- * tells a parent of a child's going on only if it had stopped: one that gets no time to do so
- * before the sweep is over stops for the next one.
+ * Processes could escape a sweep that lists first and kills then, unless all are stopped meanwhile.
+ * The kernel tells a parent that a child continues only if it had stopped: one that gets no time to
+ * do so before the sweep is over stops for the next one.
  */
 TEST(all_stand_still_while_what_a_cell_has_started_is_looked_for)
 {
@@ -313,7 +311,7 @@ TEST(a_cell_that_is_stopped_leaves_alone_what_others_start)
     CHECK_CELL(s, other, "timer.join()\n[p.poll() for p in found]", "[None]");
 }
 
-/* PID 1 tells of every end that it sees, and must not wait for somebody to listen. */
+/* PID 1 reports every end that it sees, and must not wait for a reader. */
 TEST(a_thousand_orphans_keep_nobody_from_the_session)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();

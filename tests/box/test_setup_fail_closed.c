@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -24,7 +23,6 @@
 #include "tap.h"
 
 #define STRACE "/usr/bin/strace"
-#define PATIENCE_MS 10000
 
 extern char **environ;
 
@@ -38,15 +36,9 @@ static void need_strace(void)
 /* Waits until exactly that process (0: none) traces the other. */
 static void wait_tracer(pid_t traced, pid_t tracer)
 {
-    const struct timespec ms = {.tv_nsec = 1000000};
-    uint64_t until = clock_ms() + PATIENCE_MS;
     char text[32];
 
-    do {
-        CHECK(clock_ms() < until);
-        nanosleep(&ms, NULL);
-        proc_status(traced, "TracerPid", text, sizeof(text));
-    } while (strtol(text, NULL, 10) != tracer);
+    AWAIT((proc_status(traced, "TracerPid", text, sizeof(text)), strtol(text, NULL, 10) == tracer));
 }
 
 /* From now on the n-th call of that name fails in the process, and in each one that it forks. */
@@ -226,12 +218,8 @@ TEST_TIMEOUT(a_box_that_cannot_join_its_cgroups_or_get_its_ids_never_runs, 60)
 static void await_burials(pid_t zygote)
 {
     static struct proc_list boxes;
-    const struct timespec pause = {.tv_nsec = 5000000};
 
-    do {
-        nanosleep(&pause, NULL);
-        proc_children(zygote, &boxes);
-    } while (boxes.n > 0);
+    AWAIT((proc_children(zygote, &boxes), boxes.n == 0));
 }
 
 /* What goes wrong before there is a box is an error of ours, and the next run works. */

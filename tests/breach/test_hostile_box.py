@@ -42,7 +42,7 @@ def has_passrights() -> bool:
 def test_a_box_sends_no_descriptor_to_the_daemon(
     v1: Api, v1_server: Server, mode: str  # noqa: F811
 ) -> None:
-    """One whose close() waits would freeze the daemon, and with it everybody's sessions."""
+    """One whose close() waits would freeze the daemon, and with it every session."""
     session = v1.post("/sessions", {"mode": mode})["id"]
     done = v1.run(session, SEND)
     assert done["status"] == "completed", done

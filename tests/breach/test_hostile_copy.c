@@ -10,7 +10,7 @@
 
 /*
  * Makes an archive in the box, as a hostile worker would, and unpacks it as a copy. An entry that
- * cannot be made is left out, and the copy says so.
+ * cannot be made is left out, and the copy reports it.
  */
 static void try_copy(const char *make, const char *want)
 {

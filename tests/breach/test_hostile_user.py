@@ -5,7 +5,6 @@ has nothing of a taken-over huskd but its account. Each attempt runs in a child 
 from __future__ import annotations
 
 import ctypes
-import errno
 import fcntl
 import os
 import signal
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from attempt import LIBC, in_child
 from husk_server import Server
 from places import BIN
 from procfs import below
@@ -27,9 +27,7 @@ class Account(NamedTuple):
 
 
 STRANGER = Account(4242, 4242)
-LIBC = ctypes.CDLL(None, use_errno=True)
 PTRACE_SEIZE = 0x4206
-CHILD_SECONDS = 10
 REFUSED = {"EPERM", "EACCES"}
 # fmt: off
 COUNTERS = {
@@ -41,27 +39,15 @@ PARTS = ("supervisor", "launcher", "guard", "zygote", "box")
 
 
 def as_user(account: Account, function: Callable[[], Any]) -> str:
-    """The name of an error, or what was reached."""
-    there, back = os.pipe()
-    child = os.fork()
-    if child == 0:
-        signal.alarm(CHILD_SECONDS)
-        text = "broken"
-        try:
-            os.setgroups([])
-            os.setresgid(account.gid, account.gid, account.gid)
-            os.setresuid(account.uid, account.uid, account.uid)
-            text = f"reached: {function()!r}"
-        except OSError as error:
-            text = errno.errorcode[error.errno or 0]
-        finally:
-            os.write(back, text.encode()[:4000])
-            os._exit(0)
-    os.close(back)
-    with os.fdopen(there) as reader:
-        text = reader.read()
-    os.waitpid(child, 0)
-    return text
+    """What the function comes to, as of in_child()."""
+
+    def act() -> Any:
+        os.setgroups([])
+        os.setresgid(account.gid, account.gid, account.gid)
+        os.setresuid(account.uid, account.uid, account.uid)
+        return function()
+
+    return in_child(act)
 
 
 @pytest.fixture(scope="module")

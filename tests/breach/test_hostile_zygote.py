@@ -5,7 +5,6 @@ refused, and no session starts from them.
 from __future__ import annotations
 
 import ctypes
-import errno
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -13,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attempt import LIBC, checked, in_child
 from hostile_template import Packages, packages
 from husk_server import Server
 from procfs import below
 from v1_client import Api, check_error, v1, v1_server  # noqa: F401
 from waiting import wait_until
 
-LIBC = ctypes.CDLL(None, use_errno=True)
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MNT_DETACH = 1, 2, 4, 32, 4096, 2
 LOCKED = MS_REMOUNT | MS_BIND
 LATER_S = 2
@@ -204,30 +203,19 @@ def test_a_zygote_that_turns_hostile_later_is_found(
 
 
 def as_zygote(pid: int, function: Callable[[], Any]) -> str:
-    """What the function comes to as root of the zygote's user and mount namespace, with every
-    capability there and no filter: the name of an error, or "reached".
+    """What the function comes to, as of in_child(), as root of the zygote's user and mount namespace,
+    with every capability there and no filter.
     """
-    there, back = os.pipe()
-    child = os.fork()
-    if child == 0:
-        text = "broken"
-        try:
-            fds = [os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY) for kind in ("user", "mnt")]
-            for fd in fds:
-                if LIBC.setns(fd, 0) != 0:
-                    raise RuntimeError(f"setns: {os.strerror(ctypes.get_errno())}")
-            os.chdir("/")
-            text = "reached" if function() == 0 else errno.errorcode[ctypes.get_errno()]
-        except OSError as error:
-            text = errno.errorcode[error.errno or 0]
-        finally:
-            os.write(back, text.encode())
-            os._exit(0)
-    os.close(back)
-    with os.fdopen(there) as reader:
-        text = reader.read()
-    os.waitpid(child, 0)
-    return text
+
+    def act() -> int:
+        fds = [os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY) for kind in ("user", "mnt")]
+        for fd in fds:
+            if LIBC.setns(fd, 0) != 0:
+                raise RuntimeError(f"setns: {os.strerror(ctypes.get_errno())}")
+        os.chdir("/")
+        return checked(function())
+
+    return in_child(act)
 
 
 def remount(place: str, flags: int) -> Any:
@@ -245,7 +233,7 @@ def test_mounts_of_a_zygote_are_locked(
 ) -> None:
     v1.session()
     zygote = zygote_itself(v1_server)
-    assert as_zygote(zygote, lambda: LIBC.access(b"/husk/husk-init", 0)) == "reached"
+    assert as_zygote(zygote, lambda: LIBC.access(b"/husk/husk-init", 0)) == "reached: 0"
     assert as_zygote(zygote, lambda: remount(place, flags)) == "EPERM"
 
 

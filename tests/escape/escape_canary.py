@@ -3,7 +3,7 @@
 
 Every canary carries the same secret word. Payloads are told where the canaries are (paths, a port,
 a socket name, a pid), never the word itself. When the word turns up in a byte that a box wrote, or
-when somebody knocks at one of the listeners, a wall is broken.
+when one of the listeners gets a connection, a wall is broken.
 """
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from escape_run import run_json, run_plain
 
 pytestmark = pytest.mark.usefixtures("clean_host")
 
-ORDINARY = 54321  # an id that is nobody's: husk gives no folder of root to a box for writing
+ORDINARY = 54321  # an id that no account has: husk gives no folder of root to a box for writing
 LIMITS = {"--memory": "128M", "--disk": "16M", "--timeout": "5"}
 TARGET = (
     "import os\npath = os.environ['HINT_FILES'].split(':')[0]\nfolder = os.path.dirname(path)\n"

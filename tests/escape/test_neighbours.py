@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes beside and after one another: nobody sees, starves or inherits from anybody."""
+"""Boxes beside and after one another: none sees, starves or inherits from another."""
 from __future__ import annotations
 
 import json
@@ -127,7 +127,7 @@ def pending_signals() -> int:
 
 
 def test_a_greedy_box_costs_the_hosts_own_user_nothing(canary: Canary) -> None:
-    """R4: quotas used up inside are not those of the user who runs husk."""
+    """R4: quotas used up inside are not those of the user that runs husk."""
     before = pending_signals()
     with LiveBox(GREEDY, SMALL, canary.parent_env()):
         host = subprocess.run(

@@ -7,7 +7,7 @@
 #include "base/attr.h"
 #include "fuzz.h"
 
-/* What those who use a payload rely on without looking. */
+/* What readers of a payload rely on without checking it. */
 static void check_payload(uint32_t type, const char *p, size_t n, const json_t *value)
 {
     FUZZ_CHECK(value == NULL || (json_is_object(value) && p[0] == '{' && p[n - 1] == '}'));

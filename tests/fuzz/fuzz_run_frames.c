@@ -23,12 +23,12 @@ static bool feed(struct run *run, const char *data, size_t size)
 {
     struct frame_head head;
 
-    while (!run->done && run->failure[0] == '\0' &&
+    while ((run->phase == RUN_STARTING || run->phase == RUN_RUNNING) &&
            frame_parse_head(data, size, MOST, &head) == 1 && size - sizeof(head) >= head.len) {
         bool foreign = head.type != FRAME_READY && head.type != FRAME_FAILED &&
                        memcmp(head.token, run->token, sizeof(head.token)) != 0;
         bool taken = run_take_frame(run, &head, data + sizeof(head));
-        FUZZ_CHECK(!(foreign && taken)); /* who does not know the token has nothing to say */
+        FUZZ_CHECK(!(foreign && taken)); /* a frame without the token is never taken */
         if (!taken) {
             return false;
         }
@@ -64,7 +64,7 @@ static void check_taken(const struct run *run)
     const struct husk_result *r = run->result;
 
     FUZZ_CHECK(run->failure[0] == '\0' || memchr(run->failure, '\0', sizeof(run->failure)) != NULL);
-    if (run->done) { /* else it is not looked at */
+    if (run->phase == RUN_DONE) { /* else it is not looked at */
         FUZZ_CHECK(run->exit_code <= 255 && run->signal <= 64);
     }
     FUZZ_CHECK(r->n_files <= ASKED); /* each once, and no other */
@@ -77,12 +77,12 @@ static void check_taken(const struct run *run)
 }
 
 /* The verdict and its JSON, whatever the box said. */
-static void check_told(struct run *run)
+static void check_told(struct run *run, enum run_verdict verdict)
 {
     AUTO_FREE char *text = NULL;
     json_error_t why;
 
-    run_conclude(run, 0, false);
+    run_conclude(run, verdict, 0, false);
     FUZZ_CHECK(run->result->out != NULL && run->result->err != NULL);
     text = husk_result_json(run->result);
     FUZZ_CHECK(text != NULL);
@@ -107,9 +107,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct err e;
 
     FUZZ_CHECK(run_init(&run, &e) == 0);
-    run.broke_protocol = !feed(&run, (const char *)data, size);
+    bool kept_rules = feed(&run, (const char *)data, size);
+    enum run_verdict known = run.phase == RUN_DONE ? RUN_BY_CLAIM : RUN_BY_FACTS;
     check_taken(&run);
-    check_told(&run);
+    check_told(&run, kept_rules ? known : RUN_BROKE_PROTOCOL);
     run_release(&run);
     return 0;
 }

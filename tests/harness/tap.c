@@ -25,6 +25,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FD_SCAN 4096 /* descriptors are handed out from the lowest: a leak cannot hide above this */
@@ -95,6 +96,24 @@ void tap_check_str(const char *file, int line, const char *what, const char *got
         tap_fail(file, line, "%s is \"%s\", not \"%s\"", what, got != NULL ? got : "(NULL)",
                  want != NULL ? want : "(NULL)");
     }
+}
+
+long long tap_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void tap_pause(const char *file, int line, const char *what, long long until_ms)
+{
+    const struct timespec ms = {.tv_nsec = 1000000};
+
+    if (tap_now_ms() > until_ms) {
+        tap_fail(file, line, "%s: not after %d ms", what, TAP_PATIENCE_MS);
+    }
+    nanosleep(&ms, NULL);
 }
 
 void tap_skip(const char *fmt, ...)

@@ -60,10 +60,22 @@ struct tap_test {
 /* Either may be NULL; NULL equals only NULL. */
 #define CHECK_STR(got, want) tap_check_str(__FILE__, __LINE__, #got, (got), (want))
 
+/* Waits until the condition is true. The test fails if it is not after TAP_PATIENCE_MS. */
+#define TAP_PATIENCE_MS 20000
+#define AWAIT(cond)                                                                                \
+    do {                                                                                           \
+        long long until_ = tap_now_ms() + TAP_PATIENCE_MS;                                         \
+        while (!(cond)) {                                                                          \
+            tap_pause(__FILE__, __LINE__, #cond, until_);                                          \
+        }                                                                                          \
+    } while (0)
+
 /* Ends the test without a verdict: what it needs is not on this machine. */
 #define SKIP(...) tap_skip(__VA_ARGS__)
 
 void tap_register(struct tap_test *t);
+long long tap_now_ms(void);
+void tap_pause(const char *file, int line, const char *what, long long until_ms);
 void tap_case(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void tap_check_int(const char *file, int line, const char *what, long long got, long long want);
 void tap_check_str(const char *file, int line, const char *what, const char *got, const char *want);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Offline models for the frameworks that bring none that calls tools: they call add(x=1, y=2) once,
+"""Offline models for frameworks that have none that calls tools: they call add(x=1, y=2) once,
 then say the sum.
 
 A query with "boom" in it makes them fail; "history" makes them say how many messages of users they

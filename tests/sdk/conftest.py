@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every test here talks to a real server: `server` is one per test module, with .url, .socket and
+"""Every test here uses a real server: `server` is one per test module, with .url, .socket and
 .data.
 
 The environment names it (HUSK_URL), so that code under test finds it as a user's code would.
@@ -23,11 +23,11 @@ from places import BIN  # noqa: E402
 os.environ["HUSK_BIN"] = str(BIN)
 os.environ["PYTHONPATH"] = str(ROOT / "sdk" / "python")  # for the processes that tests start
 for name in ("HUSK_URL", "HUSK_SOCKET"):
-    os.environ.pop(name, None)  # whatever runs on this machine is no part of a test
+    os.environ.pop(name, None)  # tests must not use other servers of this machine
 
 
 class SdkServer(Server):
-    """husk up on a free port and a socket, with a data folder of its own."""
+    """husk up on a free port and a socket, with its own data folder."""
 
     @property
     def url(self) -> str:

@@ -83,11 +83,11 @@ def test_flood_is_held_back_and_others_are_served(streams: Peer) -> None:
     streams.send(CANCEL, flood)
     while streams.next()[0] != ERROR:
         pass
-    # nobody reads: the worker must wait, not grow
+    # huskd does not read: the worker must wait, not grow
     flood = streams.call("flood", stream="text")
     streams.next()
     before = _memory(streams.process.pid)
-    time.sleep(1.0)  # enough to make hundreds of megabytes
+    time.sleep(1.0)  # time is the subject: enough for hundreds of megabytes
     assert _memory(streams.process.pid) - before < 64 << 20
 
 

@@ -104,7 +104,7 @@ def test_curl(served: Served, command: str, printed: str) -> None:
         timeout=PATIENCE,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    if printed.startswith("{"):  # where spaces are is nobody's business
+    if printed.startswith("{"):  # spaces do not matter
         assert json.loads(done.stdout) == json.loads(printed)
     else:
         assert matches(printed.strip(), done.stdout.strip()), done.stdout

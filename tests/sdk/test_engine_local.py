@@ -372,7 +372,7 @@ def test_output_without_flush_costs_no_result(
             self.text += text
 
     lines = Lines()
-    # Only the caller shows the output then, which is the one who would lose the result.
+    # Only the caller shows the output then, and it would lose the result.
     monkeypatch.setattr(tool_process.Keeper, "_pump", lambda *_: None)
     monkeypatch.setattr(sys, "stdout", lines)
     run(engine, talks)

@@ -198,7 +198,7 @@ except KeyboardInterrupt:
     assert is_gone(worker)
 
 
-# ---- limits that cannot be had ----
+# ---- limits that are not available ----
 
 
 def test_no_husk_program(
@@ -292,4 +292,4 @@ print(json.dumps([fine, error, [w.category.__name__ for w in caught]]))
     fine, error, warned = json.loads(done.stdout)
     assert fine == 1 << 20
     assert error in ("MemoryError", "ToolOutOfMemory")
-    assert warned == ["LimitsWarning"]  # once: nobody delegates cgroups to nobody
+    assert warned == ["LimitsWarning"]  # once: no cgroups are delegated to the user `nobody`

@@ -96,7 +96,7 @@ def test_a_named_server_that_is_not_there_is_an_error_at_once(tmp_path: Path) ->
         Sandbox(socket=tmp_path / "none.sock")
     with pytest.raises(ConnectionError):
         Sandbox(url="http://127.0.0.1:1")
-    assert time.monotonic() - begin < 8, "nobody waits for a server that never was"
+    assert time.monotonic() - begin < 8, "a server that never answered is not waited for"
 
 
 def test_default_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_default_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def stranger() -> Iterator[str]:
-    """A web server that is no huskd, on a port where one is looked for."""
+    """A web server that is not huskd, on a port where one is looked for."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -146,7 +146,7 @@ def test_somebody_else_is_not_taken_for_huskd(
 OWN = """
 import os, sys
 from husk import Sandbox, locate
-locate.default_addresses = list  # whatever runs on this machine is no part of the test
+locate.default_addresses = list  # the test must not use other servers of this machine
 with Sandbox() as s:
     assert s.run("6 * 7").value == 42
     print(s.client.address.socket, flush=True)

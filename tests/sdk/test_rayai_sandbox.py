@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rayai.Sandbox`: tools for agents, exec, upload, who may end it; with a real Pydantic AI
+"""`rayai.Sandbox`: tools for agents, exec, upload, ownership; with a real Pydantic AI
 agent.
 """
 
@@ -143,7 +143,7 @@ def test_refusals_reach_both_kinds_of_methods(monkeypatch: pytest.MonkeyPatch) -
     assert asyncio.run(sandbox.run_code("1")).startswith(
         "Error: image 'ubuntu:22.04' is not a template"
     )
-    with pytest.raises(BackendUnavailableError, match="no template"):
+    with pytest.raises(BackendUnavailableError, match="not a template"):
         sandbox.exec("true")
     sandbox.terminate()
     monkeypatch.setenv("RAYAI_STRICT_GVISOR", "true")

@@ -233,7 +233,7 @@ def test_the_end_of_a_block_keeps_what_was_raised_in_it(
         try:
             s.run("1")
         finally:
-            # From here on nobody waits for what is known to be gone.
+            # From here on no call waits for a server that is known to be gone.
             monkeypatch.setattr(drive, "REPEAT_SECONDS", 10 * PATIENCE)
             begin = time.monotonic()
     assert time.monotonic() - begin < PATIENCE

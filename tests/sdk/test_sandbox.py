@@ -295,7 +295,7 @@ def test_a_forked_process_does_not_end_it(server: SdkServer) -> None:
             code = 1
             try:
                 with warnings.catch_warnings(record=True) as caught:
-                    warnings.simplefilter("always")  # such as that of a socket that nobody closed
+                    warnings.simplefilter("always")  # such as that of an unclosed socket
                     code = 0 if s.run("x").value == 1 and not s.is_owner else 2
                     s.close()
                 code = code or (3 if caught else 0)
@@ -383,7 +383,7 @@ def printed(script: str) -> str:
 
 
 def test_ctrl_c_interrupts_the_run_too(server: SdkServer) -> None:
-    """The code in the sandbox does not go on for a caller who has left."""
+    """The code in the sandbox stops when its caller is interrupted."""
     script = (
         "import os, signal, threading, time\n"
         "from husk import Sandbox\n"

@@ -338,7 +338,7 @@ def script(text: str) -> Iterator[Served]:
 def ended(served: Served) -> int:
     """Waits until the script and everything that it started has gone; its exit code."""
     code = served.process.wait(PATIENCE)
-    served.listener.join(PATIENCE)  # the pipe ends when nobody holds it any more
+    served.listener.join(PATIENCE)  # the pipe ends when the last process closes it
     assert not served.listener.is_alive()
     return code
 

@@ -271,8 +271,8 @@ TEST(the_log_does_not_grow_without_bound)
     fixture_dir(dir);
     struct store *st = fixture_open(dir);
     for (int i = 0; i < 100; i++) {
-        memset(text, 'a' + i % 26,
-               sizeof(text) - 1); /* SQLite leaves pages alone that stay the same */
+        /* Another letter each time: SQLite does not write pages that stay the same. */
+        memset(text, 'a' + i % 26, sizeof(text) - 1);
         CHECK_INT(put_text(st, "x", text, &e), 0);
     }
     snprintf(path, sizeof(path), "%s/husk.db-wal", dir);

@@ -41,6 +41,7 @@ BAD_C = [
     ("src/base/a.c", '#include "box/setup.h"\n', "3: base/ must not include box/setup.h"),
     ("src/launcher/a.c", '#include "http/head.h"\n', "3: launcher/ must not include http/head.h"),
     ("src/other/a.c", "", "1: src/other is no layer"),
+    ("src/box/buf.c", "", "1: src/base/buf.c has the same base name"),
     ("src/base/a.c", "\nint x = atoi(s);\n", "4: atoi() is banned, use parse_u64()"),
     ("tests/unit/a.c", "strcpy(a, b);\n", "3: strcpy() is banned"),
     ("src/base/a.c", "dup(1);\n", "3: dup() is banned"),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shape of launcher requests and answers: what is refused before anybody looks at its meaning.
+ * The shape of launcher requests and answers: what is refused before its meaning is checked.
  */
 #include "wire/launcher_msg.h"
 

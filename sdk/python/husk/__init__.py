@@ -10,6 +10,19 @@ Importing this package imports nothing else: each name is loaded from its module
 A name is one row in each of the two lists below, which a test compares.
 """
 
+# Where things are:
+#   locate       finds the programs and a server
+#   http         connections and the wire format
+#   calls        the operations of /api/v1: requests and parsers of answers
+#   results      results, events and records
+#   client       Client and AsyncClient: any session
+#   sandbox      Sandbox and AsyncSandbox: one session
+#   interpreter  the sandbox functions of the rayai API
+#   tools        the decorator, batches, tools of frameworks
+#   engines      run tools: local processes, Ray tasks, boxes
+#   agents       kinds of agents, their discovery and the worker of huskd
+#   serving      serve() and serve_mcp(), Ray Serve
+
 from __future__ import annotations
 
 import importlib

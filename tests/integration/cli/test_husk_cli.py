@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from places import ROOT
-from programs import Program, Tripwire, ctrl_c_after, option_names
+from programs import Program, Tripwire, type_after, option_names
 from waiting import wait_until
 
 # ---- wrong command lines ----
@@ -389,23 +389,15 @@ def test_doctor_has_colours_only_on_terminals(husk: Program) -> None:
 
 def test_ctrl_c_in_a_terminal(husk: Program) -> None:
     seen = husk.in_terminal(
-        "run", "print('up', flush=True)\nimport time\ntime.sleep(60)", react=ctrl_c_after(b"up")
+        "run", "print('up', flush=True)\nimport time\ntime.sleep(60)", react=type_after(b"up")
     )
     assert seen.code == 130
     assert b"husk: interrupted" in seen.shown
 
 
 def test_typed_input_reaches_the_program(husk: Program) -> None:
-    answered = False
-
-    def answer(shown: bytes) -> bytes:
-        nonlocal answered
-        if b"name?" in shown and not answered:
-            answered = True
-            return b"Ada\n"
-        return b""
-
-    seen = husk.in_terminal("run", "print('name?', flush=True); 'hello ' + input()", react=answer)
+    code = "print('name?', flush=True); 'hello ' + input()"
+    seen = husk.in_terminal("run", code, react=type_after(b"name?", b"Ada\n"))
     assert seen.code == 0
     assert b"'hello Ada'" in seen.shown
 

@@ -133,9 +133,7 @@ def test_crash(husk: Program) -> None:
 
 @pytest.mark.parametrize("signo", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt(husk: Program, signo: signal.Signals) -> None:
-    running = husk.start("run", "print('up', flush=True)\nimport time\ntime.sleep(60)")
-    assert running.stdout is not None
-    assert running.stdout.readline() == b"up\n"
+    running = husk.start_up("run", "print('up', flush=True)\nimport time\ntime.sleep(60)")
     running.send_signal(signo)
     _, err = running.communicate(timeout=PATIENCE)
     assert running.returncode == 130
@@ -149,9 +147,7 @@ def test_interrupt_of_a_program_that_ignores_signals(husk: Program) -> None:
         "print('up', flush=True)\n"
         "while True: time.sleep(1)"
     )
-    running = husk.start("run", code)
-    assert running.stdout is not None
-    assert running.stdout.readline() == b"up\n"
+    running = husk.start_up("run", code)
     running.send_signal(signal.SIGINT)
     running.communicate(timeout=PATIENCE)
     assert running.returncode == 130
@@ -169,9 +165,7 @@ def test_box_has_a_clean_signal_state(husk: Program) -> None:
 
 
 def test_killed_husk_leaves_nothing(husk: Program) -> None:
-    running = husk.start("run", "print('up', flush=True)\nimport time\ntime.sleep(60)")
-    assert running.stdout is not None
-    assert running.stdout.readline() == b"up\n"
+    running = husk.start_up("run", "print('up', flush=True)\nimport time\ntime.sleep(60)")
     running.kill()
     running.communicate(timeout=PATIENCE)
     # The fixture checks that no process is left.

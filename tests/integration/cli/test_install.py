@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make install`: what it puts where works for everyone, whoever built it and however."""
+"""`make install`: what it installs works for every user, whichever account built it and however."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXIT_HUSK = 125
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An installation by somebody whose new files are closed to others, in a folder with a
+    """An installation by a user whose new files are closed to others, in a folder with a
     blank.
     """
     path = tmp_path_factory.mktemp("install") / "my husk ü"

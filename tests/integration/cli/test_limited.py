@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from limited_client import PYTHON, Limited, needs_root, run
 from places import BIN
-from programs import MIB, Program
+from programs import MIB, Program, type_after
 from waiting import PATIENCE
 
 # ---- exit codes ----
@@ -260,16 +260,8 @@ def test_ctrl_c_reaches_the_program_once(husk: Program) -> None:
         "time.sleep(0.2)\n"
         "print('seen', len(seen))\n"
     )
-    typed = False
-
-    def react(shown: bytes) -> bytes:
-        nonlocal typed
-        if b"ready" in shown and not typed:
-            typed = True
-            return b"\x03"
-        return b""
-
-    done = husk.in_terminal("limited", "--best-effort", "--", PYTHON, "-c", script, react=react)
+    command = ("limited", "--best-effort", "--", PYTHON, "-c", script)
+    done = husk.in_terminal(*command, react=type_after(b"ready"))
     assert done.code == 0
     assert b"seen 1\n" in done.shown
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""husk limited: nothing is left of what it started, whoever is killed; and what there is without
+"""husk limited: nothing is left of what it started, whichever process is killed; and what there is without
 the right to make cgroups.
 """
 from __future__ import annotations

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from places import ROOT
 from programs import ECHO, Program, Tripwire, option_names
-from programs import ctrl_c_after, run_handler, write_config, write_handler
+from programs import type_after, run_handler, write_config, write_handler
 from waiting import PATIENCE, wait_until
 
 
@@ -177,9 +177,7 @@ def test_interrupt(sandbox_run: Program, signo: signal.Signals) -> None:
         sandbox_run,
         "import time\ndef handler(event):\n    print('up', flush=True)\n    time.sleep(60)\n",
     )
-    running = sandbox_run.start("h.py")
-    assert running.stdout is not None
-    assert running.stdout.readline() == b"up\n"
+    running = sandbox_run.start_up("h.py")
     running.send_signal(signo)
     _, err = running.communicate(timeout=PATIENCE)
     assert running.returncode == 130
@@ -422,7 +420,7 @@ def test_ctrl_c_in_a_terminal(sandbox_run: Program) -> None:
     write_handler(
         sandbox_run, "import time\ndef handler(event):\n    print('up')\n    time.sleep(60)\n"
     )
-    assert sandbox_run.in_terminal("h.py", react=ctrl_c_after(b"up")).code == 130
+    assert sandbox_run.in_terminal("h.py", react=type_after(b"up")).code == 130
 
 
 def test_terminal_does_not_get_typed_into(sandbox_run: Program) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals that whoever starts husk ignores or blocks, as service managers, nohup and some languages
+"""Signals that the parent of husk ignores or blocks, as service managers, nohup and some languages
 do.
 """
 from __future__ import annotations
@@ -26,7 +26,7 @@ def started_by(before: tuple[str, ...], program: Program, *args: str) -> Done:
     return replace(program, path=Path(before[0]))(*before[1:], str(program.path), *args)
 
 
-# ---- SIGCHLD: nobody could wait for a child ----
+# ---- SIGCHLD: no process could wait for a child ----
 
 
 def test_programs_in_a_box_can_wait_for_their_children(husk: Program) -> None:
@@ -149,7 +149,7 @@ def is_alive(server: Server, killed: int) -> bool:
 
 
 def test_a_service_manager_that_tells_all_processes_to_end() -> None:
-    """Files are in boxes only; they are saved although everybody was told at once."""
+    """Files are in boxes only; they are saved although all processes get the signal at once."""
     with Server.run() as server:
         api = Api(server.port)
         session = api.session()

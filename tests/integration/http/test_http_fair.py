@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who gets a connection when there are too many: no client takes the places of all others, those on
+"""Which clients get a connection when there are too many: no client takes the places of all others, those on
 this machine have a few for themselves, and root gets in by the unix socket in any case.
 """
 
@@ -77,7 +77,7 @@ def is_busy(line: Line) -> bool:
         line.sock.close()
         return False
     line.send(get("/later?ms=100000"))
-    # Closing it resets it: the server need not think that somebody still waits for the answer.
+    # Closing it resets it: the server need not think that a client still waits for the answer.
     line.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     return True
 
@@ -119,13 +119,13 @@ def test_accounts_have_a_share_each() -> None:
             assert status(line) == 429
         with line_of_account(12346, path) as line:
             assert status(line) == 200
-        for _ in range(8):  # root is nobody's neighbour
+        for _ in range(8):  # root shares its places with no other client
             assert status(stack.enter_context(Line(path))) == 200
 
 
 @in_own_network
 def test_four_addresses_do_not_keep_others_out() -> None:
-    """All their connections are at work, so nobody has one to lose."""
+    """All their connections are at work, so there is none to close."""
     with unix_server("per_address=16", "connections=64") as (server, path), ExitStack() as stack:
         taken = 0
         for address in FAR[:4]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Raw bytes against the HTTP server: what is ambiguous is refused and ends the connection.
 
-Behind each refused request stands a second, proper one. It must never be answered: whoever smuggles
-a request past a proxy does it by making two parsers disagree about where the first one ends.
+Behind each refused request stands a second, proper one. It must never be answered: a client
+smuggles a request past a proxy by making two parsers disagree about where the first one ends.
 """
 from __future__ import annotations
 

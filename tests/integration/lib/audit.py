@@ -92,7 +92,7 @@ def instance_cgroups(launcher: int) -> list[Path]:
 
 
 def box_cgroups(launcher: int) -> Iterator[tuple[Path, list[int]]]:
-    """Folders of boxes in the hierarchy of pids, and who is in them."""
+    """Folders of boxes in the hierarchy of pids, and the processes in them."""
     for instance in instance_cgroups(launcher):
         if instance.parent.parent.name != "pids":
             continue
@@ -186,7 +186,7 @@ class Ledger:
 
 
 def _essence(execution: Any) -> Any:
-    """What may never change once somebody has seen it."""
+    """What may never change once a client has seen it."""
     names = ["status", "exit_code", "stdout", "stderr", "error", "value", "outputs"]
     return {name: execution.get(name) for name in names}
 
@@ -207,8 +207,13 @@ class Audit:
             now = Level.of(self.server)
             return now.boxes, now.huskd_fds
 
+        wait_until(self.pools_are_full, "the pools are full")
         wait_settled(look, "the server", 2)
         return Level.of(self.server)
+
+    def pools_are_full(self) -> bool:
+        pools = self.api.get("/pool")["pools"]
+        return all(p["starting"] == 0 and p["size"] >= p["min"] for p in pools)
 
     def check(self, ledger: Ledger | None = None) -> None:
         """Everything that holds at any time: also while sessions live and cells run."""
@@ -294,7 +299,7 @@ class Audit:
             stray.append(f"{known} boxes are known, {len(inhabited)} cgroups have processes")
         ours = {p.pid for p in tree.everyone}
         for folder, pids in box_cgroups(tree.launcher):
-            stray += [f"{pid} in {folder} is nobody's" for pid in pids if pid not in ours]
+            stray += [f"{pid} in {folder} has no owner" for pid in pids if pid not in ours]
         return stray
 
     def check_level(self, rss_kib: int = 8192) -> None:

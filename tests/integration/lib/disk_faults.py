@@ -18,7 +18,6 @@ from v1_client import Api
 from waiting import wait_until
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="traces the daemon of another account")
-BYTES = {"Content-Type": "application/octet-stream"}
 
 
 @pytest.fixture
@@ -104,10 +103,6 @@ def kill_and_wait(server: Server) -> None:
     old = wait_tree(server)
     os.kill(old.huskd, signal.SIGKILL)
     wait_successor(server, old)
-
-
-def put(api: Api, session: str, path: str, data: bytes) -> Any:
-    return api.call("PUT", f"/sessions/{session}/files/{path}", raw=data, headers=BYTES)
 
 
 def names_in(copy: Path) -> set[str]:

@@ -101,7 +101,7 @@ class Client:
         self.server = server
         self.api = Api(server.port)
         self.ledger = Ledger()
-        self.cut_off = 0  # requests whose answer nobody knows
+        self.cut_off = 0  # requests whose answer is unknown
 
     def ask(
         self,

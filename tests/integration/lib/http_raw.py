@@ -103,7 +103,7 @@ class Line:
             self.sock.sendall(data[at : at + step])
 
     def send_until_stuck(self, data: bytes, most: int) -> int:
-        """Repeats the data until nobody takes more of it for a while; how many bytes were taken."""
+        """Repeats the data until the kernel takes no more for a while; returns how many bytes it took."""
         self.sock.setblocking(False)
         sent, left, quiet = 0, b"", time.monotonic()
         while time.monotonic() - quiet < 0.3 and sent < most:

@@ -36,7 +36,7 @@ from waiting import PATIENCE, wait_until
 
 @dataclass
 class Answer:
-    """What came back for one request."""
+    """The answer to one request."""
 
     status: int
     headers: http.client.HTTPMessage

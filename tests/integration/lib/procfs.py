@@ -11,7 +11,7 @@ from pathlib import Path
 class Process:
     pid: int
     parent: int
-    start: str  # with the pid it names one process for good
+    start: str  # together with the pid it names one process
     state: str
     name: str
 
@@ -51,7 +51,7 @@ def is_alive(process: Process) -> bool:
 
 
 def pids_with(mark: str, file: str = "environ") -> list[int]:
-    """Those whose environment, or whose `cmdline`, holds the mark."""
+    """Processes whose environment, or `cmdline`, holds the mark."""
     found = []
     for entry in _folders():
         try:

@@ -78,6 +78,13 @@ class Program:
             env=self.environment(env),
         )
 
+    def start_up(self, *args: str) -> subprocess.Popen[bytes]:
+        """Starts what prints "up" at first, and returns when it has."""
+        running = self.start(*args)
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"up\n"
+        return running
+
     def in_terminal(
         self,
         *args: str,
@@ -103,12 +110,12 @@ class Terminal:
     shown: bytes
 
 
-def ctrl_c_after(word: bytes) -> Callable[[bytes], bytes]:
-    """For in_terminal(): pressed once, when the word is to be seen."""
-    keys = [b"\x03"]
+def type_after(word: bytes, keys: bytes = b"\x03") -> Callable[[bytes], bytes]:
+    """For in_terminal(): typed once, Ctrl-C unless others are given, when the word is to be seen."""
+    left = [keys]
 
     def react(shown: bytes) -> bytes:
-        return keys.pop() if word in shown and keys else b""
+        return left.pop() if word in shown and left else b""
 
     return react
 

@@ -2,7 +2,6 @@
 """A client of /workspace/se for tests. Every answer is held against the contract in api/."""
 from __future__ import annotations
 
-import http.client
 import json
 import uuid
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 from husk_server import Server
-from v1_client import CONTRACT, Answer
+from v1_client import CONTRACT, Answer, exchange, unchecked
 
 BASE = "/workspace/se"
 
@@ -33,14 +32,8 @@ class Se:
     ) -> Answer:
         data = raw if raw is not None else None if body is None else json.dumps(body).encode()
         sent = {"Content-Type": "application/json"} if data is not None else {}
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        connection._validate_path = lambda url: None  # type: ignore[attr-defined]
-        try:
-            connection.request(method, BASE + path, data, {**sent, **(headers or {})})
-            got = connection.getresponse()
-            answer = Answer(got.status, {k.lower(): v for k, v in got.getheaders()}, got.read())
-        finally:
-            connection.close()
+        line = unchecked(self.port)
+        answer = exchange(line, method, BASE + path, data, {**sent, **(headers or {})})
         if is_checked:
             CONTRACT.check(method, BASE + path, answer)
         return answer
@@ -78,7 +71,7 @@ def se(server: Server) -> Iterator[Se]:
 
 @pytest.fixture
 def sid() -> str:
-    """An id that nobody has used."""
+    """An id that was never used."""
     return f"s-{uuid.uuid4().hex[:12]}"
 
 

@@ -2,13 +2,12 @@
 """Short ways to the file routes of /api/v1 for tests."""
 from __future__ import annotations
 
-import http.client
 from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
 from husk_server import Server
-from v1_client import Answer, Api
+from v1_client import Answer, Api, exchange, unchecked
 
 RAW = {"Content-Type": "application/octet-stream"}
 
@@ -55,13 +54,5 @@ def names(api: Api, sid: str, path: str = "", query: str = "") -> list[str]:
 
 
 def raw_get(api: Api, target: str, method: str = "GET", body: bytes | None = None) -> Answer:
-    """Without any normalising of ours, and without the contract: the parser may refuse it first."""
-    connection = http.client.HTTPConnection(api.host, api.port, timeout=60)
-    connection._validate_path = lambda url: None  # type: ignore[attr-defined]
-    try:
-        headers = RAW if body is not None else {}
-        connection.request(method, target, body, headers)
-        got = connection.getresponse()
-        return Answer(got.status, {k.lower(): v for k, v in got.getheaders()}, got.read())
-    finally:
-        connection.close()
+    """The target as it is, and no look at the contract: the parser may refuse it first."""
+    return exchange(unchecked(api.port), method, target, body, RAW if body is not None else {})

@@ -74,7 +74,7 @@ for line in lines:
         bytearray(400 << 20)
     if words[0] == "crash":
         os.kill(os.getpid(), signal.SIGSEGV)
-    if words[0] == "stay":  # also when asked to go, or when nobody speaks any more
+    if words[0] == "stay":  # also when asked to go, or when the daemon has hung up
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if words[0] == "leave":  # a note behind
         def note(n, f):

@@ -131,7 +131,7 @@ def test_metrics_count_failures(server: Server) -> None:
     assert metrics(server)[key] == before + 1
 
 
-# ---- who may call ----
+# ---- which callers are served ----
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1.evil.example"])
@@ -298,7 +298,7 @@ def test_errors_repeat_the_id(server: Server) -> None:
 
 
 def refused_before_a_route(server: Server) -> list[Answer]:
-    """By the parser, by who is called, by which page calls."""
+    """By the parser, by the Host header, by the Origin header."""
     own = f"Host: 127.0.0.1:{server.port}"
     heads = [
         ["GET /api/v1/sessions/a%2Fb HTTP/1.1", own],

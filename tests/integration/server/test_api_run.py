@@ -338,7 +338,7 @@ def test_a_run_ends_when_its_client_has_gone(server: Server) -> None:
     connection = _start_slow(server)
     wait_until(lambda: _running(server) > before, "it runs")
     connection.close()
-    wait_until(lambda: _running(server) <= before, "the run for nobody has ended")
+    wait_until(lambda: _running(server) <= before, "the run without a client has ended")
 
 
 def test_a_run_over_the_unix_socket(server: Server) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes end while their sessions are in use: whoever waited gets a new one, or is told."""
+"""Boxes end while their sessions are in use: a request that waited gets a new one, or an error."""
 from __future__ import annotations
 
 import json
@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 from audit import Audit, kill_boxes, wait_tree
-from disk_faults import put
 from husk_server import Server
 from v1_client import Api
+from v1_files import put
 from waiting import wait_settled, wait_until
 
 FOREVER = "import time\nprint('on', flush=True)\nwhile True: time.sleep(0.05)"
@@ -37,7 +37,7 @@ def test_a_reset_that_waits_for_its_turn_outlives_the_box(one: Server) -> None:
     runs = [api.start(session, FOREVER, timeout=60) for _ in range(2)]
     api.wait_output(runs[0], "on")
     for box in wait_tree(one).boxes:
-        os.kill(box, signal.SIGSTOP)  # nobody ends what is cancelled
+        os.kill(box, signal.SIGSTOP)  # what is cancelled cannot end
     daemon = one.pid_of_huskd()
     (one.store / "workspaces" / f"{session}.tar").write_bytes(os.urandom(4096))
     answers: list[Any] = []
@@ -63,7 +63,7 @@ def unread(client: socket.socket) -> str:
 
 
 def stall_download(api: Api, session: str, path: str) -> socket.socket:
-    """The workspace is busy for as long as nobody reads on."""
+    """The workspace is busy until the client reads on."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
     client.connect((api.host, api.port))

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 from audit import Audit, Ledger
-from disk_faults import kill_and_wait, needs_root, put, server
+from disk_faults import kill_and_wait, needs_root, server
 from husk_server import Server
 from places import BIN
 from se_client import Se
 from v1_client import Api
+from v1_files import put
 from waiting import PATIENCE, wait_until
 
 __all__ = ["server"]
@@ -28,7 +29,7 @@ __all__ = ["server"]
 
 
 def test_a_reader_that_stays_and_a_writer_that_goes(server: Server) -> None:
-    """A snapshot holds nobody up. A lock is waited for, and what waited is done."""
+    """A snapshot delays nothing. A lock is waited for, and then the work is done."""
     api = Api(server.port)
     session = api.session()
     address = f"file:{server.store}/husk.db"
@@ -70,7 +71,7 @@ def test_records_past_their_time_go_however_many_there_are(server: Server) -> No
 
 
 def test_a_session_that_was_used_before_it_was_made(server: Server) -> None:
-    """Its daemon died before the move to running was recorded: who uses it knows its id, so it goes
+    """Its daemon died before the move to running was recorded: its client knows its id, so it goes
     on.
     """
     api = Api(server.port)

@@ -17,7 +17,6 @@ from disk_faults import (
     kill_and_wait,
     names_in,
     new_template,
-    put,
     small_disk,
     until_refused,
     wait_successor,
@@ -25,6 +24,7 @@ from disk_faults import (
 )
 from husk_server import Server
 from v1_client import WAITS, Api, check_error
+from v1_files import put
 from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
@@ -121,7 +121,7 @@ def test_full_disk(kind: str) -> None:
             scene.check_refused(scene.changes())
             scene.check_reads()
             filler.unlink()
-        else:  # here the index of the log may find no room, then it serves only when there is some
+        else:  # the index of the log may not fit: then it serves once there is room
             old = wait_tree(server)
             os.kill(old.huskd, signal.SIGKILL)
             wait_next_huskd(server, old)

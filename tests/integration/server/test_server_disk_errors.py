@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from audit import Audit, Ledger
-from disk_faults import failing, kill_and_wait, needs_root, new_template, put, server, wait_taken
+from disk_faults import failing, kill_and_wait, needs_root, new_template, server, wait_taken
 from husk_server import Server
 from v1_client import Api, check_error
+from v1_files import put
 from waiting import wait_until
 
 __all__ = ["server"]
@@ -179,7 +180,7 @@ def test_an_end_while_a_session_is_recorded(
 
 @needs_root
 def test_a_session_that_the_disk_refuses_was_never_there(server: Server) -> None:
-    """Nobody can use it before it is recorded, and leave a record of it behind."""
+    """No request can use it, and leave a record of it behind, before it is recorded."""
     api = Api(server.port)
     body = {"id": "mine", "mode": "persistent"}
     path = "/sessions/mine/execute-sync"
@@ -233,7 +234,7 @@ def test_an_extension_is_not_undone_by_work(server: Server) -> None:
 
 @needs_root
 def test_a_wait_that_runs_out_while_the_end_is_written(server: Server) -> None:
-    """What is recorded for who goes on waiting elsewhere does not undo the end."""
+    """What is recorded for a client that waits elsewhere does not undo the end."""
     api = Api(server.port)
     session = api.session()
     with failing(server, "fdatasync", "delay_enter=4000000"):

@@ -198,7 +198,7 @@ def test_only_test_builds_have_them(programs: Path) -> None:
 
 
 def prelude(client: Client) -> dict[str, str]:
-    """What a killed huskd leaves: a cell that goes on, one whose end nobody can know, one without a
+    """What a killed huskd leaves: a cell that goes on, one whose end is unknown, one without a
     record.
     """
     client.ledger.sessions.add("kept")
@@ -364,7 +364,7 @@ def test_kill_on_the_way_out(point: str, programs: Path, seed: Path) -> None:
 
 
 def test_a_cell_that_nobody_watches_does_not_stay(programs: Path, seed: Path) -> None:
-    """Handed over, and not yet known to anybody else: it is lost, and stops."""
+    """Handed over, and not yet recorded: it is lost, and stops."""
     with seeded(programs, seed) as server:
         client = Client(server)
         session = client.session()
@@ -372,7 +372,7 @@ def test_a_cell_that_nobody_watches_does_not_stay(programs: Path, seed: Path) ->
         server.arm("execution.cell.sent")
         server.kill_huskd()
         server.wait_deaths(1, "our own kill")
-        silent = {"code": "import time\ntime.sleep(100)"}  # output would end it: nobody reads that
+        silent = {"code": "import time\ntime.sleep(100)"}  # output would end it: there is no reader
         cut_off(lambda: client.api.post(f"/sessions/{session}/execute", silent))
         server.wait_deaths(2, "it runs the cell")
         over = [x["status"] for x in executions(client, session)]  # the newest comes first
@@ -384,7 +384,7 @@ def test_a_cell_that_nobody_watches_does_not_stay(programs: Path, seed: Path) ->
 
 @pytest.mark.parametrize("point", ["execution.cell.sent", "execution.cell.kept"])
 def test_half_a_cell_is_lost(point: str, programs: Path, seed: Path) -> None:
-    """Nobody has the rest: it is not waited for, and the next cell is not taken for it."""
+    """The rest is gone: huskd does not wait for it, and does not take the next cell for it."""
     with seeded(programs, seed) as server:
         client = Client(server)
         session = client.session()
@@ -407,7 +407,7 @@ def test_half_a_cell_is_lost(point: str, programs: Path, seed: Path) -> None:
 
 @pytest.mark.parametrize("point", ENDED)
 def test_kill_while_an_end_is_cleared_away(point: str, programs: Path, seed: Path) -> None:
-    """The context of a command goes, whoever of them gets to it."""
+    """The context of a command goes, whichever daemon gets to it."""
     with seeded(programs, seed) as server:
         client = Client(server)
         session = client.session()

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from audit import Audit, Ledger, wait_next_huskd, wait_tree
-from disk_faults import BYTES, fill, kill_and_wait, put, small_disk
+from disk_faults import fill, kill_and_wait, small_disk
 from husk_server import Server
 from v1_client import Api, text_of
-from v1_files import names
+from v1_files import names, put
 from waiting import wait_until
 
 
@@ -168,12 +168,12 @@ def test_kill_does_not_extend_a_time_limit(one: Server) -> None:
     api.wait_output(execution, "on")
     kill_and_wait(one)
     api.wait_status(execution, "timeout")
-    assert 2.5 < time.monotonic() - start < 30, "its limit is 3 s, whoever watches"
+    assert 2.5 < time.monotonic() - start < 30, "its limit is 3 s, also across a restart"
     assert api.run(session, "kept")["value"] == "1"
 
 
 def test_kill_while_somebody_waits_for_the_answer(one: Server) -> None:
-    """Nobody has its name, but it runs: its time limit holds, its end is recorded, and the session
+    """No client knows its id, but it runs: its time limit holds, its end is recorded, and the session
     goes on.
     """
     api = Api(one.port)
@@ -253,7 +253,7 @@ def start_upload(
     """An upload that is not finished."""
     connection = api.connect()
     connection.putrequest("PUT", f"/api/v1/sessions/{session}/files/{path}")
-    connection.putheader("Content-Type", BYTES["Content-Type"])
+    connection.putheader("Content-Type", "application/octet-stream")
     connection.putheader("Content-Length", str(size))
     connection.endheaders()
     connection.send(os.urandom(sent))

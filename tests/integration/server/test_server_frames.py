@@ -97,7 +97,7 @@ def test_frames_of_many_boxes_have_one_bound() -> None:
             assert end["status"] == "failed", end
             assert end["termination"]["cause"] == "output_limit", end
             assert end["termination"]["limit"].startswith("frames"), end
-        # Who lost a cell has a session still, and the neighbour noticed nothing.
+        # A client that lost a cell still has its session, and the neighbour noticed nothing.
         lost = next(s for s, run in zip(sessions, runs) if show(api, run)["status"] == "failed")
         assert api.run(lost, "1 + 1")["value"] == "2"
         assert api.wait_status(quiet, "completed")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launcher or a zygote is killed, stopped or missing: the daemon says so, and goes on when
+"""The launcher or a zygote is killed, stopped or missing: the daemon reports it, and goes on when
 there is another.
 """
 from __future__ import annotations
@@ -19,10 +19,11 @@ from typing import Any
 import pytest
 from audit import Audit, Ledger, Tree, check_all_gone, wait_tree
 from beside import beside
-from disk_faults import new_template, put, wait_successor
+from disk_faults import new_template, wait_successor
 from husk_server import Server
 from places import BIN
 from v1_client import Api
+from v1_files import put
 from waiting import PATIENCE, wait_until
 
 COUNT = "import time\nfor i in range({n}):\n    print(i, flush=True)\n    time.sleep({pause})\n"
@@ -208,7 +209,7 @@ def test_a_cancel_while_the_box_is_made() -> None:
 
 
 def test_launcher_killed_while_requests_wait(one: Server) -> None:
-    """Whoever waits is told so; nobody hangs."""
+    """Each client that waits gets an answer; none hangs."""
     api = Api(one.port)
     sessions = [api.session() for _ in range(4)]
     answers: list[Any] = []
@@ -293,7 +294,7 @@ def test_a_template_that_is_changed_while_a_box_of_it_is_made() -> None:
             execution = api.start(sessions[1], "6 * 7")
             changed = api.call("PUT", "/templates/mine", {"default_env_vars": {"A": "b"}})
             assert changed.status == 200
-            time.sleep(2)  # of housekeeping, which clears away what nobody uses
+            time.sleep(2)  # of housekeeping, which clears away what is not in use
         finally:
             os.kill(tree.launcher, signal.SIGCONT)
         api.wait_status(execution, "completed")
@@ -356,7 +357,7 @@ def test_killed_zygote(one: Server) -> None:
     for zygote in old.zygotes:
         os.kill(zygote, signal.SIGKILL)
     start = time.monotonic()
-    # The first ones may get boxes that are just dying, and are told so; nothing else may go wrong.
+    # The first ones may get boxes that are just dying, and an error for it; nothing else may fail.
     for _ in range(4):
         answer = one.post("/run", {"code": "print(1)"})
         assert answer.status in (200, 503), answer.body

@@ -229,7 +229,7 @@ def test_bad_settings_are_named_and_nothing_starts(
             assert word in done.stderr, done.stderr
         assert not server.data.exists() or list(server.data.iterdir()) == []
         with socket.socket() as probe:
-            probe.bind(("127.0.0.1", server.port))  # nobody listens there
+            probe.bind(("127.0.0.1", server.port))  # no listener is left there
     finally:
         server.remove()
 
@@ -257,7 +257,7 @@ def test_two_servers_do_not_know_each_other(one: Server) -> None:
 
 
 class Hasty(Server):
-    """For whoever does not wait until it is ready, only until it says that it is up."""
+    """For a client that waits only until it says that it is up, not until it is ready."""
 
     def wait_ready(self) -> None:
         self.wait_said("husk is ready on")
@@ -554,7 +554,7 @@ def test_keys_of_whoever_starts_it_stay_outside(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="huskd must be another account")
 def test_the_daemon_is_its_account_and_has_nothing_of_roots() -> None:
-    """Neither a group nor a descriptor of whoever starts it."""
+    """Neither a group nor a descriptor of the process that starts it."""
     server = Server()
     server.before = ("/bin/sh", "-c", 'exec 9</ && exec setpriv --groups 4,5 "$@"', "sh")
     try:

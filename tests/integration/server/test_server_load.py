@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many clients, hostile neighbours, clients that vanish, long queues: nobody else notices, and
+"""Many clients, hostile neighbours, clients that vanish, long queues: other clients notice nothing, and
 nothing is left.
 """
 from __future__ import annotations
@@ -24,7 +24,6 @@ from v1_files import put
 from waiting import wait_until
 
 SEED = int(os.environ.get("HUSK_TEST_SEED", random.randrange(1 << 32)))
-BYTES = {"Content-Type": "application/octet-stream"}
 
 
 @pytest.fixture
@@ -117,9 +116,7 @@ class Client(threading.Thread):
 
     def put(self, path: str, data: bytes) -> None:
         try:
-            answer = self.api.call(
-                "PUT", f"/sessions/{self.session}/files/{path}", raw=data, headers=BYTES
-            )
+            answer = put(self.api, self.session, path, data)
         except (OSError, http.client.HTTPException):
             return  # not acknowledged
         assert answer.status in (200, 201), answer
@@ -350,7 +347,7 @@ def test_hostile_sessions(one: Server) -> None:
         for i, session in enumerate(neighbours):
             start = time.monotonic()
             assert api.run(session, "me")["value"] == str(i)
-            assert time.monotonic() - start < 10, "a neighbour is held up"
+            assert time.monotonic() - start < 10, "a neighbour waits"
             if i % 5 == 0:
                 audit.check_health()
         for name, execution in executions.items():
@@ -365,7 +362,7 @@ def test_hostile_sessions(one: Server) -> None:
     assert forged["value"] is None and forged["status"] in ("completed", "crashed", "failed")
 
     # Files: what the box did to our worker in it must not hang a request, and its session is usable
-    # or says so.
+    # or returns an error.
     for name, session in hostile.items():
         start = time.monotonic()
         answer = api.call("GET", f"/sessions/{session}/files", is_known=False)
@@ -418,8 +415,8 @@ def test_three_hundred_runs_leave_nothing(one: Server) -> None:
 
 
 def test_queue_of_twenty_clients() -> None:
-    """Two places, six in line: positions count down, order is kept, whoever is too many is told
-    when to come again.
+    """Two places, six in line: positions count down, order is kept, and a client beyond
+    them is told when to come again.
     """
     with Server.run("--max-executions", "2", "--queue-length", "6") as server:
         audit = Audit(server)
@@ -474,7 +471,7 @@ def test_queue_under_a_burst() -> None:
 
 
 def test_queue_deadline() -> None:
-    """Who waits for too long is told so, and never runs."""
+    """An execution that waits for too long fails and never runs."""
     with Server.run("--max-executions", "1", "--queue-timeout", "500ms") as server:
         api = Api(server.port)
         sessions = [api.session(), api.session()]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """huskd has a memory cgroup of its own: the kernel ends a daemon that needs more, the next one goes
-on with its sessions, and no cgroup is left, whoever is killed.
+on with its sessions, and no cgroup is left, whichever process is killed.
 """
 
 from __future__ import annotations
@@ -94,4 +94,4 @@ def test_nothing_is_left_when_the_supervisor_is_killed() -> None:
         wait_until(lambda: not Path(f"/proc/{daemon}").exists(), "huskd ends by itself")
         wait_until(lambda: cgroups_of(daemon) == [], "its cgroup is removed")
         gone = lambda: not any(Path(f"/proc/{pid}").exists() for pid in guards)  # noqa: E731
-        wait_until(gone, "and so is who removed it")
+        wait_until(gone, "and so is the process that removed it")

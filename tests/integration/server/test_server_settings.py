@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file of settings while a server runs: read again, refused, broken, mended, whoever is killed
-meanwhile.
+"""The file of settings while a server runs: read again, refused, broken, mended, also while
+processes are killed.
 """
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_a_file_that_only_root_can_read() -> None:
 
 
 def test_a_pipe_is_read_once() -> None:
-    """husk up --config <(...): nobody writes to it any more, and nobody waits for that."""
+    """husk up --config <(...): the pipe has no writer any more, and the server does not wait for one."""
     server = Settled()
     before, after = os.pipe()
     os.write(after, b"docs = false\n")

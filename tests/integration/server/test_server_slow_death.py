@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A box decides how long the kernel needs to be done with it. Nobody but its owner may notice."""
+"""A box decides how long the kernel needs to be done with it. Only its owner may notice."""
 from __future__ import annotations
 
 import os
@@ -71,7 +71,7 @@ def test_a_box_that_takes_long_to_die_holds_up_nobody(one: Server) -> None:
     api.call("DELETE", f"/sessions/{last}")
     api.call("DELETE", f"/sessions/{dying}")
     assert api.call("DELETE", "/templates/slow").status == 204
-    # Whoever stops a template does not wait for its boxes, and neither does anybody else.
+    # Stopping a template does not wait for its boxes, and no other request does.
     other = api.session()
     assert api.run(other, "6 * 7")["value"] == "42"
     assert os.path.exists(f"/proc/{zygote}"), "it was gone too soon to tell: more locks are needed"

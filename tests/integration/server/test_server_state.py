@@ -172,7 +172,7 @@ def read_terminal(ours: int, until: str) -> str:
     while until not in text:
         try:
             text += os.read(ours, 4096).decode()
-        except OSError as error:  # everyone who had it is gone
+        except OSError as error:  # each process that had it is gone
             raise AssertionError(f"no {until!r} in {text!r}") from error
     return text
 

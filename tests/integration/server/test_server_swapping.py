@@ -44,7 +44,7 @@ subprocess.Popen([sys.executable, '-c', code], start_new_session=True,
 def plant_canary(server: Server) -> Path:
     canary = server.folder / "canary"
     canary.mkdir(mode=0o777)
-    canary.chmod(0o777)  # nothing but the wall keeps anybody from it
+    canary.chmod(0o777)  # nothing but the wall protects it
     (canary / "secret").write_text(WORD)
     (canary / "secret").chmod(0o666)
     return canary

@@ -58,7 +58,7 @@ def test_what_ended_in_time_while_nobody_watched(one: Server) -> None:
         api.wait_output(execution, "on")
     time_is_up = time.monotonic() + 6
     old = wait_tree(one)
-    os.kill(one.process.pid, signal.SIGSTOP)  # who would start the next one
+    os.kill(one.process.pid, signal.SIGSTOP)  # it would start the next one
     try:
         os.kill(old.huskd, signal.SIGKILL)
         roots = [Path(f"/proc/{pid}/root/workspace") for pid in old.boxes]
@@ -130,7 +130,7 @@ def test_boxes_that_died_with_their_zygote_are_forgotten() -> None:
 
 
 def test_an_adopted_box_has_the_limits_that_it_was_made_with(one: Server) -> None:
-    """Its template has others by now, and nobody has changed the box."""
+    """Its template has others by now; the box keeps its own."""
     api = Api(one.port)
     assert api.post("/templates", new_template("mine", memory_mb=300)).status == 201
     session = api.session(template_id="mine")

@@ -9,9 +9,10 @@ import os
 import pytest
 from audit import kill_boxes
 from beside import beside
-from disk_faults import failing, names_in, put
+from disk_faults import failing, names_in
 from husk_server import Server
 from v1_client import Api
+from v1_files import put
 from waiting import wait_until
 
 MAKE = r"""

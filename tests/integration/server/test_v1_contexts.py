@@ -60,7 +60,7 @@ def test_reset_ends_what_runs(v1: Api) -> None:
 
 
 def test_reset_comes_before_what_waits(v1: Api) -> None:
-    """Those in line run in the fresh interpreter; they do not keep anybody from getting it."""
+    """Those in line run in the fresh interpreter; they do not delay it."""
     s = v1.session()
     v1.run(s, "x = 1")
     running = v1.start(s, "print('on', flush=True)\nwhile True: pass", timeout=600)

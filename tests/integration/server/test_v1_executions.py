@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from beside import beside
-from disk_faults import put
 from husk_server import Server
 from v1_client import WAITS, Answer, Api, check_bad_ids, check_error, v1, v1_server  # noqa: F401
+from v1_files import put
 
 LOOP = "print('on', flush=True)\nwhile True: pass"
 

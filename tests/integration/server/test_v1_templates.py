@@ -329,7 +329,7 @@ MACHINE = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_a_session_has_no_more_memory_than_the_machine(v1: Api, v1_server: Server) -> None:
-    """Else the limit would be none. The operator may still say so."""
+    """Otherwise there would be no limit. The operator may still allow it."""
     over = f"{(MACHINE >> 20) + 1}Mi"
     for memory in ("1024Gi", over):
         body = {"mode": "persistent", "resources": {"memory": memory}}

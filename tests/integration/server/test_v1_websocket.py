@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events of /api/v1 over a WebSocket against a real huskd: the same as the server-sent ones, and
-only for those who may.
+only for allowed clients.
 """
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_large_output_waits_for_a_slow_reader() -> None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
             for _ in range(20):
                 follower.line.buffer += sock.recv(4096)
-                assert server.get("/health").status == 200, "others are not held up by it"
+                assert server.get("/health").status == 200, "it does not delay other clients"
             events = list(follower.events())
             assert follower.code == 1000
         assert text_of(events) == "y" * size
