@@ -241,7 +241,7 @@ void service_settle(struct service *svc)
 }
 
 /*
- * One whose end was recorded, but the daemon did not live to let go of it. It is not to be recorded
+ * A cell whose end was recorded, but the daemon died before it released it. It must not be recorded
  * again.
  */
 static bool let_go_of_ended(struct service *svc, struct session *s, const struct kept_cell *cell)

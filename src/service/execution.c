@@ -304,7 +304,7 @@ int execution_start(struct session *s, const struct execution_ask *ask, struct e
     int64_t number = s->record.executions++; /* before anything waits: numbers are unique */
     session_touch(s);
     s->svc->coming++;
-    /* A disk that is full says so before anything runs, not after. */
+    /* A full disk is reported before anything runs, not after. */
     if (!ask->unrecorded &&
         (!ask->record_at_end || ask->idempotency.key != NULL || s->svc->store_fails)) {
         r = record_new(x, ask, known, e);

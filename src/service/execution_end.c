@@ -59,7 +59,7 @@ static bool store_end(struct execution *x, const struct store_execution *next, u
     return false;
 }
 
-/* A text of an error as far as it says something; NULL: none. */
+/* The first part of an error's text. */
 static json_t *cut_text(const json_t *text)
 {
     const char *s = json_string_value(text);
@@ -71,7 +71,7 @@ static json_t *cut_text(const json_t *text)
     return s != NULL ? json_stringn(s, n) : json_null();
 }
 
-/* Drops what has no bound of its own, and says so. What was written to the streams stays. */
+/* Drops what has no bound of its own and marks that. Output of the streams stays. */
 static void cut_result(json_t *result)
 {
     const json_t *error = json_object_get(result, "error");

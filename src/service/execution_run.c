@@ -197,7 +197,7 @@ static int run_cell(struct execution *x, uint32_t context, const struct husk_spe
     return r;
 }
 
-/* A command gets a context of its own: the interpreter's variables are none of its business. */
+/* A command gets a context of its own: it must not see the interpreter's variables. */
 static int run_command(struct execution *x, const struct husk_spec *base, struct err *e)
 {
     struct notebook *box = x->session->box;

@@ -262,8 +262,9 @@ struct execution_news {
 
 /* True if there is anything new; the position is then moved behind it. Never waits. */
 bool execution_news(struct execution *x, struct execution_position *at, struct execution_news *ret);
+/* Waits until there is something new: 0, -ETIMEDOUT. */
 int execution_wait_news(struct execution *x, const struct execution_position *at,
-                        int64_t timeout_ms); /* 0, -ETIMEDOUT */
+                        int64_t timeout_ms);
 
 /* ---- templates, pools, boxes, figures ---- */
 

@@ -75,7 +75,7 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     enum box_phase box_phase;
     struct fiber_queue opened;
     struct fiber_queue idle;  /* woken when a user of the session or of its box is done */
-    bool moving;              /* its next state is on its way to the disk */
+    bool moving;              /* its next state is being written */
     struct fiber_queue moved; /* woken when a state of it is durable, or will not be */
     enum session_phase phase;
     bool keyed;     /* the client may ask for it again, by its key */
@@ -133,7 +133,7 @@ struct execution {
     int spool[3];         /* files that its output goes to; 0: not yet */
     bool spooled;         /* there may be such files */
     size_t spool_at[2];   /* bytes of out and err that are there */
-    bool spool_failed;    /* not all of them, for want of room */
+    bool spool_failed;    /* not all of them: the disk is full */
     bool spool_cut;       /* a display is missing: no more of them */
     uint64_t charged;     /* bytes that its session's quota has for it until it ends */
     uint64_t row_bytes;   /* of that: of its record without the result */
@@ -174,7 +174,7 @@ void data_file_path(const struct config *c, enum data_folder folder, const char 
                     const char *suffix, char ret[DATA_PATH_SIZE]);
 
 /* service.c */
-/* Writes a batch and waits for its fsync (in a fiber, without holding up others). */
+/* Writes a batch and waits for its fsync (in a fiber, others run meanwhile). */
 int service_commit(struct service *svc, struct store_batch *batch, struct store_result *ret,
                    struct err *e);
 

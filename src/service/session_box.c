@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The box of a persistent session: made when it is needed, and made again, with the files that were
- * saved, when it has ended behind our back.
+ * The box of a persistent session: opened when it is needed, and again, with the files that were
+ * saved, when it has ended by itself.
  */
 #include "base/fault.h"
 #include "base/log.h"
@@ -74,8 +74,8 @@ static bool can_drop(const struct session *s)
 }
 
 /*
- * A box that ended behind our back: its files are gone back to what was last saved. One that only
- * has no context still has them. -1: they cannot be saved now, so it stays.
+ * A box that ended by itself: its files are as they were last saved. One that only lost its first
+ * context still has them; -1: they cannot be saved now, so it stays.
  */
 static int drop_dead_box(struct session *s, struct err *e)
 {

@@ -126,7 +126,7 @@ int session_reset(struct session *s, uint32_t context, struct err *e)
     return r;
 }
 
-/* Copies need a context that stands still. */
+/* Only an idle context can be copied. */
 static int copy(struct session *s, uint32_t context, uint32_t *ret,
                 int (*how)(struct notebook *box, uint32_t context, uint32_t *ret, struct err *e),
                 struct err *e)

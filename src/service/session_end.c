@@ -13,7 +13,7 @@
 #include "core/box_files.h"
 #include "service/service_impl.h"
 
-/* for an upload or download; its connection is its own, it fails by itself */
+/* for an upload or download, which has a connection of its own and fails by itself */
 #define FILES_PATIENCE_MS 500
 #define CANCEL_PATIENCE_MS 3000
 

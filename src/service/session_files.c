@@ -48,7 +48,7 @@ static int files_box(struct session *s, struct err *e)
     return 0;
 }
 
-/* The box has ended under its user, and the launcher's word of it is on its way. */
+/* The box ended while it was used; the launcher's report of it follows. */
 static int await_box_end(struct session *s, struct err *e)
 {
     if (s->box == NULL) {

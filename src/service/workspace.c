@@ -160,7 +160,7 @@ bool workspace_save_next(struct service *svc, bool even_at_work)
             if (workspace_save(s, &e) < 0) {
                 log_warn("workspace_not_saved", "session=%s: %s", s->id, e.msg);
             }
-            s->active_ms = active; /* our own work is none of the session's */
+            s->active_ms = active; /* saving is no activity of the session */
             session_release(s);
             return true;
         }

@@ -13,7 +13,7 @@
 
 #define PIECE_SIZE ((size_t)16 << 10)
 
-/* True: of this connection only, or written by our own side. */
+/* True: a field of this connection only, or one that huskd writes itself. */
 static bool stays_here(const char *name)
 {
     static const char *const names[] = {"connection",

@@ -5,7 +5,7 @@
  * A handler is one function that runs in a fiber of its own from top to bottom: parameters and
  * JSON body have been checked against the contract before it starts; it may wait (base/fiber.h,
  * service/service.h); it answers exactly once. When the client goes away early the handler still
- * runs to its end; what it writes then goes nowhere, and call_is_gone() tells.
+ * runs to its end; what it writes is then dropped, and call_is_gone() is true.
  */
 #pragma once
 
@@ -27,13 +27,13 @@ struct api_call;
 struct service *call_service(const struct api_call *call);
 enum api_op call_op(const struct api_call *call);
 const struct api_op_info *call_info(const struct api_call *call);
-bool call_is_head(const struct api_call *call); /* asked by HEAD: the body goes nowhere */
+bool call_is_head(const struct api_call *call); /* a HEAD request: the body is dropped */
 /* NULL: absent, or the client is gone. Borrowed until the next wait. */
 const char *call_header(const struct api_call *call, const char *name);
 
 json_t *call_body(const struct api_call *call); /* JSON body with defaults; NULL: none */
-const void *
-call_body_hash(const struct api_call *call); /* 32 bytes over route and body: idempotency */
+/* 32 bytes over route and body: idempotency. */
+const void *call_body_hash(const struct api_call *call);
 
 /* A parameter of path, query or header, by name: NULL or the fallback when absent. */
 const char *call_text(const struct api_call *call, const char *name);
@@ -103,7 +103,7 @@ void call_watch(struct api_call *call);
 bool call_has_left(const struct api_call *call);
 /*
  * Readable once the client has hung up or is gone: for cancel_fd of a run that only this client
- * waits for. Owned by the call; -1 when there is none to be had.
+ * waits for. Owned by the call; -1 when none can be created.
  */
 int call_gone_fd(struct api_call *call);
 /*

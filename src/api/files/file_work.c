@@ -6,7 +6,7 @@
 #include "base/str.h"
 
 /*
- * How a failure is told: /api/v1 has codes for all of them, /workspace/se knows wrong requests and
+ * How a failure is reported: /api/v1 has codes for all of them, /workspace/se knows wrong requests and
  * inner errors.
  */
 struct verdict {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /workspace/se: sessions that come into being when they are used; see se.h and
- * api/workspace_se.yaml.
+ * /workspace/se: sessions are created on first use; see se.h and api/workspace_se.yaml.
  */
 #include <string.h>
 

@@ -69,7 +69,7 @@ static int send_status(struct sender *s, enum v1_stage stage, int state)
                                 "status", execution_state_word(state)));
 }
 
-/* A reader from the beginning is told which execution this is before it gets output. */
+/* A reader from the beginning gets the execution's id before output. */
 static int send_beginning(struct sender *s, int state)
 {
     bool has_run = state == EXECUTION_RUNNING || execution_view(s->it).started_ms > 0;

@@ -27,6 +27,8 @@ struct session *fixture_create(struct fixture *f);
 /* Ends it as a client does, and releases it. */
 void fixture_end(struct fixture *f, struct session *s);
 
+struct execution_view fixture_view(struct execution *x);
+
 /* Starts code in a context; NULL and *e if that is refused. */
 struct execution *fixture_start(struct session *s, uint32_t context, const char *code,
                                 struct err *e);
