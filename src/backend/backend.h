@@ -71,7 +71,7 @@ struct backend_event {
     struct launcher_usage usage;
 };
 
-/* Descriptors of a guest that are held for the next process, with a note that comes back as it is. */
+/* Descriptors of a guest, held for the next process, with a note that comes back as it is. */
 struct backend_kept {
     uint32_t slot; /* below LAUNCHER_KEEP_SLOTS; what is there is replaced */
     uint8_t note[LAUNCHER_NOTE_MAX];
