@@ -91,10 +91,9 @@ int backend_release(struct backend *b, uint32_t guest, struct err *e)
     return b->ops->release(b, guest, e);
 }
 
-void backend_keep(struct backend *b, uint32_t guest, uint32_t slot,
-                  const uint8_t note[LAUNCHER_NOTE_MAX], const int *fds, size_t n)
+void backend_keep(struct backend *b, uint32_t guest, const struct backend_kept *what)
 {
     struct err ignored;
 
-    (void)b->ops->keep(b, guest, slot, note, fds, n, &ignored);
+    (void)b->ops->keep(b, guest, what, &ignored);
 }

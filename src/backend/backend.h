@@ -71,6 +71,14 @@ struct backend_event {
     struct launcher_usage usage;
 };
 
+/* Descriptors of a guest, held for the next process, with a note that comes back as it is. */
+struct backend_kept {
+    uint32_t slot; /* below LAUNCHER_KEEP_SLOTS; what is there is replaced */
+    uint8_t note[LAUNCHER_NOTE_MAX];
+    const int *fds; /* borrowed */
+    size_t n;       /* 0: lets go of what is there */
+};
+
 /* A template that an earlier process opened and that still runs. */
 struct backend_left {
     uint32_t id;
@@ -115,8 +123,7 @@ struct backend_ops {
                   struct err *e);
     int (*kill)(struct backend *b, uint32_t guest, struct err *e);
     int (*release)(struct backend *b, uint32_t guest, struct err *e);
-    int (*keep)(struct backend *b, uint32_t guest, uint32_t slot,
-                const uint8_t note[LAUNCHER_NOTE_MAX], const int *fds, size_t n, struct err *e);
+    int (*keep)(struct backend *b, uint32_t guest, const struct backend_kept *what, struct err *e);
 };
 
 /* The first member of every back end's own struct. */
@@ -165,8 +172,7 @@ void backend_kill(struct backend *b, uint32_t guest); /* its end follows. Does n
 /* Tears it down, and forgets one that was kept: no event follows. Does not wait. */
 int backend_release(struct backend *b, uint32_t guest, struct err *e);
 /*
- * Holds these descriptors (borrowed) of a guest for the next process; n == 0: lets go of them. Does
- * not wait: without a back end there is nothing to outlive.
+ * Holds descriptors of a guest for the next process. Does not wait: without a back end there is
+ * nothing to outlive.
  */
-void backend_keep(struct backend *b, uint32_t guest, uint32_t slot,
-                  const uint8_t note[LAUNCHER_NOTE_MAX], const int *fds, size_t n);
+void backend_keep(struct backend *b, uint32_t guest, const struct backend_kept *what);

@@ -264,16 +264,14 @@ static int release(struct backend *b, uint32_t guest, struct err *e)
     return send_about(b, LAUNCHER_RELEASE, guest, e);
 }
 
-static int keep(struct backend *b, uint32_t guest, uint32_t slot,
-                const uint8_t note[LAUNCHER_NOTE_MAX], const int *fds, size_t n, struct err *e)
+static int keep(struct backend *b, uint32_t guest, const struct backend_kept *what, struct err *e)
 {
-    struct launcher_req req = {
-        .op = n > 0 ? LAUNCHER_KEEP : LAUNCHER_DROP, .box_id = guest, .keep.slot = slot};
+    struct launcher_req req = {.op = what->n > 0 ? LAUNCHER_KEEP : LAUNCHER_DROP,
+                               .box_id = guest,
+                               .keep.slot = what->slot};
 
-    if (note != NULL) {
-        memcpy(req.keep.note, note, sizeof(req.keep.note));
-    }
-    return native_send(native_of(b), &req, fds, n, e);
+    memcpy(req.keep.note, what->note, sizeof(req.keep.note));
+    return native_send(native_of(b), &req, what->fds, what->n, e);
 }
 
 const struct backend_ops native_ops = {

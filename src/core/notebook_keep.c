@@ -44,12 +44,12 @@ _Static_assert(sizeof(struct cell_note) <= LAUNCHER_NOTE_MAX, "a cell's note mus
 static void put(const struct notebook *nb, uint32_t slot, const void *note, size_t len,
                 const int *fds, size_t n)
 {
-    uint8_t bytes[LAUNCHER_NOTE_MAX] = {0};
+    struct backend_kept what = {.slot = slot, .fds = fds, .n = n};
 
     if (len > 0) {
-        memcpy(bytes, note, len);
+        memcpy(what.note, note, len);
     }
-    backend_keep(nb->engine->backend, nb->guest->box_id, slot, bytes, fds, n);
+    backend_keep(nb->engine->backend, nb->guest->box_id, &what);
 }
 
 static uint32_t index_of(const struct notebook *nb, const struct context *c)

@@ -75,7 +75,7 @@ static void run(void *user)
 
 static bool run_one(void)
 {
-    struct running r = {NULL};
+    struct running r = {.done = false};
 
     CHECK_INT(fiber_start(run, &r), 0);
     while (!r.done) {

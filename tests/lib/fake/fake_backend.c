@@ -236,15 +236,11 @@ static int kill_guest(struct backend *b, uint32_t guest, struct err *e)
     return 0;
 }
 
-static int keep(struct backend *b, uint32_t guest, uint32_t slot,
-                const uint8_t note[LAUNCHER_NOTE_MAX], const int *fds, size_t n, struct err *e)
+static int keep(struct backend *b, uint32_t guest, const struct backend_kept *what, struct err *e)
 {
     (void)b;
     (void)guest;
-    (void)slot;
-    (void)note;
-    (void)fds;
-    (void)n;
+    (void)what;
     (void)e;
     return 0;
 }

@@ -2,6 +2,7 @@
 /* A service for tests; see service_fixture.h. */
 #include "service_fixture.h"
 
+#include <ctype.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,34 +16,48 @@
 
 #define PATIENCE_MS 20000
 
+#define SETTINGS_MAX 24
+
+struct environment {
+    char *list[SETTINGS_MAX + 1];
+    char texts[SETTINGS_MAX][160];
+    size_t n;
+};
+
+/* "max_sessions=1" as HUSK_MAX_SESSIONS=1. */
+static void add_setting(struct environment *env, const char *setting)
+{
+    char *text = env->texts[env->n];
+
+    CHECK(env->n < SETTINGS_MAX);
+    CHECK_INT(str_format(text, sizeof(env->texts[0]), "HUSK_%s", setting), 0);
+    for (char *c = text; *c != '\0' && *c != '='; c++) {
+        *c = (char)toupper((unsigned char)*c);
+    }
+    env->list[env->n++] = text;
+}
+
 static void load(struct fixture *f, const char *const *settings)
 {
-    char store[128];
-    char *env[24] = {NULL};
-    char texts[24][160];
-    size_t n = 0;
+    static const char *const always[] = {"templates_preload=", "pool_min=0",
+                                         "pool_max=0",         "session_pool_min=0",
+                                         "session_pool_max=0", "drain_timeout=0s"};
+    struct environment env = {.n = 0};
     struct config_report report = {0};
-    struct config_input in = {.env = env, .is_root = true};
+    struct config_input in = {.env = env.list, .is_root = true};
+    char text[128];
     struct err e = {0};
 
-    const char *const always[] = {"templates_preload=", "pool_min=0",         "pool_max=0",
-                                  "session_pool_min=0", "session_pool_max=0", "drain_timeout=0s"};
     CHECK(mkdtemp(f->dir) != NULL);
-    CHECK_INT(str_format(store, sizeof(store), "%s/store", f->dir), 0);
-    CHECK_INT(mkdir(store, 0700), 0);
-    CHECK_INT(str_format(texts[n], sizeof(texts[n]), "HUSK_DATA=%s", f->dir), 0);
-    env[n] = texts[n];
-    n++;
-    for (size_t list = 0; list < 2; list++) {
-        const char *const *rows = list == 0 ? always : settings;
-        size_t most = list == 0 ? ARRAY_LEN(always) : SIZE_MAX;
-        for (size_t i = 0; rows != NULL && i < most && rows[i] != NULL; i++, n++) {
-            CHECK_INT(str_format(texts[n], sizeof(texts[n]), "HUSK_%s", rows[i]), 0);
-            for (char *c = texts[n]; *c != '\0' && *c != '='; c++) {
-                *c = *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
-            }
-            env[n] = texts[n];
-        }
+    CHECK_INT(str_format(text, sizeof(text), "%s/store", f->dir), 0);
+    CHECK_INT(mkdir(text, 0700), 0);
+    CHECK_INT(str_format(text, sizeof(text), "data=%s", f->dir), 0);
+    add_setting(&env, text);
+    for (size_t i = 0; i < ARRAY_LEN(always); i++) {
+        add_setting(&env, always[i]);
+    }
+    for (size_t i = 0; settings != NULL && settings[i] != NULL; i++) {
+        add_setting(&env, settings[i]);
     }
     if (config_load(&in, &f->config, &report, &e) < 0) {
         tap_fail(__FILE__, __LINE__, "%s: %s", e.msg, report.errors.data);
