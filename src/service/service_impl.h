@@ -130,10 +130,9 @@ struct execution {
     enum cell_phase cell;
     bool has_context; /* a context of its own, which ends with it */
     struct husk_result *result;
-    int spool[3];         /* files that its output goes to; 0: not yet */
-    bool spooled;         /* there may be such files */
+    int spool[3]; /* files that its output goes to; 0: not yet */
+    enum spool_phase spool_phase;
     size_t spool_at[2];   /* bytes of out and err that are there */
-    bool spool_failed;    /* not all of them: the disk is full */
     bool spool_cut;       /* a display is missing: no more of them */
     uint64_t charged;     /* bytes that its session's quota has for it until it ends */
     uint64_t row_bytes;   /* of that: of its record without the result */
