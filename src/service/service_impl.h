@@ -216,14 +216,13 @@ void session_work_ends(struct session *s);
 /* session_box.c */
 /* Its box, made or made again if there is none. Waits. */
 int session_box(struct session *s, struct err *e);
-bool session_box_is_dead(const struct session *s);
+bool session_box_is_dead(const struct session *s);     /* false without one */
 bool session_box_is_changing(const struct session *s); /* a fiber opens it, or a worker in it */
 void session_box_step(struct session *s, enum box_phase to);
 /* Nothing closes the box between these two. */
 struct notebook *session_box_hold(struct session *s);
 void session_box_give(struct session *s);
-void session_box_close(struct session *s);
-/* ends it; it is to be opened anew */ /* false without one */
+void session_box_close(struct session *s); /* ends it; it is to be opened anew */
 
 /* session_files.c */
 /* Access to the workspace; `last`: also of a session that is ending. */

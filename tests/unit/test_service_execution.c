@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fiber.h"
+#include "base/str.h"
 #include "base/units.h"
+#include "core/core.h"
 #include "service_fixture.h"
 #include "tap.h"
 
@@ -22,7 +23,7 @@ static void reach_ends(struct fixture *f)
     x = fixture_begin(s, "value 42");
     CHECK_INT(execution_wait(x, 10000), 0);
     CHECK_STR(execution_result(x)->value, "42");
-    CHECK_INT(fixture_view(x).number, 4);
+    CHECK_INT(execution_view(&(struct execution_entry){.live = x}).number, 4);
     execution_release(x);
     fixture_end(f, s);
 }
@@ -37,7 +38,7 @@ static void await_running(struct execution *x)
     struct execution_position at = {0};
     struct execution_news news;
 
-    while ((int)fixture_view(x).state != EXECUTION_RUNNING) {
+    while (!str_eq(fixture_state(x), "running")) {
         (void)execution_news(x, &at, &news);
         CHECK_INT(execution_wait_news(x, &at, 10000), 0);
     }
@@ -90,10 +91,10 @@ static void take_turns(struct fixture *f)
     CHECK_INT(execution_queue_position(first), 0);
     CHECK_INT(execution_queue_position(second), 1);
     CHECK_INT(execution_queue_position(third), 2);
-    CHECK_INT((int)fixture_view(second).state, EXECUTION_PENDING);
+    CHECK_STR(fixture_state(second), "pending");
     execution_cancel(second); /* one that waits never begins */
     CHECK_INT(execution_wait(second, 10000), 0);
-    CHECK_STR(execution_state_word((int)fixture_view(second).state), "cancelled");
+    CHECK_STR(fixture_state(second), "cancelled");
     CHECK(execution_result(second) == NULL);
     execution_release(second);
     execution_cancel(first);
@@ -165,7 +166,7 @@ static void end_under_them(struct fixture *f)
     await_running(x);
     fixture_end(f, s);
     CHECK_INT(execution_wait(x, 0), 0);
-    CHECK_STR(execution_state_word((int)fixture_view(x).state), "cancelled");
+    CHECK_STR(fixture_state(x), "cancelled");
     execution_release(x);
     CHECK_INT(fake_guests_alive(f->fake), 0);
 }

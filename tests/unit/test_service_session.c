@@ -89,7 +89,7 @@ static void lose_the_box(struct fixture *f)
     uint32_t first = session_box_id(s);
     struct execution *x = fixture_begin(s, "die");
     CHECK_INT(execution_wait(x, 10000), 0);
-    CHECK_STR(execution_state_word((int)fixture_view(x).state), "crashed");
+    CHECK_STR(fixture_state(x), "crashed");
     execution_release(x);
     fixture_check_end(fixture_begin(s, "value 1"), EXECUTION_COMPLETED, 0);
     CHECK(session_box_id(s) != first);

@@ -226,3 +226,10 @@ class Server(Heard):
 def server() -> Iterator[Server]:
     with Server.run() as running:
         yield running
+
+
+@pytest.fixture
+def one() -> Iterator[Server]:
+    """For one test. Pools shrink again quickly, so that levels can be compared."""
+    with Server.run("--pool-idle", "1s") as running:
+        yield running

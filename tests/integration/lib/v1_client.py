@@ -53,10 +53,14 @@ def exchange(
     """One request and its answer; then the connection is closed."""
     try:
         connection.request(method, target, body, headers or {})
-        got = connection.getresponse()
-        return Answer(got.status, {k.lower(): v for k, v in got.getheaders()}, got.read())
+        return answer_to(connection)
     finally:
         connection.close()
+
+
+def answer_to(connection: http.client.HTTPConnection) -> Answer:
+    got = connection.getresponse()
+    return Answer(got.status, {k.lower(): v for k, v in got.getheaders()}, got.read())
 
 
 def unchecked(port: int) -> http.client.HTTPConnection:
@@ -141,7 +145,7 @@ class Api:
         return answer
 
     def begin(self, method: str, path: str, body: Any = None) -> http.client.HTTPConnection:
-        """Sends a request whose answer is read later."""
+        """Sends a request whose answer is read later, by answer_to()."""
         connection = self.connect()
         data = None if body is None else json.dumps(body)
         headers = {} if body is None else {"Content-Type": "application/json"}

@@ -2,7 +2,6 @@
 """Boxes end while their sessions are in use: a request that waited gets a new one, or an error."""
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -10,12 +9,11 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from audit import Audit, kill_boxes, wait_tree
 from husk_server import Server
-from v1_client import Api
+from v1_client import Api, answer_to
 from v1_files import put
 from waiting import wait_settled, wait_until
 
@@ -40,18 +38,11 @@ def test_a_reset_that_waits_for_its_turn_outlives_the_box(one: Server) -> None:
         os.kill(box, signal.SIGSTOP)  # what is cancelled cannot end
     daemon = one.pid_of_huskd()
     (one.store / "workspaces" / f"{session}.tar").write_bytes(os.urandom(4096))
-    answers: list[Any] = []
-
-    def reset() -> None:
-        answers.append(api.call("POST", f"/sessions/{session}/reset", is_known=False))
-
-    client = threading.Thread(target=reset)
-    client.start()
+    reset = api.begin("POST", f"/sessions/{session}/reset")
     place = f"/executions/{runs[1]}"
     wait_until(lambda: api.get(place)["queue_position"] in (2, None), "the reset is in line")
     kill_boxes(one)
-    client.join()
-    assert [a.status >= 400 for a in answers] == [True], answers
+    assert answer_to(reset).status >= 400
     assert one.pid_of_huskd() == daemon
 
 
@@ -85,7 +76,7 @@ def test_all_who_find_the_box_dead_get_the_same_new_one(one: Server) -> None:
     clients = [api.begin("POST", f"/sessions/{session}/execute-sync", body) for body in bodies]
     api.wait_taken()  # all of them wait for the download to notice
     download.close()
-    answers = [json.load(client.getresponse()) for client in clients]
+    answers = [answer_to(client) for client in clients]
     assert [a["stdout"] for a in answers] == ["0\n", "1\n", "2\n", "3\n"]
     assert len(audit.containers()) == 1
     audit.check()
@@ -113,8 +104,8 @@ def test_who_waits_for_the_files_of_a_dead_box_gets_them_from_the_new_one(
         for pid in wait_tree(one).boxes:
             os.kill(pid, signal.SIGKILL)
         download.close()
-    answers = [client.getresponse() for client in clients]
-    assert [(a.status, a.read()) for a in answers] == [(200, b"kept")] * 3
+    answers = [answer_to(client) for client in clients]
+    assert [(a.status, a.raw) for a in answers] == [(200, b"kept")] * 3
 
 
 def test_an_interrupt_that_the_box_does_not_take_ends_with_the_session(one: Server) -> None:

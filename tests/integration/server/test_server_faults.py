@@ -7,23 +7,15 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from audit import Audit, Ledger, wait_next_huskd, wait_tree
 from disk_faults import fill, kill_and_wait, small_disk
-from husk_server import Server
+from husk_server import Server, one  # noqa: F401
 from v1_client import Api, text_of
 from v1_files import names, put
 from waiting import wait_until
-
-
-@pytest.fixture
-def one() -> Iterator[Server]:
-    """Pools shrink again quickly, so that levels can be compared."""
-    with Server.run("--pool-idle", "1s") as running:
-        yield running
 
 
 COUNT = """

@@ -7,12 +7,12 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +20,13 @@ import pytest
 from audit import Audit, Ledger, Tree, check_all_gone, wait_tree
 from beside import beside
 from disk_faults import new_template, wait_successor
-from husk_server import Server
+from husk_server import Server, one  # noqa: F401
 from places import BIN
-from v1_client import Api
+from v1_client import Answer, Api, answer_to
 from v1_files import put
-from waiting import PATIENCE, wait_until
+from waiting import wait_until
 
 COUNT = "import time\nfor i in range({n}):\n    print(i, flush=True)\n    time.sleep({pause})\n"
-
-
-@pytest.fixture
-def one() -> Iterator[Server]:
-    """Pools shrink again quickly, so that levels can be compared."""
-    with Server.run("--pool-idle", "1s") as running:
-        yield running
 
 
 # ---- the launcher ----
@@ -90,37 +83,27 @@ def test_launcher_that_cannot_be_started_for_a_while(tmp_path: Path) -> None:
         server.remove()
 
 
-def meet_a_creation(
-    server: Server, make: Callable[[], object], other: Callable[[], object]
-) -> None:
-    """The other comes while the box cannot be made, and has to wait for it."""
+def meet_a_creation(server: Server, body: Any, method: str, path: str, other: Any) -> list[Answer]:
+    """The other request comes while the box cannot be made, and has to wait for it."""
     api = Api(server.port)
-    clients = [threading.Thread(target=make), threading.Thread(target=other)]
     launcher = wait_tree(server).launcher
     os.kill(launcher, signal.SIGSTOP)
     try:
-        clients[0].start()
+        asked = [api.begin("POST", "/sessions", body)]
         wait_until(lambda: int(api.get("/sessions?status=creating")["total"]) == 1, "it is begun")
-        clients[1].start()
-        clients[1].join(0.5)
-        assert all(client.is_alive() for client in clients)
+        asked.append(api.begin(method, path, other))
+        api.wait_taken()
+        assert select.select([connection.sock for connection in asked], [], [], 0)[0] == []
     finally:
         os.kill(launcher, signal.SIGCONT)
-    for client in clients:
-        client.join()
+    return [answer_to(connection) for connection in asked]
 
 
 def test_an_agent_is_told_of_its_session_when_it_is_there() -> None:
     """Both ask while it is being made: neither gets what may yet fail."""
     with Server.run("--session-pool-min", "0", "--session-pool-max", "0") as server:
-        api = Api(server.port)
         body = {"mode": "persistent", "agent_id": "somebody"}
-        answers: list[Any] = []
-
-        def ask() -> None:
-            answers.append(api.post("/sessions", body))
-
-        meet_a_creation(server, ask, ask)
+        answers = meet_a_creation(server, body, "POST", "/sessions", body)
         assert sorted(answer.status for answer in answers) == [200, 201]
         assert {answer["status"] for answer in answers} == {"running"}
         assert len({answer["id"] for answer in answers}) == 1
@@ -131,13 +114,8 @@ def test_an_end_while_the_box_is_made() -> None:
     with Server.run("--session-pool-min", "0", "--session-pool-max", "0") as server:
         api = Api(server.port)
         body = {"id": "mine", "mode": "persistent"}
-        ended: list[Any] = []
-        meet_a_creation(
-            server,
-            lambda: api.post("/sessions", body),
-            lambda: ended.append(api.call("DELETE", "/sessions/mine")),
-        )
-        assert [answer.status for answer in ended] == [200]
+        _, ended = meet_a_creation(server, body, "DELETE", "/sessions/mine", None)
+        assert ended.status == 200
         assert api.get("/sessions/mine")["status"] == "terminated"
         Audit(server).check()
 
@@ -212,21 +190,13 @@ def test_launcher_killed_while_requests_wait(one: Server) -> None:
     """Each client that waits gets an answer; none hangs."""
     api = Api(one.port)
     sessions = [api.session() for _ in range(4)]
-    answers: list[Any] = []
-
-    def ask(session: str) -> None:
-        answers.append(api.run(session, "import time; time.sleep(60)", timeout=60))
-
-    clients = [threading.Thread(target=ask, args=(s,)) for s in sessions]
-    for client in clients:
-        client.start()
+    body = {"code": "import time; time.sleep(60)", "timeout": 60}
+    asked = [api.begin("POST", f"/sessions/{session}/execute-sync", body) for session in sessions]
     for session in sessions:
         api.wait_busy(session)
     old = wait_tree(one)
     os.kill(old.launcher, signal.SIGKILL)
-    for client in clients:
-        client.join(PATIENCE)
-    assert [a["status"] for a in answers] == ["lost"] * 4
+    assert [answer_to(connection)["status"] for connection in asked] == ["lost"] * 4
     wait_successor(one, old)
     assert [api.run(s, "1")["value"] for s in sessions] == ["1"] * 4
     Audit(one).check()

@@ -10,28 +10,20 @@ import shutil
 import signal
 import socket
 import subprocess
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from audit import Audit, check_all_gone, wait_tree
-from husk_server import Server
+from husk_server import Server, one  # noqa: F401
 from places import BIN
-from v1_client import Api
+from v1_client import Api, answer_to
 from waiting import PATIENCE, wait_until
 
 EXIT_HUSK = 125
 NOBODY = pwd.getpwnam("nobody").pw_uid
 HUSK = pwd.getpwnam("husk").pw_uid if os.geteuid() == 0 else -1
 COUNT = "import time\nfor i in range({n}):\n    print(i, flush=True)\n    time.sleep({pause})\n"
-
-
-@pytest.fixture
-def one() -> Iterator[Server]:
-    with Server.run() as running:
-        yield running
 
 
 def husk(
@@ -466,19 +458,15 @@ def test_requests_in_flight_are_finished(one: Server) -> None:
     """
     api = Api(one.port)
     session = api.session()
-    answers: list[object] = []
     code = COUNT.format(n=10, pause=0.1) + "open('left.txt', 'w').write('here')"
-    client = threading.Thread(target=lambda: answers.append(api.run(session, code)))
-    client.start()
+    asked = api.begin("POST", f"/sessions/{session}/execute-sync", {"code": code})
     api.wait_busy(session)
     tree = wait_tree(one)
     assert one.stop() == 0
-    client.join(PATIENCE)
     check_all_gone(tree.everyone, [tree.launcher], "SIGTERM")
     assert not one.socket.exists()
-    assert len(answers) == 1, one.output
-    answer = answers[0]
-    assert isinstance(answer, dict) and answer["status"] == "completed"
+    answer = answer_to(asked)
+    assert answer["status"] == "completed"
     assert answer["stdout"] == "".join(f"{i}\n" for i in range(10))
     one.start()
     stored = api.get(f"/executions/{answer['execution_id']}").body

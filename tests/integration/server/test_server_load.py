@@ -12,25 +12,16 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import pytest
 from audit import Audit, Ledger, wait_next_huskd, wait_tree
-from husk_server import Server
+from husk_server import Server, one  # noqa: F401
 from v1_client import FINAL, WAITS, Answer, Api
 from v1_files import put
 from waiting import wait_until
 
 SEED = int(os.environ.get("HUSK_TEST_SEED", random.randrange(1 << 32)))
-
-
-@pytest.fixture
-def one() -> Iterator[Server]:
-    """Pools shrink again quickly, so that levels can be compared."""
-    with Server.run("--pool-idle", "1s") as running:
-        yield running
 
 
 # ---- kill -9 under load ----

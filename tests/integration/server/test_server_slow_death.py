@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 
-import pytest
 from audit import Tree, wait_tree
-from husk_server import Server
+from husk_server import Server, one  # noqa: F401
 from v1_client import Api
 from waiting import wait_until
 
@@ -29,12 +27,6 @@ for _ in range({processes}):
         while True:
             time.sleep(1000)
 """
-
-
-@pytest.fixture
-def one() -> Iterator[Server]:
-    with Server.run() as running:
-        yield running
 
 
 def crowded(server: Server) -> dict[int, int]:

@@ -7,21 +7,14 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from audit import wait_tree
 from disk_faults import kill_and_wait, new_template, wait_successor
-from husk_server import Server
+from husk_server import Server, one  # noqa: F401
 from v1_client import Api
 from waiting import wait_settled, wait_until
-
-
-@pytest.fixture
-def one() -> Iterator[Server]:
-    with Server.run() as running:
-        yield running
 
 
 def test_sessions_keep_the_limits_of_the_server() -> None:
