@@ -23,7 +23,8 @@ static void reach_ends(struct fixture *f)
     x = fixture_begin(s, "value 42");
     CHECK_INT(execution_wait(x, 10000), 0);
     CHECK_STR(execution_result(x)->value, "42");
-    CHECK_INT(execution_view(&(struct execution_entry){.live = x}).number, 4);
+    const struct execution_entry fourth = {.live = x};
+    CHECK_INT(execution_view(&fourth).number, 4);
     execution_release(x);
     fixture_end(f, s);
 }
