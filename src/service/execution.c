@@ -46,12 +46,7 @@ size_t execution_queue_position(const struct execution *x)
 static void execution_free(struct execution *x)
 {
     quota_drop_execution(x);
-    free((char *)x->record.session_id);
-    free((char *)x->record.kind);
-    free((char *)x->record.language);
-    free((char *)x->record.idempotency);
-    free((char *)x->record.request);
-    free((char *)x->record.result);
+    free(x->texts);
     json_decref(x->request);
     json_decref(x->outcome);
     free(x->code);
@@ -94,30 +89,19 @@ struct execution *execution_new(struct session *s, const struct store_execution 
 {
     struct execution *x = calloc(1, sizeof(*x));
 
-    if (x == NULL) {
+    if (x == NULL || (x->texts = store_copy_execution(record)) == NULL) {
+        free(x);
         return NULL;
     }
     x->svc = s->svc;
     x->refs = 1;
     x->session = s;
     session_ref(s);
+    x->record = *x->texts;
     (void)str_copy(x->id, sizeof(x->id), record->id);
-    x->record = *record;
-    x->record.id = x->id;
-    x->record.session_id = text_copy(record->session_id);
-    x->record.kind = text_copy(record->kind);
-    x->record.language = text_copy(record->language);
-    x->record.idempotency = text_copy(record->idempotency);
-    x->record.request = text_copy(record->request);
-    x->record.result = NULL;
     x->out = BUF_INIT(s->svc->config->output_keep_bytes);
     x->err = BUF_INIT(s->svc->config->output_keep_bytes);
     table_add_execution(s->svc, x);
-    if (x->record.session_id == NULL || x->record.kind == NULL || x->record.language == NULL ||
-        x->record.idempotency == NULL || x->record.request == NULL) {
-        execution_release(x);
-        return NULL;
-    }
     return x;
 }
 
@@ -229,7 +213,6 @@ static struct execution *revive(struct session *s, const char *id, struct err *e
         if (row->ended_ms != 0) {
             end_phase_step(&x->end, END_DURABLE);
         }
-        x->record.result = row->result != NULL ? text_copy(row->result) : NULL;
     } else {
         err_sys(e, ENOMEM, "execution");
     }

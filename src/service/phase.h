@@ -56,6 +56,13 @@ enum end_phase {
     END_PHASES
 };
 
+/* The files that the output of an execution goes to. Every step exists. */
+enum spool_phase {
+    SPOOL_NONE,
+    SPOOL_CURRENT,
+    SPOOL_BEHIND, /* the disk did not take all of it */
+};
+
 void session_phase_step(enum session_phase *phase, enum session_phase to);
 void box_phase_step(enum box_phase *phase, enum box_phase to);
 void cell_phase_step(enum cell_phase *phase, enum cell_phase to);

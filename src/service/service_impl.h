@@ -62,7 +62,9 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     struct service *svc;
     int refs;
     char id[ID_SIZE];
-    struct store_session record; /* its texts are ours, freed with the session */
+    struct store_session record; /* its texts are those of `texts`, but for end_reason */
+    struct store_session *texts;
+    char *end_reason; /* NULL: as it was */
     bool persistent;
     char **env; /* NULL-terminated, owned; NULL: none */
     struct husk_limits limits;
@@ -103,8 +105,9 @@ struct execution {
     struct session *session; /* held */
     int refs;
     char id[ID_SIZE];
-    struct store_execution record; /* its texts are ours; without the result once that is written */
-    json_t *request;               /* as it was asked for; NULL: only the record has it */
+    struct store_execution record; /* its texts are those of `texts` */
+    struct store_execution *texts;
+    json_t *request; /* as it was asked for; NULL: only the record has it */
     json_t *outcome; /* what was recorded as its result; NULL: only the record has it */
     enum end_phase end;
     enum row_phase row;
@@ -130,10 +133,9 @@ struct execution {
     enum cell_phase cell;
     bool has_context; /* a context of its own, which ends with it */
     struct husk_result *result;
-    int spool[3];         /* files that its output goes to; 0: not yet */
-    bool spooled;         /* there may be such files */
+    int spool[3]; /* files that its output goes to; 0: not yet */
+    enum spool_phase spool_phase;
     size_t spool_at[2];   /* bytes of out and err that are there */
-    bool spool_failed;    /* not all of them: the disk is full */
     bool spool_cut;       /* a display is missing: no more of them */
     uint64_t charged;     /* bytes that its session's quota has for it until it ends */
     uint64_t row_bytes;   /* of that: of its record without the result */

@@ -35,37 +35,12 @@ void session_ref(struct session *s)
     s->refs++;
 }
 
-/* The texts of a record, owned by the session. */
-static bool copy_record(struct session *s, const struct store_session *from)
-{
-    s->record = *from;
-    s->record.id = s->id;
-    s->record.mode = text_copy(from->mode);
-    s->record.template = text_copy(from->template);
-    s->record.agent_id = text_copy(from->agent_id);
-    s->record.dialect = text_copy(from->dialect);
-    s->record.owner = text_copy(from->owner);
-    s->record.min_isolation = text_copy(from->min_isolation);
-    s->record.spec = text_copy(from->spec);
-    s->record.end_reason = text_copy(from->end_reason);
-    return s->record.mode != NULL && s->record.template != NULL && s->record.agent_id != NULL &&
-           s->record.dialect != NULL && s->record.owner != NULL &&
-           s->record.min_isolation != NULL && s->record.spec != NULL &&
-           s->record.end_reason != NULL;
-}
-
 static void session_free(struct session *s)
 {
     box_files_close(s->files);
     notebook_close(s->box);
-    free((char *)s->record.mode);
-    free((char *)s->record.template);
-    free((char *)s->record.agent_id);
-    free((char *)s->record.dialect);
-    free((char *)s->record.owner);
-    free((char *)s->record.min_isolation);
-    free((char *)s->record.spec);
-    free((char *)s->record.end_reason);
+    free(s->texts);
+    free(s->end_reason);
     text_list_free(s->env);
     free(s);
 }
@@ -74,18 +49,16 @@ struct session *session_new(struct service *svc, const struct store_session *rec
 {
     struct session *s = calloc(1, sizeof(*s));
 
-    if (s == NULL) {
+    if (s == NULL || (s->texts = store_copy_session(record)) == NULL) {
+        free(s);
         return NULL;
     }
     s->svc = svc;
     s->refs = 1;
+    s->record = *s->texts;
     (void)str_copy(s->id, sizeof(s->id), record->id);
     s->persistent = str_eq(record->mode, "persistent");
     s->born_ms = s->active_ms = clock_ms();
-    if (!copy_record(s, record)) {
-        session_free(s);
-        return NULL;
-    }
     return s;
 }
 
@@ -186,8 +159,8 @@ int session_move(struct session *s, int state, const char *reason, struct err *e
         return -1;
     }
     /* Only what was moved: there may have been work meanwhile. */
-    free((char *)s->record.end_reason);
-    s->record.end_reason = why;
+    free(s->end_reason);
+    s->record.end_reason = s->end_reason = why;
     s->record.status = next.status;
     s->record.epoch = next.epoch;
     s->record.ended_ms = next.ended_ms;

@@ -40,7 +40,7 @@ static int open_file(struct execution *x, size_t which)
         int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | (which == RICH ? O_APPEND : 0), 0600);
 
         x->spool[which] = fd > 0 ? fd : 0;
-        x->spooled = true;
+        x->spool_phase = MAX(x->spool_phase, SPOOL_CURRENT);
     }
     return x->spool[which] > 0 ? x->spool[which] : -1;
 }
@@ -48,10 +48,10 @@ static int open_file(struct execution *x, size_t which)
 /* The run goes on; only a restart of the server would lose something. */
 static void note_failure(struct execution *x)
 {
-    if (!x->spool_failed) {
+    if (x->spool_phase != SPOOL_BEHIND) {
         log_warn("output_not_spooled", "execution=%s: %s", x->id, strerrordesc_np(errno));
     }
-    x->spool_failed = true;
+    x->spool_phase = SPOOL_BEHIND;
 }
 
 /*
@@ -119,7 +119,7 @@ void spool_output(struct execution *x)
         return;
     }
     if (catch_up(x, OUT, &x->out) && catch_up(x, ERR, &x->err)) {
-        x->spool_failed = false;
+        x->spool_phase = MIN(x->spool_phase, SPOOL_CURRENT);
     } else {
         note_failure(x);
     }
@@ -128,7 +128,7 @@ void spool_output(struct execution *x)
 void spool_retry(struct service *svc)
 {
     for (struct execution *x = svc->executions; x != NULL; x = execution_next(x)) {
-        if (x->spool_failed) {
+        if (x->spool_phase == SPOOL_BEHIND) {
             spool_output(x);
         }
     }
@@ -169,14 +169,15 @@ void spool_remove(struct execution *x)
 {
     char path[DATA_PATH_SIZE];
 
-    x->spool_failed = false; /* nothing more is to be written */
+    bool has_files = x->kept != NULL || x->spool_phase != SPOOL_NONE;
+    x->spool_phase = SPOOL_NONE; /* nothing more is to be written */
     for (size_t i = 0; i < ARRAY_LEN(x->spool); i++) {
         if (x->spool[i] > 0) {
             fd_close(&x->spool[i]);
             x->spool[i] = 0;
         }
         path_of(x->svc, x->id, i, path);
-        if ((x->kept != NULL || x->spooled) && unlink(path) < 0 && errno != ENOENT) {
+        if (has_files && unlink(path) < 0 && errno != ENOENT) {
             log_warn("spool_not_removed", "execution=%s", x->id);
         }
     }

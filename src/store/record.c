@@ -207,6 +207,31 @@ void *record_copy(const struct record *r, const void *rec, size_t *ret_size)
     return block;
 }
 
+/* As record_read() gives it: a text is NULL only where the table has a NULL. */
+static void *copy_filled(const struct record *r, const void *rec)
+{
+    size_t size;
+    char *block = record_copy(r, rec, &size);
+
+    for (size_t i = 0; block != NULL && i < r->n; i++) {
+        const struct column *c = &r->columns[i];
+        if (is_text(c) && c->kind != COLUMN_OPTIONAL && text_of(c, block) == NULL) {
+            *(const char **)(block + c->offset) = "";
+        }
+    }
+    return block;
+}
+
+struct store_session *store_copy_session(const struct store_session *s)
+{
+    return copy_filled(&records[RECORD_SESSION], s);
+}
+
+struct store_execution *store_copy_execution(const struct store_execution *x)
+{
+    return copy_filled(&records[RECORD_EXECUTION], x);
+}
+
 static int bind_text(const struct column *c, sqlite3_stmt *stmt, int at, const char *text)
 {
     if (text == NULL && c->kind == COLUMN_TEXT) {

@@ -126,6 +126,10 @@ int64_t store_epoch(const struct store *st);          /* 1 at the first start, t
 const char *store_install_id(const struct store *st); /* 32 hex digits, made once; borrowed */
 void store_get_stats(struct store *st, struct store_stats *ret);
 
+/* With texts of its own, as records that are handed out. NULL when memory is gone. */
+struct store_session *store_copy_session(const struct store_session *s);
+struct store_execution *store_copy_execution(const struct store_execution *x);
+
 /* ---- changes ---- */
 
 /*

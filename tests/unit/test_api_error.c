@@ -136,6 +136,18 @@ TEST(nothing_of_the_host_is_told)
     }
 }
 
+TEST(a_limit_of_the_host_is_named)
+{
+    char detail[API_DETAIL_MAX];
+    struct api_error error;
+    struct err e = {0};
+
+    err_sys(&e, EMFILE, "start a box in /run/husk");
+    api_error_from(&e, API_V1, detail, &error);
+    CHECK_INT(error.status, 429);
+    CHECK_STR(detail, "start a box in ...: Too many open files");
+}
+
 TEST(paths_of_the_box_and_of_the_api_are_told)
 {
     static const struct {

@@ -150,12 +150,12 @@ TEST(a_spool_that_cannot_be_written_catches_up_later)
     CHECK_INT(rmdir(folder), 0); /* root may write anywhere, but not into nothing */
     (void)take(&w, HUSK_STDOUT, "text");
     spool_output(&w.x);
-    CHECK(w.x.spool_failed);
+    CHECK_INT(w.x.spool_phase, SPOOL_BEHIND);
     CHECK_INT(mkdir(folder, 0700), 0);
     table_add_execution(&w.svc, &w.x);
     spool_retry(&w.svc);
     table_remove_execution(&w.svc, &w.x);
-    CHECK(!w.x.spool_failed);
+    CHECK_INT(w.x.spool_phase, SPOOL_CURRENT);
     CHECK(has_file(&w, ".out"));
     world_close(&w);
 }

@@ -6,7 +6,7 @@
 #include "base/str.h"
 
 /*
- * How a failure is reported: /api/v1 has codes for all of them, /workspace/se knows wrong requests
+ * How a failure is reported: /api/v1 has a code for each, /workspace/se knows only wrong requests
  * and inner errors.
  */
 struct verdict {
