@@ -66,6 +66,7 @@ TOP_IMPORT = re.compile(r"(?:import|from) ([A-Za-z_]\w*)")
 
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.~>)}$*-])/(?:root|work)/[\w.]")
+VAGUE = re.compile(r"\b(?:whoever|nobody|somebody|everybody|anybody)\b", re.I)
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 BINARY_OR_DATA = (".png", ".ico", ".gz", ".zip", ".svg")
 
@@ -234,6 +235,13 @@ def check_c_text(source: Source) -> Iterator[Finding]:
         yield Finding(1, "a header needs #pragma once")
 
 
+def check_words(source: Source) -> Iterator[Finding]:
+    """The subject of a comment is a process, function, caller, client, file or field."""
+    for number, line in enumerate(source.lines if source.layer and source.is_c else [], 1):
+        if match := VAGUE.search(line):
+            yield Finding(number, f'"{match.group()}": name the thing that is meant', is_note=True)
+
+
 def check_python_imports(source: Source) -> Iterator[Finding]:
     """Importing our packages must cost nothing: frameworks are imported by the functions that need
     them.
@@ -265,6 +273,7 @@ RULES: list[Callable[[Source], Iterator[Finding]]] = [
     check_banned,
     check_cloexec,
     check_c_text,
+    check_words,
     check_python_imports,
     check_any_text,
 ]

@@ -22,7 +22,7 @@ struct answer {
     bool has_info;
 };
 
-/* Whoever asked wants no more; the worker does not know yet and would go on. */
+/* The caller wants no more; the worker does not know yet and would go on. */
 static int give_up(struct box_files *f, const struct answer *a, struct err *e)
 {
     f->broken = true;

@@ -6,8 +6,9 @@
  * Each box has a share of one budget. A share is charged for bytes that have arrived, never for a
  * length that a box announces. Two bounds: a share's own, BUDGET_PART of the box's memory limit,
  * so that a box cannot have us hold more than it may hold itself; and the budget's, for all boxes
- * together. When that one is used up, the box that holds the most loses: whoever asks for more is
- * refused if it is the one, else the largest share is told by on_lost() and counts as free.
+ * together. When that one is used up, the box that holds the most loses: a box that
+ * asks for more is refused if it is that one, else the largest share is told by on_lost() and
+ * counts as free.
  *
  * Pure bookkeeping: it neither allocates nor waits. Shares are linked, so they must not move.
  */

@@ -247,7 +247,7 @@ int channel_send(struct channel *c, struct buf *frame, const int *fds, size_t nf
         if (now >= until) {
             return err_set(e, ERR_TIMEOUT, "the box does not take its code");
         }
-        int r = fiber_poll(&p, 1, (int64_t)(until - now)); /* or somebody woke us: look again */
+        int r = fiber_poll(&p, 1, (int64_t)(until - now)); /* or a wake: look again */
         if (r < 0 && r != -EINTR) {
             return err_sys(e, -r, "wait for the box");
         }

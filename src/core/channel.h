@@ -3,7 +3,7 @@
  * Our end of a control socket into a box: of its first process, or of one context of a session.
  *
  * Everything read here comes from hostile code. Descriptors are never accepted, frames are
- * bounded, and whoever breaks the rules is given up. What is held of a frame is charged to the
+ * bounded, and a box that breaks the rules is given up. What is held of a frame is charged to the
  * box's share (budget.h) as it arrives, and a frame that was begun must be complete in time.
  */
 #pragma once
@@ -36,7 +36,7 @@ void channel_init(struct channel *c, int fd);
 void channel_release(struct channel *c);
 /*
  * From now on only small frames come: those of a session's first process. They are read whatever
- * the box's contexts have used up, or nobody could end one of them.
+ * the box's contexts have used up, or none of these could be ended.
  */
 void channel_keep_small(struct channel *c);
 

@@ -43,8 +43,8 @@ int context_start(struct engine *engine, struct guest *box, struct context *c, s
 void context_end(struct guest *box, struct context *c); /* kills it; unused is fine */
 
 /*
- * The same from a context: the copy has all its variables. Sweeps are to be awaited first, by
- * whoever then picks *c: as long as nobody waits in between, it is taken from then on.
+ * The same from a context: the copy has all its variables. The caller awaits sweeps first, then
+ * picks *c, and does not wait in between: another fiber could take the same slot.
  */
 void context_await_sweeps(struct guest *box);
 int context_branch(struct engine *engine, struct guest *box, struct context *c,

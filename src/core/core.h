@@ -60,7 +60,7 @@ void engine_set_budget(struct engine *engine, uint64_t bytes);
 /* NULL: this host enforces full isolation; else the layers that it lacks, comma-separated. */
 const char *engine_missing(const struct engine *engine);
 
-/* Frees cgroups for a launcher that somebody else starts. An engine does it by itself. */
+/* Frees cgroups for a launcher that the caller starts. An engine does it by itself. */
 void engine_make_room(void);
 
 /* ---- limits ---- */
@@ -285,7 +285,7 @@ struct kept_notebook {
 
 /* What an earlier client of the launcher left. Blocks: before engine_serve(). */
 int engine_adopt(struct engine *engine, struct kept_notebook **ret, struct err *e);
-void kept_notebooks_free(struct kept_notebook *list); /* ends those that nobody has taken */
+void kept_notebooks_free(struct kept_notebook *list); /* ends those that were not taken */
 
 /* Goes on with a kept cell; takes its pipes. NULL and *e on failure. */
 struct cell *cell_adopt(struct notebook *nb, struct kept_cell *kept, const struct husk_spec *spec,

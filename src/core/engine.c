@@ -18,32 +18,23 @@
 #include "core/context.h"
 #include "core/paths.h"
 
+/* The two structs have the same fields. */
+#define SAME_LIMITS(from)                                                                          \
+    {                                                                                              \
+        .memory_bytes = (from)->memory_bytes, .disk_bytes = (from)->disk_bytes,                    \
+        .timeout_ms = (from)->timeout_ms, .output_bytes = (from)->output_bytes,                    \
+        .cpu_milli = (from)->cpu_milli, .pids = (from)->pids, .inodes = (from)->inodes,            \
+        .open_files = (from)->open_files,                                                          \
+    }
+
 struct limits engine_limits_import(const struct husk_limits *from)
 {
-    return (struct limits){
-        .memory_bytes = from->memory_bytes,
-        .disk_bytes = from->disk_bytes,
-        .timeout_ms = from->timeout_ms,
-        .output_bytes = from->output_bytes,
-        .cpu_milli = from->cpu_milli,
-        .pids = from->pids,
-        .inodes = from->inodes,
-        .open_files = from->open_files,
-    };
+    return (struct limits)SAME_LIMITS(from);
 }
 
 struct husk_limits engine_limits_export(const struct limits *from)
 {
-    return (struct husk_limits){
-        .memory_bytes = from->memory_bytes,
-        .disk_bytes = from->disk_bytes,
-        .timeout_ms = from->timeout_ms,
-        .output_bytes = from->output_bytes,
-        .cpu_milli = from->cpu_milli,
-        .pids = from->pids,
-        .inodes = from->inodes,
-        .open_files = from->open_files,
-    };
+    return (struct husk_limits)SAME_LIMITS(from);
 }
 
 int engine_limits(const struct husk_limits *asked, const struct husk_limits *preset,

@@ -22,14 +22,14 @@
 struct guest;
 
 /*
- * Boxes of a template that wait for their one use: of one-shot runs, or of sessions, all with the
- * same limits. One whose size follows demand (`adaptive`) comes and goes by itself.
+ * Boxes of a template that wait for their one use, in a one-shot run or as a notebook, all with the
+ * same limits. A pool whose size follows demand (`adaptive`) comes and goes by itself.
  */
 struct pool {
     struct pool *next;
     enum launcher_mode mode;
     bool adaptive;
-    bool kept;      /* stays although nobody takes from it, */
+    bool kept;      /* stays without demand, */
     uint32_t floor; /* and does not get smaller than this */
     struct limits limits;
     uint32_t min; /* refilled up to here */
@@ -43,8 +43,8 @@ struct pool {
     struct err refusal; /* why the last one was not born */
     uint64_t retry_ms;  /* not refilled before */
     bool busy;          /* being refilled */
-    uint64_t seen;      /* for whoever sizes it: takes that it knows of, */
-    uint64_t quiet;     /* and for how long there were none */
+    uint64_t seen;      /* pool_demand.c: takes that it knows of, */
+    uint64_t quiet;     /* and rounds without any */
 };
 
 /* A template whose zygote runs (or will when the first box is asked for). */
@@ -60,9 +60,9 @@ struct live_template {
     uint64_t opened_ms;             /* when its zygote became ready */
     uint64_t made;                  /* boxes, of that zygote */
     struct err condemned;           /* why the launcher will not have it any more; ERR_NONE */
-    bool starting_up;               /* somebody is starting it */
+    bool starting_up;               /* a fiber is starting it */
     uint32_t users;                 /* fibers that make a box of it: it must not go away */
-    struct fiber_queue start_queue; /* who waits for that */
+    struct fiber_queue start_queue; /* fibers that wait for that, or for its end */
     uint32_t id;                    /* the launcher's number for it */
     struct template_def def;
 
@@ -79,7 +79,7 @@ struct guest_waiter {
     struct fiber *fiber;
 };
 
-/* Our end of one box. Owned by whoever holds the pointer; listed in the engine for events. */
+/* Our end of one box. Owned by its pool, run or notebook; listed in the engine for events. */
 struct guest {
     struct guest *next; /* in a pool list */
     struct engine *engine;
@@ -92,7 +92,7 @@ struct guest {
     enum guest_state state;
     struct channel control;
     struct budget_share share; /* of what is held for it: frames, and results of its runs */
-    uint32_t runs;             /* session: cells that are being driven */
+    uint32_t runs;             /* and cells that are being driven */
     int in;                    /* -1 once closed */
     int out;
     int err;
@@ -102,7 +102,7 @@ struct guest {
     struct usage_view view;     /* how to read its counters, and */
     struct fd_set_msg counters; /* their descriptors */
     char failure[400];          /* GUEST_BROKEN: why */
-    bool claimed;               /* adopted by somebody */
+    bool claimed;               /* adopted: a notebook has it */
     bool release_later;         /* its end is the undertaker's */
     bool has_contexts;          /* of a notebook: its PID 1 is listened to */
     bool is_silent;             /* and says no more */
@@ -115,9 +115,9 @@ struct guest {
     struct {
         uint32_t pid;
         int status;
-    } fates[FATES_KEPT]; /* session: contexts that ended and whose user has not asked yet */
-    uint64_t swept;      /* session: number of the last sweep that PID 1 has said is done */
-    struct interrupt *interrupts; /* session: that wait for PID 1's word; borrowed */
+    } fates[FATES_KEPT];          /* contexts that ended and whose user has not asked yet */
+    uint64_t swept;               /* number of the last sweep that PID 1 has said is done */
+    struct interrupt *interrupts; /* that wait for PID 1's word; borrowed */
     uint32_t sweeping;            /* how many are being waited for */
     uint32_t branching;           /* copies of contexts that PID 1 does not know of yet */
     size_t next_fate;
@@ -130,7 +130,7 @@ struct engine {
     struct template_dirs dirs; /* both */
     struct live_template *templates;
     struct guest *guests[ENGINE_BOXES_MAX];
-    int epoll;          /* launcher socket and control sockets of starting boxes */
+    int epoll;          /* back end, control sockets of starting boxes and of notebooks */
     struct fiber *pump; /* takes launcher events where fibers wait for them */
     bool lost;          /* the launcher is gone */
     bool closing;
@@ -177,11 +177,12 @@ struct live_template *live_successor(struct engine *engine, const struct live_te
                                      struct err *e);
 struct live_template *live_one_off(struct engine *engine, const char *name, bool preload,
                                    const struct husk_mount *mounts, size_t n, struct err *e);
+/* Starts its zygote, unless it runs. */
 int live_start(struct engine *engine, struct live_template *live, const struct husk_mount *mounts,
-               size_t n, struct err *e);               /* does nothing if it runs */
+               size_t n, struct err *e);
 uint32_t live_boxes(const struct live_template *live); /* how many it should be able to have */
-int live_stop(struct engine *engine, struct live_template *live,
-              struct err *e); /* can be started again */
+/* It can be started again. */
+int live_stop(struct engine *engine, struct live_template *live, struct err *e);
 void live_close(struct engine *engine, struct live_template *live);
 
 /* guest.c */
@@ -200,22 +201,22 @@ int guest_await_exit(struct engine *engine, struct guest *g, struct err *e);
 /* One that an earlier client left: all but its sockets and pipes is there. NULL: no memory. */
 struct guest *guest_adopt(struct engine *engine, struct live_template *live,
                           struct backend_birth *birth);
-void guest_free(struct engine *engine,
-                struct guest *g); /* kills the box if it lives; NULL is fine */
+/* Kills the box if it lives. NULL is fine. */
+void guest_free(struct engine *engine, struct guest *g);
 
 /* Its share of the engine's budget, by g->limits. */
 void guest_open_share(struct guest *g);
 void guest_wake(struct guest *g); /* wakes the fibers that wait for news of it */
 
-/* The launcher has been told to end it: nothing it says about it matters any more. */
+/* The back end ends it: no event of it matters any more. */
 void guest_forget(struct engine *engine, const struct guest *g);
 void guest_serve_start(struct guest *g); /* READY or FAILED of a starting box */
 /* From now on its user reads its control socket. */
 void guest_unwatch(struct engine *engine, struct guest *g);
 /* From now on what its PID 1 says is taken when it comes (context_hear()). */
 int guest_listen(struct engine *engine, struct guest *g, struct err *e);
-/* What it has used, where view.n > 0: nobody has to be asked. */
-void guest_kill(struct engine *engine, const struct guest *g); /* its EXIT event follows */
+void guest_kill(struct engine *engine, const struct guest *g); /* its end follows */
+/* What it has used, where view.n > 0: no process has to be asked. */
 void guest_counters(const struct guest *g, struct launcher_usage *ret);
 /*
  * What it has used, from the counters themselves where we have them; the launcher is asked for the
@@ -223,10 +224,10 @@ void guest_counters(const struct guest *g, struct launcher_usage *ret);
  */
 int guest_usage(struct engine *engine, const struct guest *g, bool want_disk,
                 struct launcher_usage *ret, struct err *e);
-int guest_finish(struct engine *engine, struct guest *g, bool want_disk,
-                 struct err *e); /* fills usage; box goes away */
+/* Fills g->usage; the box goes away. */
+int guest_finish(struct engine *engine, struct guest *g, bool want_disk, struct err *e);
 
-/* birth.c */
+/* guest_birth.c */
 #define GUEST_UNBORN 1
 struct guest_use {
     struct guest *parked; /* used first, if there is one */
@@ -248,8 +249,9 @@ int retire_serve(struct engine *engine, struct err *e);    /* from now on */
 void guest_retire(struct engine *engine, struct guest *g); /* like guest_free(), but later */
 
 /* pool.c */
+/* NULL: none is parked that fits. */
 struct guest *pool_take(struct engine *engine, struct live_template *live, enum launcher_mode mode,
-                        const struct limits *limits); /* NULL: none parked that fits */
+                        const struct limits *limits);
 int pool_refill(struct engine *engine, struct live_template *live, struct pool *pool,
                 struct err *e);
 /* After one was taken: refills now, or has the keeper do it. */

@@ -154,9 +154,8 @@ static int send_cell(struct cell *c, struct err *e)
     return r;
 }
 
-static struct cell *new_cell(struct notebook *nb, struct context *context,
-                             const struct husk_spec *spec, const struct run_hooks *hooks,
-                             struct err *e)
+struct cell *cell_new(struct notebook *nb, struct context *context, const struct husk_spec *spec,
+                      const struct run_hooks *hooks, struct err *e)
 {
     struct cell *c = malloc(sizeof(*c));
 
@@ -207,7 +206,7 @@ struct cell *cell_start(struct notebook *nb, uint32_t context, const struct husk
     if (notebook_mend_context(nb, context, e) < 0) {
         return NULL;
     }
-    struct cell *c = new_cell(nb, to, spec, hooks, e);
+    struct cell *c = cell_new(nb, to, spec, hooks, e);
     if (c == NULL) {
         return NULL;
     }
@@ -216,47 +215,6 @@ struct cell *cell_start(struct notebook *nb, uint32_t context, const struct husk
         cell_release(c);
         return NULL;
     }
-    return c;
-}
-
-/*
- * What was displayed before: counted from there on. A last one that was written only in part is not
- * there.
- */
-static void take_displays(struct run *run, const struct buf *displays)
-{
-    uint32_t len;
-
-    for (size_t at = 0; at + sizeof(len) <= displays->len; at += sizeof(len) + len) {
-        memcpy(&len, displays->data + at, sizeof(len));
-        if (len > displays->len - at - sizeof(len) ||
-            !run_take_display(run, displays->data + at + sizeof(len), len)) {
-            return;
-        }
-    }
-}
-
-struct cell *cell_adopt(struct notebook *nb, struct kept_cell *kept, const struct husk_spec *spec,
-                        const struct run_hooks *hooks, struct err *e)
-{
-    struct context *to = notebook_context(nb, kept->context, false, e);
-    struct cell *c = to != NULL ? new_cell(nb, to, spec, hooks, e) : NULL;
-
-    if (c == NULL) {
-        return NULL;
-    }
-    memcpy(c->run.token, kept->token, sizeof(kept->token));
-    memcpy(to->cell, kept->token, sizeof(kept->token));
-    c->run.out = c->pipes[1] = take_fd(&kept->out);
-    c->run.err = c->pipes[2] = take_fd(&kept->err);
-    c->run.started_ns = kept->started_ms * NS_PER_MS;
-    if (run_init(&c->run, e) < 0) {
-        cell_release(c);
-        return NULL;
-    }
-    c->run.replaying = true;
-    take_displays(&c->run, &kept->displays);
-    c->run.replaying = false;
     return c;
 }
 

@@ -40,6 +40,10 @@ struct cell {
     bool is_context_lost; /* killed, or ended by itself: another one takes its place */
 };
 
+/* One that is not sent yet. NULL and *e: no memory. */
+struct cell *cell_new(struct notebook *nb, struct context *context, const struct husk_spec *spec,
+                      const struct run_hooks *hooks, struct err *e);
+
 /* ---- notebook_keep.c: what the launcher holds for us, and how it is taken back ---- */
 
 #define KEEP_BOX 0      /* slot of the box's own ends */

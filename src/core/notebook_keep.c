@@ -16,6 +16,7 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "core/notebook_impl.h"
+#include "core/run_frames.h"
 
 struct box_note {
     struct limits limits; /* its template may say others by the time they are asked for */
@@ -210,4 +211,45 @@ void notebook_adopt_slot(struct kept_notebook *kept, uint32_t slot, const uint8_
     } else if (slot >= KEEP_CELLS && slot < KEEP_CELLS + CONTEXTS_MAX && fds->n == 2) {
         adopt_cell(kept, slot - KEEP_CELLS, note, fds);
     }
+}
+
+/*
+ * What was displayed before: counted from there on. A last one that was written only in part is not
+ * there.
+ */
+static void take_displays(struct run *run, const struct buf *displays)
+{
+    uint32_t len;
+
+    for (size_t at = 0; at + sizeof(len) <= displays->len; at += sizeof(len) + len) {
+        memcpy(&len, displays->data + at, sizeof(len));
+        if (len > displays->len - at - sizeof(len) ||
+            !run_take_display(run, displays->data + at + sizeof(len), len)) {
+            return;
+        }
+    }
+}
+
+struct cell *cell_adopt(struct notebook *nb, struct kept_cell *kept, const struct husk_spec *spec,
+                        const struct run_hooks *hooks, struct err *e)
+{
+    struct context *to = notebook_context(nb, kept->context, false, e);
+    struct cell *c = to != NULL ? cell_new(nb, to, spec, hooks, e) : NULL;
+
+    if (c == NULL) {
+        return NULL;
+    }
+    memcpy(c->run.token, kept->token, sizeof(kept->token));
+    memcpy(to->cell, kept->token, sizeof(kept->token));
+    c->run.out = c->pipes[1] = take_fd(&kept->out);
+    c->run.err = c->pipes[2] = take_fd(&kept->err);
+    c->run.started_ns = kept->started_ms * NS_PER_MS;
+    if (run_init(&c->run, e) < 0) {
+        cell_release(c);
+        return NULL;
+    }
+    c->run.replaying = true;
+    take_displays(&c->run, &kept->displays);
+    c->run.replaying = false;
+    return c;
 }

@@ -265,7 +265,7 @@ void pool_lost(struct engine *engine, struct guest *g)
     struct pool *pool = g->pool;
 
     if (pool == NULL || !g->in_pool) {
-        return; /* somebody is using it, and will see that it exited */
+        return; /* it is in use, and its user will see that it exited */
     }
     if (list_remove(&pool->parked, g) || list_remove(&pool->cool, g)) {
         pool->stats.parked--;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many boxes a template keeps ready, and who makes them; see core/pool.c for how they come and
- * go.
+ * How many boxes a template keeps ready, and the fiber that makes them; pool.c has how they come
+ * and go.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -55,8 +55,12 @@ void husk_result_free(struct husk_result *r)
 /* Bytes from a box as a JSON string: what is not UTF-8 becomes U+FFFD. */
 json_t *result_text(const char *s, size_t n)
 {
-    AUTO_BUF struct buf b = BUF_INIT(n * 3 + 1);
+    json_t *whole = s != NULL ? json_stringn(s, n) : NULL; /* NULL unless UTF-8, as nearly all is */
 
+    if (whole != NULL) {
+        return whole;
+    }
+    AUTO_BUF struct buf b = BUF_INIT(n * 3 + 1);
     return buf_add_utf8(&b, s, n) < 0 ? NULL : json_stringn(b.data != NULL ? b.data : "", b.len);
 }
 

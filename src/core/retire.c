@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of single-use boxes in a server; see engine.h.
+ * The end of single-use boxes in a server; see engine_impl.h.
  *
  * Telling the launcher wakes it, closing the box's ends wakes the box, and both compete with the
- * answer for the processors. So whoever ran a box only puts it here, and a fiber of its own does
+ * answer for the processors. So the fiber that ran a box only puts it here, and another one does
  * the rest when that one waits again.
  */
 #include <sched.h>
@@ -34,7 +34,7 @@ static void bury(void *user)
     engine->undertaker = fiber_self();
     while (!engine->closing) {
         (void)fiber_poll(NULL, 0, -1);
-        sched_yield(); /* whoever has just been answered may be waiting for this processor */
+        sched_yield(); /* the client that was just answered may need this processor */
         release_all(engine);
     }
     engine->undertaker = NULL;

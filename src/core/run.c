@@ -21,27 +21,6 @@
 
 enum { P_CONTROL, P_OUT, P_ERR, P_IN, P_STDIN, P_CANCEL, P_COUNT };
 
-bool run_step(struct run *run, enum run_phase to)
-{
-    static const bool allowed[RUN_PHASES][RUN_PHASES] = {
-        [RUN_STARTING] = {[RUN_RUNNING] = true, [RUN_DONE] = true, [RUN_FAILED] = true},
-        [RUN_RUNNING] = {[RUN_DONE] = true},
-    };
-
-    if (!allowed[run->phase][to]) {
-        return false;
-    }
-    run->phase = to;
-    return true;
-}
-
-void run_stop(struct run *run, enum run_verdict why)
-{
-    if (run->stopped == RUN_GOES_ON || why < run->stopped) {
-        run->stopped = why;
-    }
-}
-
 /* The box may still say something. */
 static bool is_talking(const struct run *run)
 {
@@ -135,7 +114,7 @@ static void feed_data(struct run *run)
         ssize_t w = write_quietly(run->in, (const char *)spec->stdin_data + run->in_done, left);
         if (w < 0) {
             if (errno != EAGAIN) {
-                fd_close(&run->in); /* nobody reads it: that is the program's business */
+                fd_close(&run->in); /* the program has closed it, as it may */
             }
             return;
         }

@@ -7,7 +7,7 @@
 
 #include "core/engine_impl.h"
 
-/* How far a run is, by what its box has said. The allowed steps are a table in run.c. */
+/* How far a run is, by what its box has said. The allowed steps are a table in run_conclude.c. */
 enum run_phase {
     RUN_STARTING, /* only our own code can be speaking */
     RUN_RUNNING,  /* the box has said READY: user code may be speaking */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What happened: decides status, exit code and cause of a run from facts and claims.
+ * How far a run is, and what happened: decides status, exit code and cause from facts and claims.
  *
  * Facts are the launcher's: how the box ended, what it used. Claims are the box's: exit code,
  * error. Facts are asked first, and a claim never overrides one.
@@ -32,6 +32,27 @@ enum {
     EXIT_OOM = 137,
     EXIT_FLOOD = 153
 };
+
+bool run_step(struct run *run, enum run_phase to)
+{
+    static const bool allowed[RUN_PHASES][RUN_PHASES] = {
+        [RUN_STARTING] = {[RUN_RUNNING] = true, [RUN_DONE] = true, [RUN_FAILED] = true},
+        [RUN_RUNNING] = {[RUN_DONE] = true},
+    };
+
+    if (!allowed[run->phase][to]) {
+        return false;
+    }
+    run->phase = to;
+    return true;
+}
+
+void run_stop(struct run *run, enum run_verdict why)
+{
+    if (run->stopped == RUN_GOES_ON || why < run->stopped) {
+        run->stopped = why;
+    }
+}
 
 static void end(struct husk_result *r, enum husk_status status, enum husk_cause cause, int code)
 {
@@ -98,12 +119,12 @@ static void end_by_exit(const struct run *run, int code)
     }
 }
 
-static void end_by_memory(const struct run *run, const char *who)
+static void end_by_memory(const struct run *run, const char *how)
 {
     struct husk_result *r = run->result;
 
     end(r, HUSK_MEMORY_EXCEEDED, HUSK_CAUSE_OOM, EXIT_OOM);
-    DETAIL(r, "%s", who);
+    DETAIL(r, "%s", how);
     limit_size(r, "memory", run->limits.memory_bytes);
 }
 

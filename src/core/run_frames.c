@@ -156,7 +156,7 @@ int run_frame(const struct husk_spec *spec, const struct limits *limits,
     return frame_end(b) < 0 ? err_set(e, ERR_INVALID, "the request is too large") : 0;
 }
 
-/* Text from a box: whoever shows it makes it printable. */
+/* Text from a box: it is made printable where it is shown. */
 char *run_copy_field(const struct frame_field *f)
 {
     char *s = malloc((size_t)f->len + 1);
@@ -184,8 +184,8 @@ static void take_value(struct husk_result *r, struct frame_field f)
 }
 
 /*
- * Whoever asked will look into it, so it has to be an object. That Python can say what jansson
- * cannot take (a NUL in a name) is no offence: then there is nothing to report.
+ * The caller will look into it, so it has to be an object. Python can say what jansson cannot take
+ * (a NUL in a name): then there is nothing to report, and no rule is broken.
  */
 static bool take_variables(struct run *run, const struct frame_field *f)
 {

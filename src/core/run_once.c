@@ -119,7 +119,7 @@ static int run_in(void *user, struct guest *g, struct err *e)
     return r;
 }
 
-/* In a parked box if there is one that fits, else in a new one, which starts with its deadline armed. */
+/* In a parked box that fits, or else in a new one, which starts with its deadline armed. */
 static int run_in_guest(struct once *once, struct live_template *live, struct err *e)
 {
     struct engine *engine = once->run.engine;

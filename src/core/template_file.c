@@ -352,7 +352,7 @@ static int take_line(struct parser *p, char *line, struct err *e)
     return take_pair(p, printable, trim(equals + 1), e);
 }
 
-/* FNV-1a: tells one text from another, not from what somebody has made to look like it. */
+/* FNV-1a: tells texts apart, unless one was made to collide with another. */
 static uint64_t fingerprint_of(const char *text, size_t n)
 {
     uint64_t h = 0xcbf29ce484222325u;

@@ -32,7 +32,7 @@
 #include "box/root.h"
 #include "box/setup.h"
 #include "box/sys.h"
-#include "runner/birth.h"
+#include "runner/clonesync.h"
 #include "runner/control.h"
 #include "runner/hotset.h"
 #include "runner/rawfork.h"
@@ -116,7 +116,7 @@ static void leave_table(void)
     if (z.shares_table && sys_leave_above(NETNS_FD_FIRST) < 0) {
         _exit(1);
     }
-    birth_say_left();
+    clonesync_say_left();
 }
 
 static void start(void)
@@ -135,7 +135,7 @@ static void start(void)
     sigaddset(&mask, SIGCHLD);
     sigprocmask(SIG_BLOCK, &mask, &z.old_mask);
     z.child_signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (z.child_signals < 0 || birth_open(ARRAY_LEN(z.live)) < 0) {
+    if (z.child_signals < 0 || clonesync_open(ARRAY_LEN(z.live)) < 0) {
         zygote_broken("cannot watch boxes");
     }
     if (dup3(STDIN_FILENO, STDERR_FILENO, 0) < 0) { /* the launcher reads it no further */
@@ -201,7 +201,7 @@ static void become_box(const struct zygote_req *req, const struct fd_set_msg *fd
         .seccomp = &seccomp_programs[req->seccomp],
         .stdio = {fds->fds[1], fds->fds[2], fds->fds[3]},
         .control = fds->fds[0],
-        .await_maps = birth_await_mapped,
+        .await_maps = clonesync_await_mapped,
         .touch_memory = req->warmth != LAUNCHER_COOL ? hotset_touch : NULL,
         .n_procs = fds->n - ZYGOTE_SPAWN_FDS,
         .landlock_abi = req->landlock_abi,
@@ -238,7 +238,7 @@ static void raise_box(const struct zygote_req *req, pid_t pid, int pidfd)
     if (idmap_write_box(pid, req->block, BOX_UID, &rep.err) < 0) {
         kill(pid, SIGKILL); /* before it did anything; its EXITED follows */
     } else {
-        birth_say_mapped();
+        clonesync_say_mapped();
     }
     report(&rep, pidfd);
 }
@@ -265,7 +265,7 @@ static bool spawn(const struct zygote_req *req, const struct fd_set_msg *fds)
     if (z.shares_table) {
         flags |= CLONE_FILES;
     }
-    birth_begin(slot);
+    clonesync_begin(slot);
     pid_t pid = rawfork(flags, &pidfd);
     if (pid == 0) {
         leave_table();
@@ -281,7 +281,7 @@ static bool spawn(const struct zygote_req *req, const struct fd_set_msg *fds)
         z.live[slot].box_id = req->box_id;
         z.live[slot].net = net;
         raise_box(req, pid, pidfd);
-        birth_await_left(pidfd);
+        clonesync_await_left(pidfd);
     }
     fd_close(&pidfd);
     return false;

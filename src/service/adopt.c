@@ -5,8 +5,8 @@
  *
  * A session whose box the launcher kept goes on as if nothing had happened, and so does the cell
  * that runs in it. A session whose box is gone gets a new one when it is next used, with the files
- * that were saved. An execution that was under way and whose end nobody can know is `lost`, with
- * the output that was seen of it; one that had not begun is as well, since it may have: nothing is
+ * that were saved. An execution that was under way and whose end cannot be known is `lost`, with
+ * the output that was seen of it. So is one that had not begun, since it may have: nothing is
  * repeated.
  */
 #include <stdlib.h>
@@ -45,8 +45,9 @@ static int adopt_session(void *user, const struct store_session *row, struct err
     if (s == NULL) {
         return err_set(e, ERR_SYSTEM, "out of memory");
     }
-    s->recorded = true;
+    session_phase_step(&s->phase, row->status == SESSION_CREATING ? PHASE_STALLED : PHASE_LIVE);
     session_spec_read(s);
+    s->limits = service_limits(svc, row->template, &s->limits);
     /* Not what it was made with: it may have been extended. */
     s->timeout_ms = (uint64_t)MAX(row->expires_ms - row->active_ms, (int64_t)0);
     s->record.epoch = svc->figures.epoch;
@@ -55,6 +56,7 @@ static int adopt_session(void *user, const struct store_session *row, struct err
     s->born_ms -= (uint64_t)MAX(clock_wall_ms() - row->created_ms, (int64_t)0);
     if (f != NULL) {
         s->box = TAKE_PTR(f->notebook);
+        session_box_step(s, BOX_OPEN);
         /* The other daemon may have died before it saved the last change. */
         s->dirty = s->persistent;
         svc->figures.readopted++;
@@ -67,7 +69,7 @@ static int adopt_session(void *user, const struct store_session *row, struct err
     return 0;
 }
 
-/* NULL: nobody kept that execution's cell. */
+/* NULL: the launcher kept no cell of that execution. */
 static struct kept_cell *find_cell(const struct adoption *a, const char *session_id,
                                    const char *tag)
 {
@@ -95,7 +97,7 @@ static bool resume_cell(struct adoption *a, struct session *s, const struct stor
     *x->kept = *kept;
     kept->out = kept->err = -1;
     kept->tag[0] = '\0';
-    x->stored = true;
+    row_phase_step(&x->row, ROW_STORED);
     x->rich = true; /* whatever it was asked for is taken */
     x->kept->displays = BUF_INIT(DISPLAYS_MAX);
     spool_read(a->svc, x->id, &x->out, &x->err, &x->kept->displays);
@@ -114,7 +116,7 @@ static bool resume_cell(struct adoption *a, struct session *s, const struct stor
     return ok;
 }
 
-/* What was seen of it stays: somebody may have read it. */
+/* Output that was seen stays: a client may have read it. */
 static char *lost_result(struct service *svc, const char *id)
 {
     AUTO_BUF struct buf out = BUF_INIT(svc->config->output_keep_bytes);
@@ -152,8 +154,8 @@ static bool has_cell(const struct adoption *a, const char *session_id, uint32_t 
 }
 
 /*
- * It may have been handed over in the daemon's last moment, and run on in a context that nobody
- * watches. One that does nothing does not mind; a command's own ended with the daemon.
+ * It may have been sent in the daemon's last moment and still run, unwatched. An idle context
+ * ignores the signal; a command's own context ended with the daemon.
  */
 static void interrupt_lost(const struct adoption *a, struct session *s,
                            const struct store_execution *row)
@@ -239,7 +241,7 @@ void service_settle(struct service *svc)
 }
 
 /*
- * One whose end was recorded, but the daemon did not live to let go of it. It is not to be recorded
+ * A cell whose end was recorded, but the daemon died before it released it. It must not be recorded
  * again.
  */
 static bool let_go_of_ended(struct service *svc, struct session *s, const struct kept_cell *cell)

@@ -140,7 +140,9 @@ static bool copy_ask(struct execution *x, const struct execution_ask *ask)
     x->context = ask->context;
     x->timeout_ms = ask->timeout_ms != 0 ? ask->timeout_ms : x->svc->config->execution_timeout_ms;
     x->rich = ask->rich;
-    x->unrecorded = ask->unrecorded;
+    if (ask->unrecorded) {
+        row_phase_step(&x->row, ROW_NEVER);
+    }
     if (ask->stdin_len > 0 && (x->stdin_data = malloc(ask->stdin_len)) != NULL) {
         memcpy(x->stdin_data, ask->stdin_data, ask->stdin_len);
         x->stdin_len = ask->stdin_len;
@@ -207,7 +209,7 @@ static int record_new(struct execution *x, const struct execution_ask *ask, char
     int r = keyed_commit(x->svc, b, &ask->idempotency, ret_id, e);
     if (r == 0) {
         FAULT_POINT("execution.record.after");
-        x->stored = true;
+        row_phase_step(&x->row, ROW_STORED);
     }
     return r;
 }
@@ -223,8 +225,10 @@ static struct execution *revive(struct session *s, const char *id, struct err *e
     }
     x = execution_new(s, row);
     if (x != NULL) {
-        x->stored = true;
-        x->end = row->ended_ms != 0 ? END_DURABLE : END_AHEAD;
+        row_phase_step(&x->row, ROW_STORED);
+        if (row->ended_ms != 0) {
+            end_phase_step(&x->end, END_DURABLE);
+        }
         x->record.result = row->result != NULL ? text_copy(row->result) : NULL;
     } else {
         err_sys(e, ENOMEM, "execution");
@@ -253,7 +257,7 @@ static int check_session(struct session *s, const struct execution_ask *ask, str
 {
     struct service *svc = s->svc;
 
-    if (s->ending || session_state_is_final(s->record.status)) {
+    if (session_is_ending(s) || session_state_is_final(s->record.status)) {
         return err_set(e, ERR_CONFLICT, "session %s has ended", s->id);
     }
     if (ask->timeout_ms > svc->config->max_execution_timeout_ms) {
@@ -288,8 +292,7 @@ int execution_start(struct session *s, const struct execution_ask *ask, struct e
 
     *ret_existed = false;
     /*
-     * A key that was used before does not help here: whoever asks again gets the record from the
-     * store.
+     * Also for a key that was used before: the caller then finds what it made in the store.
      */
     if (check_session(s, ask, e) < 0) {
         return -1;
@@ -301,7 +304,7 @@ int execution_start(struct session *s, const struct execution_ask *ask, struct e
     int64_t number = s->record.executions++; /* before anything waits: numbers are unique */
     session_touch(s);
     s->svc->coming++;
-    /* A disk that is full says so before anything runs, not after. */
+    /* A full disk is reported before anything runs, not after. */
     if (!ask->unrecorded &&
         (!ask->record_at_end || ask->idempotency.key != NULL || s->svc->store_fails)) {
         r = record_new(x, ask, known, e);
@@ -332,7 +335,7 @@ int execution_record_now(struct execution *x, struct err *e)
         return x->end == END_DURABLE ? 0
                                      : err_set(e, ERR_STORAGE, "the result could not be written");
     }
-    if (x->stored) {
+    if (x->row == ROW_STORED) {
         return 0;
     }
     struct store_batch *b = store_batch_new(x->svc->store);
@@ -344,7 +347,7 @@ int execution_record_now(struct execution *x, struct err *e)
     if (service_commit(x->svc, b, NULL, e) < 0) {
         return -1;
     }
-    x->stored = true;
+    row_phase_step(&x->row, ROW_STORED);
     spool_output(x); /* what there is already */
     return 0;
 }

@@ -32,12 +32,12 @@ static bool store_end(struct execution *x, const struct store_execution *next, u
 {
     struct err e = {0};
 
-    if (x->unrecorded) {
+    if (x->row == ROW_NEVER) {
         return true; /* as durable as it was asked to be */
     }
     for (unsigned i = 0; i < tries && !x->svc->closing; i++) {
         if (i > 0) {
-            fiber_sleep(RECORD_PAUSE_MS);
+            (void)fiber_queue_wait(&x->svc->store_works, RECORD_PAUSE_MS);
         }
         struct store_batch *b = store_batch_new(x->svc->store);
         if (b == NULL) {
@@ -48,7 +48,7 @@ static bool store_end(struct execution *x, const struct store_execution *next, u
         FAULT_POINT("execution.end.before");
         if (service_commit(x->svc, b, NULL, &e) == 0) {
             FAULT_POINT("execution.end.recorded");
-            x->stored = true;
+            row_phase_step(&x->row, ROW_STORED);
             return true;
         }
         if (e.code != ERR_STORAGE && e.code != ERR_LIMIT) {
@@ -59,7 +59,7 @@ static bool store_end(struct execution *x, const struct store_execution *next, u
     return false;
 }
 
-/* A text of an error as far as it says something; NULL: none. */
+/* The first part of an error's text. */
 static json_t *cut_text(const json_t *text)
 {
     const char *s = json_string_value(text);
@@ -71,7 +71,7 @@ static json_t *cut_text(const json_t *text)
     return s != NULL ? json_stringn(s, n) : json_null();
 }
 
-/* Drops what has no bound of its own, and says so. What was written to the streams stays. */
+/* Drops what has no bound of its own and marks that. Output of the streams stays. */
 static void cut_result(json_t *result)
 {
     const json_t *error = json_object_get(result, "error");
@@ -107,9 +107,9 @@ static char *fit_result(struct execution *x, json_t *result)
 }
 
 /*
- * The end, durable before anybody hears of it: what a reader has seen must not be another one
- * after a crash. Only those who wait for it are told that the disk does not take it; the record
- * follows when it does.
+ * The end is durable before it is visible: what a reader has seen must not be different after a
+ * crash. Callers of execution_wait() learn that the disk does not take it; the record follows when
+ * it does.
  */
 static void note_end(struct execution *x, int state, json_t *result)
 {
@@ -117,7 +117,7 @@ static void note_end(struct execution *x, int state, json_t *result)
     AUTO_FREE char *text = result != NULL ? fit_result(x, result) : NULL;
 
     x->outcome = result;
-    x->end = END_WRITING;
+    end_phase_step(&x->end, END_WRITING);
     next.status = state;
     next.ended_ms = clock_wall_ms();
     next.result = text != NULL ? text : "{}";
@@ -125,11 +125,12 @@ static void note_end(struct execution *x, int state, json_t *result)
     next.err_bytes = (int64_t)x->err.len;
     bool durable = store_end(x, &next, RECORD_TRIES);
     if (!durable) {
-        x->end = END_WAITING;
+        end_phase_step(&x->end, END_WAITING);
         fiber_queue_wake_all(&x->news);
+        fiber_queue_wake_all(&x->session->idle); /* a session that ends waits for it no longer */
         durable = store_end(x, &next, UINT_MAX);
     }
-    x->end = durable ? END_DURABLE : END_GIVEN_UP;
+    end_phase_step(&x->end, durable ? END_DURABLE : END_GIVEN_UP);
     next.result = NULL; /* x->outcome is the same */
     x->record = next;
     x->svc->figures.executions_ended[state]++;
@@ -138,7 +139,7 @@ static void note_end(struct execution *x, int state, json_t *result)
     FAULT_POINT("execution.spool_removed");
 }
 
-/* What was seen of it stays: somebody may have read it. */
+/* Output that was seen stays: a client may have read it. */
 static json_t *failure_json(const struct execution *x, const struct err *e)
 {
     struct husk_result r = {
@@ -212,15 +213,16 @@ void execution_conclude(struct execution *x, int r, const struct err *e)
         }
         x->result->metrics.queue_ms += x->queue_ms; /* the run knows only of its box */
         /* As text it is for the record. */
-        note_end(x, state_of(x->result->status), x->unrecorded ? NULL : result_json(x->result));
+        note_end(x, state_of(x->result->status),
+                 x->row == ROW_NEVER ? NULL : result_json(x->result));
     } else if (x->cancel && x->record.status == EXECUTION_PENDING) {
         note_end(x, EXECUTION_CANCELLED, unbegun_json(x));
     } else if (x->cancel) {
         note_end(x, EXECUTION_CANCELLED, failure_json(x, e));
     } else {
-        /* What was handed over may have run, also if nobody can tell any more. */
+        /* What was sent to a box may have run, even if that cannot be known any more. */
         bool may_have_run = x->record.status == EXECUTION_RUNNING &&
-                            (e->code == ERR_LAUNCHER || x->has_cell || x->kept != NULL);
+                            (e->code == ERR_LAUNCHER || x->cell == CELL_KEPT || x->kept != NULL);
         note_end(x, may_have_run ? EXECUTION_LOST : EXECUTION_FAILED, failure_json(x, e));
     }
 }

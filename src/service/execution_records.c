@@ -36,6 +36,7 @@ struct execution_view execution_view(const struct execution_entry *entry)
     return (struct execution_view){
         .id = r->id,
         .session_id = r->session_id,
+        .number = r->number,
         .kind = r->kind,
         .language = r->language,
         .state = (enum execution_state)r->status,

@@ -54,7 +54,7 @@ static void note_running(struct execution *x)
         x->record.started_ms = clock_wall_ms();
     }
     fiber_queue_wake_all(&x->news);
-    if (!x->stored) {
+    if (x->row != ROW_STORED) {
         return;
     }
     struct store_batch *b = store_batch_new(x->svc->store);
@@ -110,8 +110,8 @@ static struct husk_spec spec_of(struct execution *x, const char **env)
         .context = x->context_json,
         .rich = x->rich && x->kind == EXECUTE_CODE,
         .variables = (const char *const *)x->variables,
-        .no_metrics = x->unrecorded, /* nobody can ask for them, nor for the names of files */
-        .artifacts = !x->unrecorded && x->session->persistent,
+        .no_metrics = x->row == ROW_NEVER, /* no client can ask for them, nor for names of files */
+        .artifacts = x->row != ROW_NEVER && x->session->persistent,
         .limits = x->session->limits,
         .keep_bytes = x->svc->config->output_keep_bytes,
         .on_output = on_output,
@@ -178,17 +178,17 @@ static int run_cell(struct execution *x, uint32_t context, const struct husk_spe
         FAULT_POINT("execution.cell.before");
         cell = cell_start(box, context, spec, &hooks, e);
         FAULT_POINT("execution.cell.sent");
-        if (cell != NULL && !x->unrecorded) {
+        if (cell != NULL && x->row != ROW_NEVER) {
             cell_keep(cell, x->id, x->has_context);
             FAULT_POINT("execution.cell.kept");
         }
     }
-    x->is_sent = true;
-    x->has_cell = cell != NULL && !x->unrecorded;
+    bool interrupted = x->cell == CELL_INTERRUPTED;
+    cell_phase_step(&x->cell, cell != NULL && x->row != ROW_NEVER ? CELL_KEPT : CELL_SENT);
     if (cell == NULL) {
         return -1;
     }
-    if (x->interrupted) {
+    if (interrupted) {
         cell_interrupt(cell);
     }
     int r = cell_finish(cell, &x->result, e);
@@ -197,7 +197,7 @@ static int run_cell(struct execution *x, uint32_t context, const struct husk_spe
     return r;
 }
 
-/* A command gets a context of its own: the interpreter's variables are none of its business. */
+/* A command gets a context of its own: it must not see the interpreter's variables. */
 static int run_command(struct execution *x, const struct husk_spec *base, struct err *e)
 {
     struct notebook *box = x->session->box;
@@ -229,8 +229,7 @@ static int take_box(struct execution *x, struct err *e)
     if (x->cancel && x->kept == NULL) { /* making the box took its time */
         return err_set(e, ERR_CONFLICT, "cancelled before it began");
     }
-    x->session->box_users++;
-    x->box = x->session->box;
+    x->box = session_box_hold(x->session);
     return 0;
 }
 
@@ -241,15 +240,15 @@ static int take_box(struct execution *x, struct err *e)
 static void let_go(struct execution *x)
 {
     if (x->box != NULL) {
-        if (x->has_context) { /* first: by its cell a successor knows that nobody else needs it */
+        if (x->has_context) { /* first: its cell tells a successor that only it used it */
             notebook_end_context(x->box, x->context);
             FAULT_POINT("execution.command.context_ended");
         }
-        if (x->has_cell) {
+        if (x->cell == CELL_KEPT) {
             notebook_drop_cell(x->box, x->context);
             FAULT_POINT("execution.cell.dropped");
         }
-        x->session->box_users--;
+        session_box_give(x->session);
         x->box = NULL;
     }
     if (x->has_turn) {
@@ -297,16 +296,20 @@ static void end_ephemeral(struct session *s)
 {
     struct err e = {0};
 
-    if (!s->persistent && !s->ending) {
-        s->working--; /* this one is over */
-        s->spent = session_end(s->svc, s->id, SESSION_COMPLETED, "its execution is over", &e) < 0;
-        s->working++;
+    if (s->persistent || session_is_ending(s)) {
+        return;
     }
+    session_work_ends(s); /* this one is over */
+    int r = session_end(s->svc, s->id, SESSION_COMPLETED, "its execution is over", &e);
+    if (r < 0 && session_phase_can(s->phase, PHASE_SPENT)) {
+        session_phase_step(&s->phase, PHASE_SPENT);
+    }
+    session_work_begins(s);
 }
 
 /*
- * One at a time in each context, in the order in which they came; who has it is bounded by its own
- * time limit.
+ * One at a time in each context, in the order in which they came; each is bounded by its own time
+ * limit.
  */
 static int take_turn(struct execution *x, struct err *e)
 {
@@ -336,7 +339,7 @@ static void live(void *user)
     struct err e = {0};
 
     x->runner = fiber_self();
-    /* Before a place in the gate: who waits for a neighbour takes none from others. */
+    /* Before a place in the gate: an execution that waits for its turn takes no place. */
     int r = take_turn(x, &e);
     if (r == 0) {
         r = gate_enter(&svc->gate, (int64_t)svc->config->queue_timeout_ms, &x->cancel, &e);
@@ -351,7 +354,7 @@ static void live(void *user)
     execution_conclude(x, r, &e);
     let_go(x);
     end_ephemeral(s);
-    s->working--;
+    session_work_ends(s);
     svc->fibers--;
     execution_release(x);
 }
@@ -359,12 +362,12 @@ static void live(void *user)
 int execution_begin(struct execution *x, struct err *e)
 {
     x->refs++; /* the fiber's */
-    x->session->working++;
+    session_work_begins(x->session);
     x->svc->fibers++;
     x->svc->figures.executions_started++;
     int r = fiber_start(live, x);
     if (r < 0) {
-        x->session->working--;
+        session_work_ends(x->session);
         x->svc->fibers--;
         execution_release(x);
         return err_sys(e, -r, "start a fiber");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Admission: so many at a time, so many in line, first come first served, and nobody waits for
- * ever.
+ * Admission: so many at a time, so many in line, first come first served, each for a bounded
+ * time.
  *
  * Unlike a fiber_queue, a wait here also ends when its fiber is woken and *cancel has become true.
  */
@@ -74,7 +74,7 @@ int gate_enter(struct gate *g, int64_t timeout_ms, const bool *cancel, struct er
     return r < 0 ? err_set(e, ERR_CONFLICT, "cancelled while it waited") : 0;
 }
 
-/* Whoever is first in line has a place now. */
+/* Hands a place to the first in line. */
 static void call_first(struct gate *g)
 {
     struct gate_waiter *w = g->first;

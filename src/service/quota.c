@@ -119,7 +119,7 @@ int quota_begin_execution(struct execution *x, struct err *e)
 {
     uint64_t n = row_bytes(x->record.request);
 
-    if (x->unrecorded) {
+    if (x->row == ROW_NEVER) {
         return 0;
     }
     if (quota_take(x->session, n + RESULT_LEAST, e) < 0) {
@@ -144,7 +144,7 @@ void quota_prepare_output(struct execution *x, struct buf *text, size_t size)
     size_t want = MIN(size, text->max - text->len);
     struct err ignored;
 
-    if (x->unrecorded || want <= x->output_room) {
+    if (x->row == ROW_NEVER || want <= x->output_room) {
         return;
     }
     uint64_t left = quota_room(x->session) / OUTPUT_COST;
@@ -179,7 +179,7 @@ bool quota_end_execution(struct execution *x, size_t result_len, bool is_least)
 {
     uint64_t has = x->row_bytes + result_len;
 
-    if (x->unrecorded) {
+    if (x->row == ROW_NEVER) {
         return true;
     }
     if (!is_least && has > x->charged && has - x->charged > quota_room(x->session)) {
@@ -196,7 +196,7 @@ void quota_drop_execution(struct execution *x)
 {
     if (x->charged > 0) { /* it has no end */
         quota_give(x->session, x->charged);
-        x->session->record.kept_bytes -= x->stored ? 0 : (int64_t)x->row_bytes;
+        x->session->record.kept_bytes -= x->row == ROW_STORED ? 0 : (int64_t)x->row_bytes;
         x->charged = 0;
     }
 }

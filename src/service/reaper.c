@@ -20,7 +20,7 @@ static const char *why_over(const struct session *s, uint64_t now)
 {
     const struct config *c = s->svc->config;
 
-    if (s->ending || s->opening || s->working > 0) {
+    if (session_is_ending(s) || session_box_is_changing(s) || s->working > 0) {
         return NULL; /* limits are measured by work: it works */
     }
     if (s->dirty && now < s->save_at) {
@@ -29,8 +29,7 @@ static const char *why_over(const struct session *s, uint64_t now)
     if (now - s->active_ms > s->timeout_ms) {
         return "idle for too long";
     }
-    bool is_se = str_eq(s->record.dialect, "workspace_se");
-    if (now - s->born_ms > (is_se ? c->se_expiration_ms : c->session_lifetime_ms)) {
+    if (now - s->born_ms > (s->lifetime_ms != 0 ? s->lifetime_ms : c->session_lifetime_ms)) {
         return "past its lifetime";
     }
     return NULL;
@@ -43,7 +42,7 @@ static bool end_one(struct service *svc, bool spent)
     struct err e = {0};
 
     for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
-        const char *why = spent && s->spent && !s->ending ? "its execution is over" : NULL;
+        const char *why = spent && s->phase == PHASE_SPENT ? "its execution is over" : NULL;
         int to = why != NULL ? SESSION_COMPLETED : SESSION_TIMEOUT;
         why = why != NULL ? why : why_over(s, now);
         if (why != NULL) {
@@ -104,7 +103,7 @@ static bool purge_pages(struct service *svc)
 static void end_overdue(struct service *svc)
 {
     for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
-        if (s->box != NULL && !s->opening && notebook_end_overdue(s->box)) {
+        if (s->box != NULL && !session_box_is_changing(s) && notebook_end_overdue(s->box)) {
             log_warn("box_ended", "session=%s: it began a frame and did not finish it", s->id);
         }
     }

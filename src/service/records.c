@@ -57,7 +57,7 @@ int session_open(struct service *svc, const char *id, struct session_entry *ret,
     struct session *s = session_find(svc, id);
     struct store_session *row = NULL;
 
-    if (s != NULL && !s->ending) {
+    if (s != NULL && !session_is_ending(s)) {
         session_ref(s);
         *ret = (struct session_entry){.live = s, .view = session_view(s)};
         return 0;

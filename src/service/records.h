@@ -97,6 +97,7 @@ int session_each_live(struct service *svc,
 struct execution_view {
     const char *id;
     const char *session_id;
+    int64_t number;   /* 1, 2, ... within its session */
     const char *kind; /* "code", "command", "handler" */
     const char *language;
     enum execution_state state;

@@ -79,7 +79,11 @@ int service_commit(struct service *svc, struct store_batch *batch, struct store_
     while (!c.done) {
         (void)fiber_poll(NULL, 0, -1);
     }
+    bool failed_before = svc->store_fails;
     svc->store_fails = c.result.outcome == STORE_FAILED && c.result.err.code == ERR_STORAGE;
+    if (failed_before && !svc->store_fails) {
+        fiber_queue_wake_all(&svc->store_works);
+    }
     if (ret != NULL) {
         *ret = c.result;
     }
@@ -188,7 +192,7 @@ static int start(struct service *svc, const struct service_options *o, struct er
     return pools_start(svc, e) < 0 ? -1 : reaper_start(svc, e);
 }
 
-/* Fibers that belong to executions see `closing` and end; nobody new starts. */
+/* Fibers of executions see `closing` and end; no new ones start. */
 static void wait_for_fibers(struct service *svc)
 {
     uint64_t until = clock_ms() + 5000;

@@ -71,8 +71,8 @@ const struct config *service_config(const struct service *svc);
 /* Zygotes run, the launcher answers, the store writes. */
 bool service_is_ready(const struct service *svc);
 /*
- * Right after the start that takes a moment, which whoever was told that husk is up need not
- * notice. In a fiber.
+ * The same, but waits for a moment right after the start: a client that saw husk come up gets an
+ * answer, not an error. In a fiber.
  */
 bool service_await_ready(struct service *svc);
 
@@ -100,9 +100,11 @@ struct session_ask {
     const char *template_name; /* NULL: python */
     bool persistent;
     const char *agent_id;      /* NULL or "": none */
-    const char *dialect;       /* "v1", "workspace_se" */
+    const char *dialect;       /* whose session it is: kept in the record, means nothing here */
     struct husk_limits limits; /* 0: template's, then the configuration's */
     uint64_t timeout_ms;       /* idle; 0: the configuration's */
+    uint64_t lifetime_ms;      /* 0: the configuration's */
+    bool has_own_bounds;       /* of timeout and memory: those of the configuration do not hold */
     const char *const *env;    /* NULL-terminated "NAME=value", or NULL */
     enum husk_isolation isolation;
     const json_t *spec; /* as it was asked for: kept in the record */
@@ -194,7 +196,7 @@ struct execution_ask {
     json_t *request; /* as it was asked for: kept in the record; must not change any more */
     /* the caller waits for the result and answers only then: one write instead of three */
     bool record_at_end;
-    /* the caller waits, and nobody can ask for it later by any name: nothing is written */
+    /* the caller waits, and no client can ask for it later: nothing is written */
     bool unrecorded;
     struct request_key idempotency;
 };
@@ -208,7 +210,7 @@ struct execution_ask {
 int execution_start(struct session *s, const struct execution_ask *ask, struct execution **ret,
                     bool *ret_existed, struct err *e);
 
-/* One that has not ended, or ended a moment ago. NULL: then the store knows about it, or nobody. */
+/* One that has not ended, or ended a moment ago. NULL: at most its record is left. */
 struct execution *execution_hold(struct service *svc, const char *id);
 void execution_release(struct execution *x);
 
@@ -232,7 +234,7 @@ size_t execution_queue_position(const struct execution *x); /* 0: it runs or is 
 int execution_wait(struct execution *x, int64_t timeout_ms); /* waits for its end: 0, -ETIMEDOUT */
 void execution_cancel(struct execution *x); /* at once; its end follows. Over already is fine */
 /*
- * For somebody who has left: a cell that runs is interrupted and keeps its variables; everything
+ * For a client that has left: a cell that runs is interrupted and keeps its variables; everything
  * else is cancelled, and its end waited for. What waits never begins.
  */
 int execution_stop(struct execution *x, int64_t timeout_ms, struct err *e);
@@ -260,8 +262,9 @@ struct execution_news {
 
 /* True if there is anything new; the position is then moved behind it. Never waits. */
 bool execution_news(struct execution *x, struct execution_position *at, struct execution_news *ret);
+/* Waits until there is something new: 0, -ETIMEDOUT. */
 int execution_wait_news(struct execution *x, const struct execution_position *at,
-                        int64_t timeout_ms); /* 0, -ETIMEDOUT */
+                        int64_t timeout_ms);
 
 /* ---- templates, pools, boxes, figures ---- */
 

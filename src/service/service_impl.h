@@ -6,6 +6,7 @@
 
 #include "base/fiber.h"
 #include "core/core.h"
+#include "service/phase.h"
 #include "service/result.h"
 #include "service/service.h"
 #include "store/store.h"
@@ -13,7 +14,7 @@
 #define ID_SIZE (STORE_ID_MAX + 1)
 #define END_PATIENCE_MS 1000 /* from the end of a box to the launcher's word of it */
 
-/* A bounded number of places, and a bounded line of those who wait for one. */
+/* A bounded number of places, and a bounded line of fibers that wait for one. */
 struct gate {
     size_t places;
     size_t taken;
@@ -33,8 +34,9 @@ struct service {
     size_t in_turn; /* executions that wait for the one before them in their context */
     bool unsettled; /* executions of an older daemon could not be recorded as lost */
     bool store_fails;                 /* the last commit found no room or a broken disk */
-    bool template_changes;            /* somebody changes a template */
-    struct fiber_queue template_line; /* who waits for that */
+    struct fiber_queue store_works;   /* woken when one succeeds after that */
+    bool template_changes;            /* a fiber changes a template */
+    struct fiber_queue template_line; /* fibers that wait for that */
     struct service_figures figures;
     void (*on_launcher_lost)(void *user);
     void *user;
@@ -64,25 +66,24 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     bool persistent;
     char **env; /* NULL-terminated, owned; NULL: none */
     struct husk_limits limits;
-    uint64_t timeout_ms; /* idle */
-    uint64_t born_ms;    /* clock_ms() */
+    uint64_t timeout_ms;  /* idle */
+    uint64_t lifetime_ms; /* 0: the configuration's */
+    uint64_t born_ms;     /* clock_ms() */
     uint64_t active_ms;
     struct notebook *box; /* persistent: its interpreter; NULL: none now */
     size_t box_users;     /* fibers that wait with it in their hands: it must not go away */
-    bool opening;         /* a fiber is making the box */
+    enum box_phase box_phase;
     struct fiber_queue opened;
-    bool moving;              /* its next state is on its way to the disk */
+    struct fiber_queue idle;  /* woken when a user of the session or of its box is done */
+    bool moving;              /* its next state is being written */
     struct fiber_queue moved; /* woken when a state of it is durable, or will not be */
-    bool recorded;  /* the store has it: until then nobody knows whether there is such a session */
-    bool making;    /* whoever asked for it is at it */
-    bool keyed;     /* whoever asked for it may ask again, by its key */
+    enum session_phase phase;
+    bool keyed;     /* the client may ask for it again, by its key */
     bool restarted; /* the interpreter is not the first one: variables are gone */
-    bool spent;     /* ephemeral: its execution is over, and a full disk did not take its end */
-    bool ending;
     struct fiber_queue ended;
     size_t working; /* executions that run or wait */
     struct turn turns[CONTEXTS_MAX];
-    struct box_files *files;    /* one that nobody has taken; NULL: none */
+    struct box_files *files;    /* one that is free; NULL: none */
     struct notebook *files_box; /* whose files were taken last */
     bool files_busy;
     struct fiber_queue files_line;
@@ -96,18 +97,6 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     uint64_t copy_bytes; /* of that: of its workspace */
 };
 
-/*
- * How far the record of an execution's end is. Every step is made by note_end() in execution_end.c:
- * AHEAD, WRITING, then DURABLE, or first WAITING and then DURABLE or GIVEN_UP.
- */
-enum end_record {
-    END_AHEAD,    /* it has not ended */
-    END_WRITING,  /* nothing may be written behind it */
-    END_WAITING,  /* for a disk that does not take it; whoever waits for it is told so */
-    END_GIVEN_UP, /* the server ends, or time does not help */
-    END_DURABLE,
-};
-
 struct execution {
     UT_hash_handle hh;
     struct service *svc;
@@ -117,7 +106,8 @@ struct execution {
     struct store_execution record; /* its texts are ours; without the result once that is written */
     json_t *request;               /* as it was asked for; NULL: only the record has it */
     json_t *outcome; /* what was recorded as its result; NULL: only the record has it */
-    enum end_record end;
+    enum end_phase end;
+    enum row_phase row;
     enum execution_kind kind;
     char *code;
     size_t code_len;
@@ -133,21 +123,17 @@ struct execution {
     uint64_t timeout_ms;
     double queue_ms; /* that it waited for its turn and for a place */
     bool rich;
-    bool stored;            /* the store has a row */
-    bool unrecorded;        /* the store never hears of it, nor does a successor of this process */
-    bool cancel;            /* somebody wants it to end */
+    bool cancel;            /* it is to end */
     struct fiber *runner;   /* while it runs */
     struct kept_cell *kept; /* an earlier daemon started it */
     struct notebook *box;   /* that it runs in; held by box_users */
-    bool has_cell;
-    bool is_sent;     /* its cell, if it ever gets so far */
-    bool interrupted; /* before that */
+    enum cell_phase cell;
     bool has_context; /* a context of its own, which ends with it */
     struct husk_result *result;
     int spool[3];         /* files that its output goes to; 0: not yet */
     bool spooled;         /* there may be such files */
     size_t spool_at[2];   /* bytes of out and err that are there */
-    bool spool_failed;    /* not all of them, for want of room */
+    bool spool_failed;    /* not all of them: the disk is full */
     bool spool_cut;       /* a display is missing: no more of them */
     uint64_t charged;     /* bytes that its session's quota has for it until it ends */
     uint64_t row_bytes;   /* of that: of its record without the result */
@@ -155,10 +141,10 @@ struct execution {
     bool is_cut;          /* there was no room for more output */
     struct buf out;       /* what readers of its events get, bounded */
     struct buf err;
-    struct fiber_queue news; /* who waits for more of it, or for its end */
+    struct fiber_queue news; /* fibers that wait for more of it, or for its end */
 };
 
-/* Walking the tables. Whoever lets one leave them takes the next one before. */
+/* Walking the tables: take the next one before this one leaves them. */
 static inline struct session *session_next(const struct session *s)
 {
     return s != NULL ? s->hh.next : NULL;
@@ -188,19 +174,19 @@ void data_file_path(const struct config *c, enum data_folder folder, const char 
                     const char *suffix, char ret[DATA_PATH_SIZE]);
 
 /* service.c */
-/* Writes a batch and waits for its fsync (in a fiber, without holding up others). */
+/* Writes a batch and waits for its fsync (in a fiber, others run meanwhile). */
 int service_commit(struct service *svc, struct store_batch *batch, struct store_result *ret,
                    struct err *e);
 
 /* gate.c */
 int gate_enter(struct gate *g, int64_t timeout_ms, const bool *cancel, struct err *e);
 /*
- * The same for a line of any length: 0, -ETIMEDOUT, -ECANCELED. Whoever sets *cancel wakes the
- * fiber. in_front: before all who wait already.
+ * The same for a line of any length: 0, -ETIMEDOUT, -ECANCELED. The code that sets *cancel
+ * wakes the fiber. in_front: before all that wait already.
  */
 int gate_wait(struct gate *g, int64_t timeout_ms, bool in_front, const bool *cancel);
 void gate_leave(struct gate *g);
-/* Nobody is turned out: with fewer places those who leave hand theirs to nobody, until it fits. */
+/* With fewer places all stay in; those that leave hand theirs on only when it fits again. */
 void gate_resize(struct gate *g, size_t places, size_t line_max);
 size_t gate_position(const struct gate *g, const struct fiber *f); /* from 1; 0: not in line */
 
@@ -224,11 +210,20 @@ int session_move(struct session *s, int state, const char *reason, struct err *e
 /* Until a state is durable, or will not be. It may be gone after that: look again. */
 void session_await_move(struct session *s, int64_t timeout_ms);
 void session_touch(struct session *s); /* there was work */
+/* One more execution, or one less. */
+void session_work_begins(struct session *s);
+void session_work_ends(struct session *s);
 
 /* session_box.c */
 /* Its box, made or made again if there is none. Waits. */
 int session_box(struct session *s, struct err *e);
-bool session_box_is_dead(const struct session *s); /* false without one */
+bool session_box_is_dead(const struct session *s);     /* false without one */
+bool session_box_is_changing(const struct session *s); /* a fiber opens it, or a worker in it */
+void session_box_step(struct session *s, enum box_phase to);
+/* Nothing closes the box between these two. */
+struct notebook *session_box_hold(struct session *s);
+void session_box_give(struct session *s);
+void session_box_close(struct session *s); /* ends it; it is to be opened anew */
 
 /* session_files.c */
 /* Access to the workspace; `last`: also of a session that is ending. */
@@ -241,7 +236,8 @@ void turn_give(struct session *s, uint32_t context);
 
 /* session_spec.c */
 char *session_spec_text(const struct session_ask *ask); /* owned; NULL without memory */
-void session_spec_read(struct session *s); /* its limits, env and keyed, by its record */
+/* From its record: limits as they were asked for, env, lifetime and keyed. */
+void session_spec_read(struct session *s);
 
 /* execution.c */
 struct execution *execution_new(struct session *s, const struct store_execution *record);
@@ -262,7 +258,7 @@ void sessions_settle(struct service *svc);
 int workspace_save(struct session *s, struct err *e);
 /*
  * Saves one that changed and had no work for a while. False: there is none. Waits. even_at_work:
- * also one that works, and also for a copy that somebody else writes.
+ * also one that works, and also for a copy that another fiber writes.
  */
 bool workspace_save_next(struct service *svc, bool even_at_work);
 int workspace_restore(struct session *s, struct err *e);
@@ -313,6 +309,8 @@ int pools_start(struct service *svc, struct err *e);
 void pools_reconfigure(struct service *svc);
 
 /* template_text.c, template_put.c */
+/* From the definition of a client and its base. */
+int template_write(const struct template_def *base, const json_t *d, struct buf *b, struct err *e);
 int template_compose(struct service *svc, const json_t *definition, struct buf *b, struct err *e);
 void templates_settle(struct service *svc); /* changes that a killed daemon did not finish */
 

@@ -27,7 +27,7 @@ bool session_is_working(const struct session *s)
 
 bool session_is_ending(const struct session *s)
 {
-    return s->ending;
+    return s->phase >= PHASE_ENDING;
 }
 
 void session_ref(struct session *s)
@@ -96,6 +96,17 @@ void session_release(struct session *s)
     }
 }
 
+void session_work_begins(struct session *s)
+{
+    s->working++;
+}
+
+void session_work_ends(struct session *s)
+{
+    s->working--;
+    fiber_queue_wake_all(&s->idle);
+}
+
 void session_touch(struct session *s)
 {
     s->active_ms = clock_ms();
@@ -120,7 +131,7 @@ struct session *session_find(struct service *svc, const char *id)
 {
     struct session *s;
 
-    while ((s = table_session(svc, id)) != NULL && !s->recorded) {
+    while ((s = table_session(svc, id)) != NULL && s->phase == PHASE_RECORDING) {
         session_await_move(s, -1); /* what is refused must not have been used */
     }
     return s;
@@ -132,7 +143,7 @@ struct session *session_hold(struct service *svc, const char *id, struct err *e)
     struct session *s;
 
     s = session_find(svc, id);
-    if (s != NULL && !s->ending) {
+    if (s != NULL && !session_is_ending(s)) {
         session_ref(s);
         return s;
     }
@@ -153,7 +164,7 @@ int session_move(struct session *s, int state, const char *reason, struct err *e
 
     next.status = state;
     next.epoch = s->svc->figures.epoch;
-    /* Told at once: whoever records work meanwhile writes it as well. */
+    /* At once: a fiber that records work meanwhile writes it as well. */
     next.updated_ms = s->record.updated_ms = clock_wall_ms();
     if (session_state_is_final(state)) {
         next.ended_ms = next.updated_ms;
@@ -192,8 +203,8 @@ int session_extend(struct session *s, uint64_t timeout_ms, struct err *e)
         return err_sys(e, ENOMEM, "session");
     }
     /*
-     * Before it is durable: whoever records the session meanwhile would write the old time behind
-     * it.
+     * Before it is durable: a fiber that records the session meanwhile would write the old time
+     * behind it.
      */
     s->timeout_ms = timeout_ms;
     session_touch(s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The box of a persistent session: made when it is needed, and made again, with the files that were
- * saved, when it has ended behind our back.
+ * The box of a persistent session: opened when it is needed, and again, with the files that were
+ * saved, when it has ended by itself.
  */
 #include "base/fault.h"
 #include "base/log.h"
@@ -18,7 +18,7 @@ static int open_box(struct session *s, struct err *e)
     }
     FAULT_POINT("session.box.opened");
     if (s->restarted && workspace_restore(s, e) < 0) {
-        /* Without its files it is not this session: nobody may use it, or save it. */
+        /* Without its files it is not this session: it must be neither used nor saved. */
         notebook_close(s->box);
         s->box = NULL;
         return -1;
@@ -33,19 +33,54 @@ bool session_box_is_dead(const struct session *s)
     return s->box != NULL && notebook_is_dead(s->box);
 }
 
+bool session_box_is_changing(const struct session *s)
+{
+    return s->box_phase == BOX_OPENING || s->box_phase == BOX_ATTACHING;
+}
+
+void session_box_step(struct session *s, enum box_phase to)
+{
+    box_phase_step(&s->box_phase, to);
+    fiber_queue_wake_all(&s->opened);
+    fiber_queue_wake_all(&s->idle);
+}
+
+struct notebook *session_box_hold(struct session *s)
+{
+    s->box_users++;
+    return s->box;
+}
+
+void session_box_give(struct session *s)
+{
+    s->box_users--;
+    fiber_queue_wake_all(&s->idle);
+}
+
+void session_box_close(struct session *s)
+{
+    box_files_close(s->files);
+    s->files = NULL;
+    notebook_close(s->box);
+    s->box = NULL;
+    s->restarted = true; /* should it go on */
+    session_box_step(s, BOX_ABSENT);
+}
+
 static bool can_drop(const struct session *s)
 {
-    return session_box_is_dead(s) && s->box_users == 0 && !s->files_busy && !s->opening;
+    return session_box_is_dead(s) && s->box_users == 0 && !s->files_busy &&
+           !session_box_is_changing(s);
 }
 
 /*
- * A box that ended behind our back: its files are gone back to what was last saved. One that only
- * has no context still has them. -1: they cannot be saved now, so it stays.
+ * A box that ended by itself: its files are as they were last saved. One that only lost its first
+ * context still has them; -1: they cannot be saved now, so it stays.
  */
 static int drop_dead_box(struct session *s, struct err *e)
 {
     while (session_box_is_dead(s) && !can_drop(s)) {
-        fiber_sleep(2); /* they see it as well, and go */
+        (void)fiber_queue_wait(&s->idle, -1); /* its users see it as well, and go */
     }
     if (session_box_is_dead(s) && !notebook_has_ended(s->box) && s->dirty) {
         if (workspace_save(s, e) == 0) {
@@ -58,11 +93,7 @@ static int drop_dead_box(struct session *s, struct err *e)
     }
     if (can_drop(s)) {
         log_info("session_box_ended", "session=%s", s->id);
-        box_files_close(s->files);
-        s->files = NULL;
-        notebook_close(s->box);
-        s->box = NULL;
-        s->restarted = true;
+        session_box_close(s);
     }
     return 0;
 }
@@ -71,10 +102,10 @@ int session_box(struct session *s, struct err *e)
 {
     /* Others may open it while one waits: what was seen before a wait does not count after it. */
     for (;;) {
-        while (s->opening) {
+        while (session_box_is_changing(s)) {
             (void)fiber_queue_wait(&s->opened, -1);
         }
-        if (s->ending) {
+        if (session_is_ending(s)) {
             return err_set(e, ERR_CONFLICT, "session %s has ended", s->id);
         }
         if (!session_box_is_dead(s)) {
@@ -90,9 +121,8 @@ int session_box(struct session *s, struct err *e)
     if (s->box != NULL) {
         return 0;
     }
-    s->opening = true;
+    session_box_step(s, BOX_OPENING);
     int r = open_box(s, e);
-    s->opening = false;
-    fiber_queue_wake_all(&s->opened);
+    session_box_step(s, r == 0 ? BOX_OPEN : BOX_ABSENT);
     return r;
 }

@@ -16,7 +16,7 @@ int turn_take(struct session *s, uint32_t context, int64_t timeout_ms, bool in_f
     if (r == -ETIMEDOUT) {
         return err_set(e, ERR_CONFLICT, "context %u of session %s is busy", context, s->id);
     }
-    if (r == 0 && s->ending) {
+    if (r == 0 && session_is_ending(s)) {
         gate_leave(gate);
         r = -ECANCELED;
     }
@@ -80,7 +80,8 @@ const char *session_running(const struct session *s, uint32_t context)
 {
     const struct execution *x = context < CONTEXTS_MAX ? s->turns[context].execution : NULL;
 
-    return x != NULL && x->stored && x->record.status == EXECUTION_RUNNING ? x->id : NULL;
+    return x != NULL && x->row == ROW_STORED && x->record.status == EXECUTION_RUNNING ? x->id
+                                                                                      : NULL;
 }
 
 int session_interrupt(struct session *s, uint32_t context, bool *ret_was_running, struct err *e)
@@ -89,16 +90,16 @@ int session_interrupt(struct session *s, uint32_t context, bool *ret_was_running
         return -1;
     }
     struct execution *x = s->turns[context].execution; /* NULL: others may have the turn as well */
-    if (x == NULL || !x->is_sent) {
+    if (x == NULL || x->cell <= CELL_INTERRUPTED) {
         *ret_was_running = x != NULL;
         if (x != NULL) {
-            x->interrupted = true;
+            cell_phase_step(&x->cell, CELL_INTERRUPTED);
         }
         return 0;
     }
-    s->box_users++; /* a box that does not listen keeps us waiting */
+    (void)session_box_hold(s); /* a box that does not listen keeps us waiting */
     int r = notebook_interrupt(s->box, context, ret_was_running, e) < 0 ? box_failed(s, e) : 0;
-    s->box_users--;
+    session_box_give(s);
     return r;
 }
 
@@ -110,22 +111,22 @@ int session_reset(struct session *s, uint32_t context, struct err *e)
     if (s->turns[context].execution != NULL) {
         execution_cancel(s->turns[context].execution);
     }
-    /* Before those who wait: what they run is to find the fresh interpreter. */
+    /* Before executions that wait: they are to find the fresh interpreter. */
     if (turn_take(s, context, 10000, true, NULL, e) < 0) {
         return -1;
     }
     int r = session_box(s, e); /* the one of before the wait may be gone */
     if (r == 0) {
-        s->box_users++;
+        (void)session_box_hold(s);
         r = notebook_reset(s->box, context, e) < 0 ? box_failed(s, e) : 0;
-        s->box_users--;
+        session_box_give(s);
     }
     turn_give(s, context);
     session_touch(s);
     return r;
 }
 
-/* Copies need a context that stands still. */
+/* Only an idle context can be copied. */
 static int copy(struct session *s, uint32_t context, uint32_t *ret,
                 int (*how)(struct notebook *box, uint32_t context, uint32_t *ret, struct err *e),
                 struct err *e)
@@ -134,9 +135,9 @@ static int copy(struct session *s, uint32_t context, uint32_t *ret,
         turn_take(s, context, 0, false, NULL, e) < 0) {
         return -1;
     }
-    s->box_users++;
+    (void)session_box_hold(s);
     int r = how(s->box, context, ret, e) < 0 ? box_failed(s, e) : 0;
-    s->box_users--;
+    session_box_give(s);
     turn_give(s, context);
     session_touch(s);
     /* Contexts stay for as long as the session: waiting is no use. */
@@ -166,9 +167,9 @@ int session_restore(struct session *s, uint32_t context, uint32_t checkpoint, st
         turn_take(s, context, 0, false, NULL, e) < 0) {
         return -1;
     }
-    s->box_users++;
+    (void)session_box_hold(s);
     int r = notebook_restore(s->box, context, checkpoint, e) < 0 ? box_failed(s, e) : 0;
-    s->box_users--;
+    session_box_give(s);
     turn_give(s, context);
     session_touch(s);
     return r;

@@ -2,9 +2,9 @@
 /*
  * How a session is made; see service.h.
  *
- * What was asked for is checked, recorded, then gets its box, then the record that it runs. What
- * goes wrong on the way is answered, and so whoever asked asks again: by the same key, or for the
- * same id. A session that never ran stands in the way of neither.
+ * The request is checked and recorded; then the session gets its box, then the record that it
+ * runs. A failure on the way is reported, so the client asks again, by the same key or for the same
+ * id: a session that never ran must not be in the way.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -43,7 +43,7 @@ static struct session *find_agents(struct service *svc, const struct session_ask
         return NULL;
     }
     for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
-        if (!s->ending && !is_spent(s) && str_eq(s->record.agent_id, ask->agent_id) &&
+        if (!session_is_ending(s) && !is_spent(s) && str_eq(s->record.agent_id, ask->agent_id) &&
             str_eq(s->record.mode, mode) && str_eq(s->record.template, template)) {
             return s;
         }
@@ -96,8 +96,7 @@ static int check_ask(struct service *svc, const struct session_ask *ask, struct 
 {
     const char *template = template_of(ask);
 
-    bool is_se = str_eq(ask->dialect, "workspace_se"); /* has a limit of its own */
-    if (!is_se && ask->timeout_ms > svc->config->max_session_timeout_ms) {
+    if (!ask->has_own_bounds && ask->timeout_ms > svc->config->max_session_timeout_ms) {
         return err_set(e, ERR_INVALID, "timeout must be at most %llu s on this server",
                        (unsigned long long)svc->config->max_session_timeout_ms / 1000);
     }
@@ -122,7 +121,7 @@ static int check_ask(struct service *svc, const struct session_ask *ask, struct 
      * Now, also for a box that is made later: an execution that can never start would spend the
      * session.
      */
-    if (!is_se && check_machine(ask, def, e) < 0) {
+    if (!ask->has_own_bounds && check_machine(ask, def, e) < 0) {
         return -1;
     }
     struct husk_limits asked = service_limits(svc, template, &ask->limits);
@@ -186,6 +185,7 @@ static struct session *build_with(struct service *svc, const struct session_ask 
     }
     s->limits = service_limits(svc, ask->template_name, &ask->limits);
     s->timeout_ms = timeout_ms;
+    s->lifetime_ms = ask->lifetime_ms;
     session_touch(s);
     return s;
 }
@@ -230,7 +230,7 @@ static bool could_not_be_made(struct service *svc, const char *id)
     return store_get_session(svc->store, id, &row, &ignored) == 0 && never_was(row);
 }
 
-/* 0: it is ours; 1: somebody had the key, *ret is that session; -1. */
+/* 0: it is ours; 1: the key was taken, *ret is its session; -1. */
 static int record_new(struct session *s, const struct session_ask *ask, struct session **ret,
                       struct err *e)
 {
@@ -247,18 +247,18 @@ static int record_new(struct session *s, const struct session_ask *ask, struct s
 }
 
 /*
- * As record_new(). In the table before anything waits: nobody else can take the id or the agent
- * meanwhile.
+ * As record_new(). In the table before anything waits: no other fiber can take the id or the
+ * agent meanwhile.
  */
 static int enlist(struct session *s, const struct session_ask *ask, struct session **ret,
                   struct err *e)
 {
     session_ref(s); /* the table's */
-    s->making = true;
     table_add_session(s->svc, s);
     int r = record_new(s, ask, ret, e);
-    s->recorded = r == 0;
-    if (r != 0) {
+    if (r == 0) {
+        session_phase_step(&s->phase, PHASE_MAKING);
+    } else {
         table_remove_session(s->svc, s);
         session_release(s);
     }
@@ -269,20 +269,24 @@ static int enlist(struct session *s, const struct session_ask *ask, struct sessi
 /* Its box, and the record that it runs. */
 static int make(struct session *s, struct err *e)
 {
-    s->making = true;
+    if (s->phase == PHASE_STALLED) {
+        session_phase_step(&s->phase, PHASE_MAKING);
+    }
     int r = s->persistent ? session_box(s, e) : 0;
     r = r < 0 ? r : session_move(s, SESSION_RUNNING, "", e);
-    s->making = false;
+    if (s->phase == PHASE_MAKING) { /* else another fiber ends it */
+        session_phase_step(&s->phase, r == 0 ? PHASE_LIVE : PHASE_STALLED);
+    }
     fiber_queue_wake_all(&s->moved);
     return r;
 }
 
 static bool is_under_way(const struct session *s)
 {
-    return s->making || (s->ending && !session_state_is_final(s->record.status));
+    return s->phase == PHASE_RECORDING || s->phase == PHASE_MAKING || s->phase == PHASE_ENDING;
 }
 
-/* Whoever makes it may fail, and a full disk may not take even that: then it is made now. */
+/* Its maker may fail, and a full disk may not take even that: then it is made now. */
 static int await_made(struct session *s, struct err *e)
 {
     while (is_under_way(s)) {
@@ -296,8 +300,8 @@ static int await_made(struct session *s, struct err *e)
 }
 
 /*
- * Whoever makes it may fail, and nobody finishes it should we die: until it is there it is
- * promised to nobody else. *ret is NULL if the agent has none.
+ * Its maker may fail, and nothing finishes it if this process dies: until it is made no other
+ * client gets it. *ret is NULL if the agent has none.
  */
 static int find_made(struct service *svc, const struct session_ask *ask, struct session **ret,
                      struct err *e)

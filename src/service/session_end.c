@@ -13,7 +13,7 @@
 #include "core/box_files.h"
 #include "service/service_impl.h"
 
-/* for an upload or download; its connection is its own, it fails by itself */
+/* for an upload or download, which has a connection of its own and fails by itself */
 #define FILES_PATIENCE_MS 500
 #define CANCEL_PATIENCE_MS 3000
 
@@ -38,24 +38,32 @@ static bool has_waiting_end(const struct session *s)
 
 /*
  * Executions that see `cancel` end within a moment, unless the box takes its time: then it is
- * killed, which ends every wait for it. Nobody may be using it when it is closed.
+ * killed, which ends every wait for it. It must have no users when it is closed.
  */
 static int wait_for_users(struct session *s, struct err *e)
 {
     uint64_t until = clock_ms() + CANCEL_PATIENCE_MS;
     uint64_t files_until = clock_ms() + FILES_PATIENCE_MS;
 
-    while (s->working > 0 || s->box_users > 0 || (s->files_busy && clock_ms() < files_until)) {
+    for (;;) {
+        uint64_t now = clock_ms();
+        bool has_files = s->files_busy && now < files_until;
+        if (s->working == 0 && s->box_users == 0 && !has_files) {
+            return 0;
+        }
         if (has_waiting_end(s)) {
             return err_set(e, ERR_STORAGE, "session %s: a result waits for the disk", s->id);
         }
-        if (clock_ms() >= until && s->box != NULL && !notebook_has_ended(s->box)) {
-            notebook_kill(s->box);
-            until = UINT64_MAX;
+        if (now >= until) {
+            bool is_alive = s->box != NULL && !notebook_has_ended(s->box);
+            if (is_alive) {
+                notebook_kill(s->box);
+            }
+            until = is_alive ? UINT64_MAX : now + CANCEL_PATIENCE_MS;
         }
-        fiber_sleep(2);
+        uint64_t next = has_files ? MIN(until, files_until) : until;
+        (void)fiber_queue_wait(&s->idle, next == UINT64_MAX ? -1 : (int64_t)(next - now));
     }
-    return 0;
 }
 
 /*
@@ -71,11 +79,9 @@ static int close_box(struct session *s, struct err *e)
             return -1;
         }
     }
-    box_files_close(s->files);
-    s->files = NULL;
-    notebook_close(s->box);
-    s->box = NULL;
-    s->restarted = true; /* should it go on all the same */
+    if (s->box != NULL) {
+        session_box_close(s);
+    }
     return 0;
 }
 
@@ -110,7 +116,7 @@ int session_end(struct service *svc, const char *id, int state, const char *reas
         return end_stored(svc, id, e);
     }
     session_ref(s);
-    if (s->ending) { /* somebody else is at it */
+    if (session_is_ending(s)) { /* by another fiber */
         (void)fiber_queue_wait(&s->ended, -1);
         int done = session_state_is_final(s->record.status)
                        ? 0
@@ -118,29 +124,34 @@ int session_end(struct service *svc, const char *id, int state, const char *reas
         session_release(s);
         return done;
     }
-    s->ending = true;
+    enum session_phase before = s->phase;
+    session_phase_step(&s->phase, PHASE_ENDING);
     fiber_queue_wake_all(&s->moved); /* its agent may have another one now */
     cancel_executions(s);
     int r = wait_for_users(s, e);
-    while (s->opening || s->moving) { /* its maker records that it runs: we move it from there */
-        (void)fiber_queue_wait(s->opening ? &s->opened : &s->moved, -1);
+    /* The fiber that makes it records that it runs: we move it from there. */
+    while (session_box_is_changing(s) || s->moving) {
+        (void)fiber_queue_wait(s->moving ? &s->moved : &s->opened, -1);
     }
     FAULT_POINT("session.end.idle");
     r = r < 0 ? r : close_and_record(s, state, reason, e);
-    if (r < 0) { /* it is there, as its record says, until somebody ends it again */
+    if (r < 0) { /* it is there, as its record says, until it is ended again */
         log_error("session_end_not_recorded", "session=%s: %s", s->id, e->msg);
-        s->ending = false;
+        session_phase_step(&s->phase, before == PHASE_SPENT                  ? PHASE_SPENT
+                                      : s->record.status == SESSION_CREATING ? PHASE_STALLED
+                                                                             : PHASE_LIVE);
     } else {
+        session_phase_step(&s->phase, PHASE_ENDED);
         table_remove_session(svc, s);
         session_release(s); /* the table's */
     }
     fiber_queue_wake_all(&s->ended);
-    fiber_queue_wake_all(&s->moved); /* who waits for its maker */
+    fiber_queue_wake_all(&s->moved); /* fibers that wait for its maker */
     session_release(s);
     return r;
 }
 
-/* 1: somebody else has removed it, and there is a new one by that id, which stays. */
+/* 1: another fiber removed it, and there is a new one by that id, which stays. */
 static int end_and_delete(struct service *svc, const char *id, struct err *e)
 {
     struct session *s = table_session(svc, id);
@@ -148,7 +159,7 @@ static int end_and_delete(struct service *svc, const char *id, struct err *e)
     bool was_dirty = s != NULL && s->dirty;
 
     if (s != NULL) {
-        s->dirty = false; /* nobody will read a copy */
+        s->dirty = false; /* its copy goes anyway */
     }
     if (session_end(svc, id, SESSION_TERMINATED, "removed by a client", e) < 0) {
         s = table_session(svc, id);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who has the workspace of a session: one user at a time; see service.h. */
+/* The workspace of a session has one user at a time; see service.h. */
 #include "core/box_files.h"
 #include "service/service_impl.h"
 
@@ -14,10 +14,17 @@ static void files_pass(struct session *s)
     }
 }
 
-/* Until nobody has them. A box that is being opened may not have got its files back yet. */
+static void files_free(struct session *s)
+{
+    s->files_busy = false;
+    (void)fiber_queue_wake(&s->files_line);
+    fiber_queue_wake_all(&s->idle);
+}
+
+/* Until they are free. A box that is being opened may not have got its files back yet. */
 static int files_await(struct session *s, int64_t patience_ms, struct err *e)
 {
-    while (s->files_busy || s->opening) {
+    while (s->files_busy || session_box_is_changing(s)) {
         if (fiber_queue_wait(s->files_busy ? &s->files_line : &s->opened, patience_ms) < 0) {
             files_pass(s);
             return err_set(e, ERR_TIMEOUT, "the workspace of session %s is busy", s->id);
@@ -26,7 +33,7 @@ static int files_await(struct session *s, int64_t patience_ms, struct err *e)
     return 0;
 }
 
-/* Whoever had them last may have left a dead box behind: then there is a new one. */
+/* The last user may have left a dead box behind: then there is a new one. */
 static int files_box(struct session *s, struct err *e)
 {
     do {
@@ -41,16 +48,16 @@ static int files_box(struct session *s, struct err *e)
     return 0;
 }
 
-/* The box has ended under its user, and the launcher's word of it is on its way. */
+/* The box ended while it was used; the launcher's report of it follows. */
 static int await_box_end(struct session *s, struct err *e)
 {
     if (s->box == NULL) {
         return 0;
     }
-    s->box_users++;
+    (void)session_box_hold(s);
     (void)notebook_await_end(s->box, END_PATIENCE_MS, e);
     bool has_ended = notebook_has_ended(s->box);
-    s->box_users--;
+    session_box_give(s);
     return has_ended
                ? 0
                : err_set(e, ERR_TIMEOUT,
@@ -77,24 +84,22 @@ struct box_files *files_take(struct session *s, bool last, struct err *e)
     if (files_await(s, last ? LAST_PATIENCE_MS : FILES_PATIENCE_MS, e) < 0) {
         return NULL;
     }
-    if ((s->ending && !last) || s->box == NULL) {
+    if ((session_is_ending(s) && !last) || s->box == NULL) {
         files_pass(s);
         err_set(e, ERR_CONFLICT, "session %s has ended", s->id);
         return NULL;
     }
     s->files_busy = true;
     s->files_box = s->box;
-    /* Whoever has it owns it: the session may end meanwhile. */
+    /* The user owns it: the session may end meanwhile. */
     struct box_files *files = TAKE_PTR(s->files);
     if (files == NULL) {
-        s->opening = true; /* the box must stay until it is open */
+        session_box_step(s, BOX_ATTACHING);
         files = box_files_open(s->box, e);
-        s->opening = false;
-        fiber_queue_wake_all(&s->opened);
+        session_box_step(s, BOX_OPEN);
     }
     if (files == NULL) {
-        s->files_busy = false;
-        (void)fiber_queue_wake(&s->files_line);
+        files_free(s);
     }
     session_touch(s);
     return files;
@@ -107,13 +112,13 @@ int session_check_upload(const struct session *s, uint64_t bytes, struct err *e)
 
 void session_files_give(struct session *s, struct box_files *files, bool changed)
 {
-    if (s->ending || s->box == NULL || s->box != s->files_box || !box_files_is_usable(files)) {
+    if (session_is_ending(s) || s->box == NULL || s->box != s->files_box ||
+        !box_files_is_usable(files)) {
         box_files_close(files);
     } else {
         s->files = files;
     }
     s->dirty = s->dirty || changed;
-    s->files_busy = false;
-    (void)fiber_queue_wake(&s->files_line);
+    files_free(s);
     session_touch(s);
 }

@@ -8,20 +8,19 @@
 #include "service/service_impl.h"
 
 /*
- * Sessions of the dialect whose cells have no records: whoever waited for their cells is gone, and
- * nobody knows their time limits any more. A context that does nothing does not mind.
+ * A cell that is neither recorded nor kept may run in a box: its client is gone, and so is its time
+ * limit. A context that does nothing ignores the signal.
  */
 static void interrupt_forsaken(struct service *svc)
 {
     for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
-        bool is_se = str_eq(s->record.dialect, "workspace_se");
-        if (is_se && s->box != NULL) {
+        if (s->box != NULL && s->working == 0) {
             notebook_interrupt_idly(s->box, 0);
         }
     }
 }
 
-/* Nobody was promised it: who asks again, by the same id too, begins anew. */
+/* Its creation was never acknowledged: a client that asks again begins anew, by any id. */
 static void remove_unmade(struct session *s)
 {
     char id[STORE_ID_MAX + 1];
@@ -36,8 +35,8 @@ static void remove_unmade(struct session *s)
  * Ephemeral sessions end with their execution, which is over now. Unfinished creations were never
  * answered: one with a key is finished, for its caller will ask again, and so is one that was used
  * by its id, which the list of sessions shows, or may have been: files leave no record, but a box
- * that was kept may hold them. Nothing of the others is kept. What runs in one of them is waited
- * for by nobody here: its fiber goes on only when we are done.
+ * that was kept may hold them. Nothing of the others is kept. Work in one of them is not
+ * waited for here: its fiber goes on only when we are done.
  */
 static void settle(struct service *svc)
 {
@@ -51,15 +50,18 @@ static void settle(struct service *svc)
         bool is_unmade = s->record.status == SESSION_CREATING;
         bool is_kept = s->keyed || s->record.executions > 0 || may_have_files;
         if (is_unmade && is_kept) {
-            (void)session_move(s, SESSION_RUNNING, "", &e);
+            if (session_move(s, SESSION_RUNNING, "", &e) == 0) {
+                session_phase_step(&s->phase, PHASE_LIVE);
+            }
         } else if (is_unmade && s->working == 0) {
             remove_unmade(s);
             continue;
         }
         if (s->working == 0 && had_its_run) {
             const char *why = "the server was restarted";
-            if (session_end(svc, s->id, SESSION_COMPLETED, why, &e) < 0) {
-                s->spent = true;
+            if (session_end(svc, s->id, SESSION_COMPLETED, why, &e) < 0 &&
+                session_phase_can(s->phase, PHASE_SPENT)) {
+                session_phase_step(&s->phase, PHASE_SPENT);
             }
         }
     }

@@ -18,6 +18,7 @@ char *session_spec_text(const struct session_ask *ask)
     }
     json_object_set_new(spec, "_env", env);
     json_object_set_new(spec, "_keyed", json_boolean(ask->idempotency.key != NULL));
+    json_object_set_new(spec, "_lifetime_ms", json_integer((json_int_t)ask->lifetime_ms));
     json_object_set_new(spec, "_limits",
                         json_pack("{s:I, s:I, s:I, s:I}", "memory_bytes",
                                   (json_int_t)l->memory_bytes, "disk_bytes",
@@ -36,13 +37,13 @@ void session_spec_read(struct session *s)
     size_t i;
     json_t *value;
 
-    struct husk_limits asked = {
+    s->limits = (struct husk_limits){
         .memory_bytes = (uint64_t)json_integer_value(json_object_get(limits, "memory_bytes")),
         .disk_bytes = (uint64_t)json_integer_value(json_object_get(limits, "disk_bytes")),
         .cpu_milli = (uint32_t)json_integer_value(json_object_get(limits, "cpu_milli")),
         .pids = (uint32_t)json_integer_value(json_object_get(limits, "pids")),
     };
-    s->limits = service_limits(s->svc, s->record.template, &asked);
+    s->lifetime_ms = (uint64_t)json_integer_value(json_object_get(spec, "_lifetime_ms"));
     s->keyed = json_is_true(json_object_get(spec, "_keyed"));
     s->env = json_array_size(env) > 0 ? calloc(json_array_size(env) + 1, sizeof(*s->env)) : NULL;
     json_array_foreach(env, i, value)

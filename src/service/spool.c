@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Output of executions that somebody may ask about later, on disk as it comes: DATA/spool/ID.out,
+ * Output of executions that clients can ask about later, on disk as it comes: DATA/spool/ID.out,
  * ID.err, and displays in ID.rich.
  *
  * Should this process be killed, its successor begins where this one stopped. The files go when
@@ -96,7 +96,8 @@ ssize_t spool_take(struct execution *x, enum husk_stream stream, int pipe, char 
     size_t room = text->max - text->len;
     off_t at = (off_t)text->len;
 
-    bool keeps = x->stored && room > 0 && x->spool_at[which] == text->len && !is_empty(pipe);
+    bool keeps =
+        x->row == ROW_STORED && room > 0 && x->spool_at[which] == text->len && !is_empty(pipe);
     int fd = keeps ? open_file(x, which) : -1;
     ssize_t n = fd < 0 ? -1 : splice(pipe, NULL, fd, &at, MIN(size, room), SPLICE_F_NONBLOCK);
     if (n < 0) {
@@ -114,7 +115,7 @@ ssize_t spool_take(struct execution *x, enum husk_stream stream, int pipe, char 
 
 void spool_output(struct execution *x)
 {
-    if (!x->stored) {
+    if (x->row != ROW_STORED) {
         return;
     }
     if (catch_up(x, OUT, &x->out) && catch_up(x, ERR, &x->err)) {
@@ -137,7 +138,7 @@ void spool_add_display(struct execution *x, const char *frame, size_t n)
 {
     uint32_t len = (uint32_t)n;
 
-    if (!x->stored || x->spool_cut) {
+    if (x->row != ROW_STORED || x->spool_cut) {
         return;
     }
     int fd = quota_take_display(x, n + sizeof(len)) ? open_file(x, RICH) : -1;

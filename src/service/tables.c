@@ -3,7 +3,7 @@
  * The tables of live sessions and executions, by id. Only here, since the macros of uthash are
  * large.
  *
- * Clients may choose ids of sessions, so the hash begins with a secret: nobody can choose them to
+ * Clients may choose ids of sessions, so the hash begins with a secret: they cannot be chosen to
  * collide.
  */
 #include <stdint.h>

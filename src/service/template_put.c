@@ -42,8 +42,8 @@ static int write_temporary(const char *temporary, const char *name, const struct
 
 /*
  * How it works: what is to become of the file waits under its temporary name until the record is
- * durable, then one rename makes it so. Whoever is killed in between leaves the temporary file
- * behind, and templates_settle() puts the file right by the record. One change at a time.
+ * durable, then one rename makes it so. A daemon that is killed in between leaves the temporary
+ * file behind, and templates_settle() puts the file right by the record. One change at a time.
  */
 struct template_paths {
     char file[DATA_PATH_SIZE];

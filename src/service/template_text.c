@@ -115,19 +115,10 @@ static int add_limits(struct buf *b, const json_t *d, struct err *e)
     return 0;
 }
 
-int template_compose(struct service *svc, const json_t *d, struct buf *b, struct err *e)
+int template_write(const struct template_def *base, const json_t *d, struct buf *b, struct err *e)
 {
-    const char *base_name = json_string_value(json_object_get(d, "base"));
     const char *about = json_string_value(json_object_get(d, "description"));
-    AUTO_FREE struct template_def *base = malloc(sizeof(*base));
 
-    if (base == NULL) {
-        return err_sys(e, ENOMEM, "template");
-    }
-    if (template_find(engine_dirs(svc->engine), base_name != NULL ? base_name : "python", base, e) <
-        0) {
-        return -1;
-    }
     if (about != NULL && !is_one_line(about)) {
         return err_set(e, ERR_INVALID, "description must be one line of plain text");
     }
@@ -137,4 +128,18 @@ int template_compose(struct service *svc, const json_t *d, struct buf *b, struct
         return -1;
     }
     return add_limits(b, d, e);
+}
+
+int template_compose(struct service *svc, const json_t *d, struct buf *b, struct err *e)
+{
+    const char *base_name = json_string_value(json_object_get(d, "base"));
+    AUTO_FREE struct template_def *base = malloc(sizeof(*base));
+
+    if (base == NULL) {
+        return err_sys(e, ENOMEM, "template");
+    }
+    return template_find(engine_dirs(svc->engine), base_name != NULL ? base_name : "python", base,
+                         e) < 0
+               ? -1
+               : template_write(base, d, b, e);
 }

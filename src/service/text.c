@@ -51,7 +51,7 @@ char **text_list_copy(const char *const *list)
     return copy;
 }
 
-/* 80 random bits: nobody guesses one. Executions carry the time first, so that they sort. */
+/* 80 random bits cannot be guessed. Executions carry the date first, so that they sort. */
 void id_make(char *ret, size_t size, const char *prefix)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345"; /* 32: no bias */

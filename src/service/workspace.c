@@ -3,8 +3,8 @@
  * Durable copies of workspaces: one tar per persistent session in DATA/workspaces.
  *
  * A workspace lives in its box, in memory, with a size limit. Its copy is written by our worker
- * inside the box (core/box_files.h): nobody out here walks what the box can rearrange. Written to
- * a temporary name, synced, renamed, so that there is always one whole copy.
+ * inside the box (core/box_files.h): no process outside walks what the box can rearrange. Written
+ * to a temporary name, synced, renamed, so that there is always one whole copy.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +25,7 @@
 
 #define QUIET_MS 2000         /* without work, before a copy is written */
 #define RETRY_MS 10000        /* a full disk must not keep us busy */
-#define QUOTA_RETRY_MS 300000 /* nor a workspace that is too large, and that nobody makes smaller */
+#define QUOTA_RETRY_MS 300000 /* nor a workspace that stays too large */
 
 #define NOT_COPIED "write the copy of a workspace"
 
@@ -74,7 +74,7 @@ static int save_to(struct copy *copy, struct err *e)
     struct session *s = copy->session;
     struct box_files_sink sink = {.on_data = write_some, .user = copy};
 
-    struct box_files *files = files_take(s, s->ending, e);
+    struct box_files *files = files_take(s, session_is_ending(s), e);
     if (files == NULL) {
         return -1;
     }
@@ -154,13 +154,13 @@ bool workspace_save_next(struct service *svc, bool even_at_work)
         bool quiet =
             even_at_work || (s->working == 0 && !s->files_busy && now - s->active_ms >= QUIET_MS);
         bool is_due = s->dirty ? now >= s->save_at : even_at_work && s->saving;
-        if (is_due && s->persistent && s->box != NULL && !s->ending && quiet) {
+        if (is_due && s->persistent && s->box != NULL && !session_is_ending(s) && quiet) {
             uint64_t active = s->active_ms;
             session_ref(s);
             if (workspace_save(s, &e) < 0) {
                 log_warn("workspace_not_saved", "session=%s: %s", s->id, e.msg);
             }
-            s->active_ms = active; /* our own work is none of the session's */
+            s->active_ms = active; /* saving is no activity of the session */
             session_release(s);
             return true;
         }

@@ -88,7 +88,7 @@ int conn_open(struct conn *c, const char *path, struct err *e)
     }
     shm_watch(&c->shm, c->db);
     sqlite3_busy_timeout(c->db, CONN_BUSY_MS);
-    /* Views and triggers that somebody planted in the file call no function of ours. */
+    /* Views and triggers that were planted in the file call no function of ours. */
     if (conn_exec(c, "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;", e) != 0) {
         conn_close(c);
         return -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One connection to the database: opened with our settings, its statements prepared once and kept,
- * SQLite's result codes told as our errors.
+ * SQLite's result codes as our errors.
  *
  * Used by one thread at a time. Knows the statements, not when they run.
  */

@@ -7,5 +7,5 @@
 
 #include "base/err.h"
 
-/* The descriptor is the lock; owned. -1 and *e: ERR_CONFLICT when somebody has it. */
+/* The descriptor is the lock; owned. -1 and *e: ERR_CONFLICT when another process has it. */
 int lock_take(const char *dir, struct err *e);

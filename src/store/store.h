@@ -148,9 +148,9 @@ void store_put_template(struct store_batch *batch, const struct store_template *
 void store_move_session(struct store_batch *batch, int from, const struct store_session *s);
 void store_move_execution(struct store_batch *batch, int from, const struct store_execution *x);
 
-/* Takes a key; if somebody has it the batch fails: STORE_KEY_TAKEN. */
+/* Takes a key; if it is taken the batch fails: STORE_KEY_TAKEN. */
 void store_claim_key(struct store_batch *batch, const struct store_key *key);
-/* Takes it from key->id, and from nobody else: one that another has by now stays his. */
+/* Frees the key if key->id has it; one that another id took since stays. */
 void store_free_key(struct store_batch *batch, const struct store_key *key);
 
 /* A row that is not there is no error. A session takes its executions with it; keys stay. */

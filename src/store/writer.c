@@ -158,7 +158,7 @@ static void checkpoint(struct store *st)
     sqlite3_busy_timeout(st->writer.db, CONN_BUSY_MS);
     if (rc != SQLITE_OK || in_log != written) {
         st->log_limit = st->log_pages + LOG_LARGE;
-        return; /* a reader was in the way, or the disk: later again */
+        return; /* a reader or the disk prevented it: retried later */
     }
     st->log_pages = 0;
     st->log_limit = LOG_LARGE;

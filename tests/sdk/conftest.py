@@ -8,6 +8,7 @@ The environment names it (HUSK_URL), so that code under test finds it as a user'
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,9 @@ os.environ["HUSK_BIN"] = str(BIN)
 os.environ["PYTHONPATH"] = str(ROOT / "sdk" / "python")  # for the processes that tests start
 for name in ("HUSK_URL", "HUSK_SOCKET"):
     os.environ.pop(name, None)  # tests must not use other servers of this machine
+
+# Scripts that tests interrupt inherit it: a shell's background job has it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class SdkServer(Server):

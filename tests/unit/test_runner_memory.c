@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runner/maps.h, runner/birth.h: the list of mappings, and what a zygote and its child share. */
+/* runner/maps.h, runner/clonesync.h: the list of mappings, and how zygote and child wait. */
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/attr.h"
-#include "runner/birth.h"
+#include "runner/clonesync.h"
 #include "runner/maps.h"
 #include "tap.h"
 
@@ -73,8 +73,8 @@ TEST(memory_that_a_child_gets_empty_is_told_apart)
 /* A child that leaves the table, waits for its maps, and ends with 7. */
 static NORETURN void be_child(void)
 {
-    birth_say_left();
-    birth_await_mapped();
+    clonesync_say_left();
+    clonesync_await_mapped();
     _exit(7);
 }
 
@@ -82,18 +82,18 @@ TEST(a_zygote_and_its_child_wait_for_each_other)
 {
     int status = 0;
 
-    CHECK_INT(birth_open(4), 0);
+    CHECK_INT(clonesync_open(4), 0);
     for (size_t slot = 3; slot-- > 1;) { /* the second is not confused by the first */
-        birth_begin(slot);
+        clonesync_begin(slot);
         pid_t pid = fork();
         if (pid == 0) {
             be_child();
         }
         int pidfd = pidfd_open(pid, 0);
         CHECK(pidfd >= 0);
-        birth_await_left(pidfd);
+        clonesync_await_left(pidfd);
         CHECK_INT(waitpid(pid, &status, WNOHANG), 0);
-        birth_say_mapped();
+        clonesync_say_mapped();
         CHECK_INT(waitpid(pid, &status, 0), pid);
         CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
         close(pidfd);
@@ -102,14 +102,14 @@ TEST(a_zygote_and_its_child_wait_for_each_other)
 
 TEST(a_zygote_does_not_wait_for_a_dead_child)
 {
-    CHECK_INT(birth_open(1), 0);
-    birth_begin(0);
+    CHECK_INT(clonesync_open(1), 0);
+    clonesync_begin(0);
     pid_t pid = fork();
     if (pid == 0) {
         _exit(0);
     }
     int pidfd = pidfd_open(pid, 0);
-    birth_await_left(pidfd); /* returns, although nothing was said */
+    clonesync_await_left(pidfd); /* returns, although nothing was said */
     close(pidfd);
     CHECK_INT(waitpid(pid, NULL, 0), pid);
 }
@@ -118,14 +118,14 @@ TEST(a_child_cannot_reach_the_words_after_its_birth)
 {
     int status = 0;
 
-    CHECK_INT(birth_open(2), 0);
-    birth_begin(1);
-    birth_say_mapped();
+    CHECK_INT(clonesync_open(2), 0);
+    clonesync_begin(1);
+    clonesync_say_mapped();
     pid_t pid = fork();
     if (pid == 0) {
         sigaction(SIGSEGV, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
-        birth_await_mapped();
-        birth_say_left(); /* a fault: the memory is gone */
+        clonesync_await_mapped();
+        clonesync_say_left(); /* a fault: the memory is gone */
         _exit(0);
     }
     CHECK_INT(waitpid(pid, &status, 0), pid);

@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fiber.h"
+#include "base/str.h"
 #include "base/units.h"
+#include "core/core.h"
 #include "service_fixture.h"
 #include "tap.h"
 
@@ -22,7 +23,8 @@ static void reach_ends(struct fixture *f)
     x = fixture_begin(s, "value 42");
     CHECK_INT(execution_wait(x, 10000), 0);
     CHECK_STR(execution_result(x)->value, "42");
-    CHECK_INT(execution_record(x)->number, 4);
+    const struct execution_entry fourth = {.live = x};
+    CHECK_INT(execution_view(&fourth).number, 4);
     execution_release(x);
     fixture_end(f, s);
 }
@@ -37,7 +39,7 @@ static void await_running(struct execution *x)
     struct execution_position at = {0};
     struct execution_news news;
 
-    while (execution_record(x)->status != EXECUTION_RUNNING) {
+    while (!str_eq(fixture_state(x), "running")) {
         (void)execution_news(x, &at, &news);
         CHECK_INT(execution_wait_news(x, &at, 10000), 0);
     }
@@ -90,10 +92,10 @@ static void take_turns(struct fixture *f)
     CHECK_INT(execution_queue_position(first), 0);
     CHECK_INT(execution_queue_position(second), 1);
     CHECK_INT(execution_queue_position(third), 2);
-    CHECK_INT(execution_record(second)->status, EXECUTION_PENDING);
+    CHECK_STR(fixture_state(second), "pending");
     execution_cancel(second); /* one that waits never begins */
     CHECK_INT(execution_wait(second, 10000), 0);
-    CHECK_STR(execution_state_word(execution_record(second)->status), "cancelled");
+    CHECK_STR(fixture_state(second), "cancelled");
     CHECK(execution_result(second) == NULL);
     execution_release(second);
     execution_cancel(first);
@@ -165,7 +167,7 @@ static void end_under_them(struct fixture *f)
     await_running(x);
     fixture_end(f, s);
     CHECK_INT(execution_wait(x, 0), 0);
-    CHECK_STR(execution_state_word(execution_record(x)->status), "cancelled");
+    CHECK_STR(fixture_state(x), "cancelled");
     execution_release(x);
     CHECK_INT(fake_guests_alive(f->fake), 0);
 }

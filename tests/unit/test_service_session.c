@@ -13,10 +13,10 @@ static void create_and_end(struct fixture *f)
     char id[64];
     struct err e = {0};
 
-    CHECK_INT(session_record(s)->status, SESSION_RUNNING);
+    CHECK_INT(session_view(s).state, SESSION_RUNNING);
     CHECK(session_box_id(s) != 0);
     CHECK_INT(fake_guests_alive(f->fake), 1);
-    CHECK_INT(str_copy(id, sizeof(id), session_record(s)->id), 0);
+    CHECK_INT(str_copy(id, sizeof(id), session_id(s)), 0);
     fixture_end(f, s);
     CHECK_INT(fake_guests_alive(f->fake), 0);
     CHECK(session_hold(f->svc, id, &e) == NULL);
@@ -89,7 +89,7 @@ static void lose_the_box(struct fixture *f)
     uint32_t first = session_box_id(s);
     struct execution *x = fixture_begin(s, "die");
     CHECK_INT(execution_wait(x, 10000), 0);
-    CHECK_STR(execution_state_word(execution_record(x)->status), "crashed");
+    CHECK_STR(fixture_state(x), "crashed");
     execution_release(x);
     fixture_check_end(fixture_begin(s, "value 1"), EXECUTION_COMPLETED, 0);
     CHECK(session_box_id(s) != first);
@@ -104,7 +104,7 @@ TEST(a_session_whose_box_ended_gets_another)
 static void copy_contexts(struct fixture *f)
 {
     struct session *s = fixture_create(f);
-    struct session_context list[SESSION_CONTEXTS_MAX];
+    struct session_context list[CONTEXTS_MAX];
     struct err e = {0};
     uint32_t branch = 0;
     uint32_t checkpoint = 0;

@@ -142,7 +142,10 @@ def test_summary_hands_an_interrupt_on_and_starts_nothing_more() -> None:
     programs = summary.Programs()
     gone = programs.start(["true"])
     gone.wait()
+    # The sleeper inherits it: a shell's background job has it ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     sleeper = programs.start(["sleep", "600"])
+    signal.signal(signal.SIGINT, before)
     programs.interrupt()
     assert sleeper.wait() == -signal.SIGINT
     with pytest.raises(summary.Interrupted):

@@ -102,7 +102,7 @@ static json_t *agent_json(const struct agent *agent)
         f.failure[0] != '\0' ? api_text_json(f.failure, strlen(f.failure)) : json_null());
 }
 
-/* A path of the host is nobody's business but the part inside the project. */
+/* Of a path of the host, clients see only the part inside the project. */
 static const char *inside(const char *folder, const char *file)
 {
     size_t n = strlen(folder);

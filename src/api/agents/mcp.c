@@ -13,7 +13,7 @@
 
 #define PIECE_SIZE ((size_t)16 << 10)
 
-/* True: of this connection only, or written by our own side. */
+/* True: a field of this connection only, or one that huskd writes itself. */
 static bool stays_here(const char *name)
 {
     static const char *const names[] = {"connection",
@@ -78,7 +78,7 @@ static json_t *request_json(struct api_call *call, const struct agent *agent)
                      "headers", headers_json(req));
 }
 
-/* The body, until its end or until the server answers. -1: answered, or nobody waits. */
+/* The body, until its end or until the server answers. -1: answered, or the client is gone. */
 static int pass_body(struct api_call *call, struct agent_call *asked)
 {
     char piece[PIECE_SIZE];

@@ -5,7 +5,7 @@
  * A handler is one function that runs in a fiber of its own from top to bottom: parameters and
  * JSON body have been checked against the contract before it starts; it may wait (base/fiber.h,
  * service/service.h); it answers exactly once. When the client goes away early the handler still
- * runs to its end; what it writes then goes nowhere, and call_is_gone() tells.
+ * runs to its end; what it writes is then dropped, and call_is_gone() is true.
  */
 #pragma once
 
@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "api/contract/error.h"
 #include "api/contract/route.h"
 #include "api/contract/schema.h"
 #include "base/err.h"
@@ -26,16 +27,13 @@ struct api_call;
 struct service *call_service(const struct api_call *call);
 enum api_op call_op(const struct api_call *call);
 const struct api_op_info *call_info(const struct api_call *call);
-bool call_is_head(const struct api_call *call); /* asked by HEAD: the body goes nowhere */
+bool call_is_head(const struct api_call *call); /* a HEAD request: the body is dropped */
 /* NULL: absent, or the client is gone. Borrowed until the next wait. */
 const char *call_header(const struct api_call *call, const char *name);
 
 json_t *call_body(const struct api_call *call); /* JSON body with defaults; NULL: none */
-const void *
-call_body_hash(const struct api_call *call); /* 32 bytes over route and body: idempotency */
-
-/* Bytes from a box as a JSON string: what is not UTF-8 becomes U+FFFD. */
-json_t *call_bytes_json(const char *data, size_t len);
+/* 32 bytes over route and body: idempotency. */
+const void *call_body_hash(const struct api_call *call);
 
 /* A parameter of path, query or header, by name: NULL or the fallback when absent. */
 const char *call_text(const struct api_call *call, const char *name);
@@ -104,8 +102,8 @@ bool call_is_gone(const struct api_call *call);
 void call_watch(struct api_call *call);
 bool call_has_left(const struct api_call *call);
 /*
- * Readable once the client has hung up or is gone: for cancel_fd of a run that nobody else waits
- * for. Owned by the call; -1 when there is none to be had.
+ * Readable once the client has hung up or is gone: for cancel_fd of a run that only this client
+ * waits for. Owned by the call; -1 when none can be created.
  */
 int call_gone_fd(struct api_call *call);
 /*
@@ -122,7 +120,7 @@ struct http_error_text;
 struct api_options {
     struct service *service;
     const struct config *config;
-    /* whose thread pool parses large bodies; NULL: nobody's, they are parsed at once */
+    /* its thread pool parses large bodies; NULL: they are parsed at once */
     struct uv_loop_s *loop;
 };
 

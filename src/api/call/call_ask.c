@@ -51,11 +51,6 @@ bool call_bool(const struct api_call *call, const char *name, bool fallback)
     return json_is_boolean(value) ? json_is_true(value) : fallback;
 }
 
-json_t *call_bytes_json(const char *data, size_t len)
-{
-    return api_text_json(data, len);
-}
-
 struct http_request *call_request(struct api_call *call)
 {
     return call->req;

@@ -16,7 +16,7 @@
 /* Last: its MIN and MAX clash with those of base/attr.h unless they come after. */
 #include <uv.h>
 
-#define PARSE_AT_ONCE ((size_t)64 << 10) /* more would hold up other clients for too long */
+#define PARSE_AT_ONCE ((size_t)64 << 10) /* more would delay other clients for too long */
 
 /* ---- before it is read ---- */
 
@@ -135,7 +135,7 @@ static int refuse_json(struct api_call *call, const struct err *e, struct api_vi
 {
     if (api_is_fastapi(call->dialect)) {
         api_violation_add(v, "body", NULL, "json_invalid", e->msg);
-        return 0; /* told together with the others */
+        return 0; /* reported with the others */
     }
     call_reply_error(call, 400, NULL, NULL, e->msg,
                      "Send a JSON object as the contract at /docs describes it.");

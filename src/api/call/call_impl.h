@@ -3,14 +3,13 @@
  * Insides of a call, shared by call*.c and by the handlers that tell about the server itself.
  *
  * A call has two owners: its request (until on_done) and its fiber (until the handler has
- * returned). Whoever is last frees it.
+ * returned). The last one frees it.
  */
 #pragma once
 
 #include <openssl/evp.h>
 
 #include "api/call/call.h"
-#include "api/contract/error.h"
 #include "base/fiber.h"
 #include "http/multipart.h"
 #include "http/server.h"
@@ -71,7 +70,7 @@ struct api_call {
     /* by this layer, behind the handler's back: what the handler says is dropped */
     bool is_answered_here;
     int status;
-    int gone_fd; /* -1: nobody asked */
+    int gone_fd; /* -1: no handler asked for it */
 
     json_t *params;
     json_t *body;

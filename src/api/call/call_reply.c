@@ -38,7 +38,7 @@ static void add_usual_headers(struct api_call *call, int status, uint64_t ns)
     }
 }
 
-/* The request to answer, or NULL: nobody waits any more, or it was answered. */
+/* The request to answer; NULL: the client is gone, or was answered. */
 struct http_request *call_start_answer(struct api_call *call, int status)
 {
     uint64_t ns = clock_ns() - call->start_ns;
@@ -79,7 +79,7 @@ static size_t flags_of(const struct api_call *call)
     return is_run ? JSON_FLAGS_RUN : CALL_JSON_FLAGS;
 }
 
-/* Too long for the buffer at hand: written once more, to memory of its own. */
+/* Too long for the shared buffer: written again, to memory of its own. */
 static void reply_long_json(const struct api_call *call, int status, const json_t *value,
                             size_t need)
 {
@@ -167,8 +167,8 @@ void call_reply_err(struct api_call *call, const struct err *e)
     char detail[API_DETAIL_MAX];
     struct api_error error;
 
-    api_error_from(e, call->dialect, call->info != NULL ? call->info->id : NULL, detail, &error);
-    /* The client is told little: the operator's log gets all of it. */
+    api_error_from(e, call->dialect, detail, &error);
+    /* The client gets a part of it, the operator's log all of it. */
     if (error.status >= 500 || e->code == ERR_TEMPLATE) {
         char shown[sizeof(e->msg)];
         str_printable(shown, sizeof(shown), e->msg, strlen(e->msg));

@@ -168,7 +168,7 @@ static int on_part_data(void *user, const char *data, size_t len)
 
 static int on_part_end(void *user)
 {
-    return 0; /* the next part, or the end of the body, says so too */
+    return 0; /* the next part, or the end of the body, reports it too */
 }
 
 static int malformed(struct api_call *call)

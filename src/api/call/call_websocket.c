@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Events as messages of a WebSocket; see call.h. The same back-pressure as for every other answer:
- * who sends waits while the client is slow. The client has nothing to say but close, ping and
+ * the sender waits while the client is slow. The client has nothing to say but close, ping and
  * pong.
  */
 #include <stdlib.h>

@@ -118,7 +118,7 @@ void call_wake(struct api_call *call)
 
 void call_pause(struct api_call *call)
 {
-    struct fiber *before = call->waiting; /* set for good by call_watch() */
+    struct fiber *before = call->waiting; /* stays set after call_watch() */
 
     call->waiting = fiber_self();
     (void)fiber_poll(NULL, 0, -1);
@@ -131,7 +131,7 @@ static void tell_gone(struct api_call *call)
 
     if (call->gone_fd >= 0) {
         ssize_t n = write(call->gone_fd, &one, sizeof(one));
-        (void)n; /* can fail only if it was told before */
+        (void)n; /* can fail only if it is readable already */
     }
 }
 

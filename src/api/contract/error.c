@@ -119,7 +119,7 @@ int api_error_status(enum api_dialect dialect, int status)
 
 static const struct {
     enum err_code code;
-    int status; /* the contract's; err_http() is for those who have none */
+    int status; /* the contract's; err_http() is for programs without a contract */
     const char *v1;
     const char *se;
     /* instead of the message, which may name things of the host; NULL: it does not */
@@ -141,40 +141,6 @@ static const struct {
      "the change could not be made durable"},
     {ERR_QUOTA, 507, "Sandbox.QuotaExceeded", "Sandbox.InternalError", NULL},
 };
-
-/* What a message says is missing; the part in quotes is the client's and says nothing. */
-static const char *missing_thing(const char *msg, const char *op_id)
-{
-    static const struct {
-        const char *word;
-        const char *in_op;
-        const char *code;
-    } things[] = {
-        {"session", "session", "Sandbox.SessionNotFound"},
-        {"execution", "execution", "Sandbox.ExecutionNotFound"},
-        {"template", "template", "Sandbox.TemplateNotFound"},
-        {"container", "container", "Sandbox.ContainerNotFound"},
-        {"box", "container", "Sandbox.ContainerNotFound"},
-        {"file", "file", "Sandbox.FileNotFound"},
-        {"directory", "archive", "Sandbox.FileNotFound"},
-    };
-    char plain[API_DETAIL_MAX];
-    const char *first = NULL;
-    const char *code = NULL;
-
-    (void)str_format(plain, sizeof(plain), "%.*s", (int)strcspn(msg, "\"'"), msg);
-    for (size_t i = 0; i < ARRAY_LEN(things); i++) {
-        const char *at = strstr(plain, things[i].word);
-        if (at != NULL && (first == NULL || at < first)) {
-            first = at;
-            code = things[i].code;
-        }
-    }
-    for (size_t i = 0; i < ARRAY_LEN(things) && code == NULL && op_id != NULL; i++) {
-        code = strstr(op_id, things[i].in_op) != NULL ? things[i].code : NULL;
-    }
-    return code;
-}
 
 /*
  * A path that begins at the root is the host's, unless it is one of the box's own or of the API's.
@@ -208,7 +174,7 @@ void api_error_text(char *dst, size_t size, const char *msg)
     dst[used] = '\0';
 }
 
-void api_error_from(const struct err *e, enum api_dialect dialect, const char *op_id,
+void api_error_from(const struct err *e, enum api_dialect dialect,
                     char detail[static API_DETAIL_MAX], struct api_error *ret)
 {
     bool is_se = dialect == API_WORKSPACE_SE;
@@ -226,9 +192,6 @@ void api_error_from(const struct err *e, enum api_dialect dialect, const char *o
         } else if (e->sys_errno == 0) {
             api_error_text(detail, API_DETAIL_MAX, e->msg);
         }
-    }
-    if (e->code == ERR_NOT_FOUND && !is_se) {
-        ret->code = missing_thing(e->msg, op_id);
     }
     if (ret->code == NULL) {
         ret->code = api_error_code(dialect, ret->status);

@@ -19,7 +19,10 @@ struct api_error_row {
     const char *solution;
 };
 
-/* One answer that is an error. Texts are borrowed. */
+/*
+ * One answer that is an error: how a struct err, or what a handler itself refuses, looks to a
+ * client. Texts are borrowed.
+ */
 struct api_error {
     int status;
     const char *code;        /* NULL: what the dialect calls that status */
@@ -32,7 +35,7 @@ struct api_error {
 
 const struct api_error_row *api_error_find(const char *code); /* NULL: no such code */
 
-/* The code for a status: what the dialect says when nobody knows more. */
+/* The dialect's code for a status, when nothing more is known. */
 const char *api_error_code(enum api_dialect dialect, int status);
 
 /*
@@ -49,16 +52,15 @@ void api_error_text(char *dst, size_t size, const char *msg);
 
 /*
  * From an error of the layers below: status, code and detail, which is written to `detail`. What
- * clients must not see (paths, system errors) is left out of it; op_id helps to tell what was not
- * found and may be NULL.
+ * clients must not see (paths, system errors) is left out of it.
  */
-void api_error_from(const struct err *e, enum api_dialect dialect, const char *op_id,
+void api_error_from(const struct err *e, enum api_dialect dialect,
                     char detail[static API_DETAIL_MAX], struct api_error *ret);
 
 /* The dialect of a path or target that may not be in the contract at all. */
 enum api_dialect api_dialect_of(const char *target);
 
-/* Bytes of anybody as a JSON string: what is not UTF-8 becomes U+FFFD. NULL when memory is gone. */
+/* Any bytes as a JSON string: what is not UTF-8 becomes U+FFFD. NULL when memory is gone. */
 json_t *api_text_json(const char *s, size_t n);
 
 /* The body. request_id is used by /api/v1 only. NULL when memory is gone. */

@@ -10,7 +10,7 @@
 #include "base/str.h"
 
 /*
- * What is JSON and cannot be taken all the same is told in our words; for the rest jansson's are
+ * JSON that is valid but beyond our limits is reported in our words; for the rest jansson's are
  * good.
  */
 static void explain(const json_error_t *why, struct err *e)

@@ -6,7 +6,7 @@
 #include "base/str.h"
 
 /*
- * How a failure is told: /api/v1 has codes for all of them, /workspace/se knows wrong requests and
+ * How a failure is reported: /api/v1 has codes for all of them, /workspace/se knows wrong requests and
  * inner errors.
  */
 struct verdict {
@@ -70,6 +70,8 @@ static void refuse_session(struct file_work *w, const struct err *e)
     file_work_end(w);
     if (call_info(w->call)->dialect == API_WORKSPACE_SE) {
         reply(w->call, FILES_LOST, e->msg);
+    } else if (e->code == ERR_NOT_FOUND) { /* its box ended, and no other can be made */
+        call_reply_error(w->call, 404, "Sandbox.TemplateNotFound", NULL, e->msg, NULL);
     } else {
         call_reply_err(w->call, e);
     }

@@ -41,8 +41,8 @@ int file_work_again(struct file_work *w);
 
 /*
  * Answers a request to the files that failed, in the words of the call's dialect, and ends the
- * work. When our own side gave up (FILES_ABORTED) it answers nothing: whoever gave up did, or the
- * client is gone.
+ * work. When our own side gave up (FILES_ABORTED) it answers nothing: the callback that gave up
+ * did, or the client is gone.
  */
 void file_work_fail(struct file_work *w, const struct err *e);
 /*
@@ -50,7 +50,7 @@ void file_work_fail(struct file_work *w, const struct err *e);
  * it.
  */
 void file_work_fail_write(struct file_work *w, const struct err *e);
-/* The same for a verdict of our own. */
+/* The same for a request that the API itself refuses. */
 void file_work_refuse(struct file_work *w, enum files_status status, const char *detail);
 /* The same for a condition that does not hold: 412. */
 void file_work_refuse_condition(struct file_work *w);
@@ -62,7 +62,7 @@ void file_work_refuse_condition(struct file_work *w);
 int file_work_check_conditions(struct file_work *w, const char *path);
 
 /*
- * Whether what the call brings could be kept: what is acknowledged must not be lost for want of
+ * Whether what the call brings could be kept: what is acknowledged must not be lost for lack of
  * room. -1: answered, and the work has ended.
  */
 int file_work_check_quota(struct file_work *w);

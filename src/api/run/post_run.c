@@ -197,7 +197,7 @@ void api_run_execute(struct api_call *call)
         .auto_print = json_is_true(json_object_get(body, "auto_print")),
         .policy = config->ast_policy ? HUSK_POLICY_PYRUNNER : HUSK_POLICY_NONE,
         .keep_bytes = config->output_keep_bytes,
-        .cancel_fd = call_gone_fd(call), /* nobody else could ask for the result later */
+        .cancel_fd = call_gone_fd(call), /* no other client can ask for the result */
         .limits =
             {
                 .timeout_ms = (uint64_t)json_integer_value(json_object_get(body, "timeout")) * 1000,

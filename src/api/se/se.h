@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the handlers of /workspace/se share: sessions that come into being when they are used,
+ * What the handlers of /workspace/se share: sessions that are created on first use,
  * paths in the original's loose form, and errors in its words.
  *
  * Sessions are persistent ones of the template python whose record says that they are of this
- * dialect. Those of other dialects are out of reach here, whatever their id.
+ * dialect. Those of other dialects cannot be reached here, whatever their id.
  */
 #pragma once
 

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/contract/error.h"
 #include "api/se/se.h"
 #include "api/se/se_files.h"
 #include "base/buf.h"

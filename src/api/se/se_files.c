@@ -22,7 +22,7 @@ json_t *se_files_json(const struct file_list *list)
         file_time_text(file_time_ms(&entry->info), time);
         (void)json_array_append_new(
             files, json_pack("{s:o, s:I, s:s, s:s}", "filename",
-                             call_bytes_json(entry->name, strlen(entry->name)), "size",
+                             api_text_json(entry->name, strlen(entry->name)), "size",
                              (json_int_t)entry->info.size, "type", file_kind_word(entry->info.kind),
                              "modified_at", time));
     }
@@ -63,7 +63,7 @@ static void reply_written(struct file_work *w, const char *path, uint64_t size)
 {
     file_work_end(w);
     call_reply_json(w->call, 200,
-                    json_pack("{s:o, s:I}", "filename", call_bytes_json(path, strlen(path)), "size",
+                    json_pack("{s:o, s:I}", "filename", api_text_json(path, strlen(path)), "size",
                               (json_int_t)size));
 }
 

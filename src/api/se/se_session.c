@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /workspace/se: sessions that come into being when they are used; see se.h and
- * api/workspace_se.yaml.
+ * /workspace/se: sessions are created on first use; see se.h and api/workspace_se.yaml.
  */
 #include <string.h>
 
@@ -40,6 +39,8 @@ static int create(struct api_call *call, const char *id, uint64_t disk, struct s
         .dialect = SE_DIALECT,
         .limits = se_limits(call, disk),
         .timeout_ms = c->se_expiration_ms,
+        .lifetime_ms = c->se_expiration_ms,
+        .has_own_bounds = true,
         .isolation = (enum husk_isolation)c->min_isolation,
         .spec = spec,
     };

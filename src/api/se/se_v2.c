@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/contract/error.h"
 #include "api/se/se.h"
 #include "base/buf.h"
 #include "base/limits.h"
@@ -63,7 +62,7 @@ static json_t *stderr_json(const struct husk_result *r)
                        RESULT_VALUES_MAX);
     }
     n = n == 0 ? se_add_losses(&b, r) : n;
-    return n == 0 ? call_bytes_json(b.data != NULL ? b.data : "", b.len) : NULL;
+    return n == 0 ? api_text_json(b.data != NULL ? b.data : "", b.len) : NULL;
 }
 
 /*
@@ -87,7 +86,7 @@ static json_t *output_json(const struct husk_result *r, uint64_t limit_ms)
     const struct husk_metrics *m = &r->metrics;
 
     return json_pack("{s:o, s:o, s:{s:f, s:f, s:f, s:f}}", "stdout",
-                     call_bytes_json(r->out, r->out_len), "stderr", stderr_json(r), "metrics",
+                     api_text_json(r->out, r->out_len), "stderr", stderr_json(r), "metrics",
                      "duration_ms", m->duration_ms, "memory_peak_mb", m->peak_memory_mb,
                      "cpu_time_ms", m->cpu_time_ms, "timeout_seconds", (double)limit_ms / 1000.0);
 }

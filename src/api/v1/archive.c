@@ -35,7 +35,7 @@ static void begin(struct packing *p)
     p->has_begun = true;
 }
 
-/* The answer begins with the first data: until then a failure can still be told properly. */
+/* The answer begins with the first data: until then a failure can still be an error status. */
 static int on_pack(void *user, const void *data, size_t n)
 {
     struct packing *p = user;

@@ -21,6 +21,7 @@
 #include "api/v1/shape.h"
 #include "base/buf.h"
 #include "base/str.h"
+#include "core/result_parts.h"
 #include "service/result.h"
 
 #define PIECE ((size_t)256 << 10)     /* bytes of output in one event */
@@ -68,7 +69,7 @@ static int send_status(struct sender *s, enum v1_stage stage, int state)
                                 "status", execution_state_word(state)));
 }
 
-/* A reader from the beginning is told which execution this is before it gets output. */
+/* A reader from the beginning gets the execution's id before output. */
 static int send_beginning(struct sender *s, int state)
 {
     bool has_run = state == EXECUTION_RUNNING || execution_view(s->it).started_ms > 0;
@@ -80,23 +81,12 @@ static int send_beginning(struct sender *s, int state)
                    : send_status(s, V1_STAGE_PENDING, EXECUTION_PENDING);
 }
 
-static json_t *base64_json(const char *data, size_t n)
-{
-    AUTO_FREE unsigned char *text = calloc(n / 3 + 2, 4);
-
-    if (text == NULL) {
-        return NULL;
-    }
-    (void)EVP_EncodeBlock(text, (const unsigned char *)data, (int)n);
-    return json_string((const char *)text);
-}
-
 static json_t *bytes_json(const char *data, size_t n)
 {
     json_t *text = json_stringn(data, n); /* NULL unless UTF-8 */
 
     return text != NULL ? json_pack("{s:o}", "text", text)
-                        : json_pack("{s:o}", "base64", base64_json(data, n));
+                        : json_pack("{s:o}", "base64", result_base64(data, n));
 }
 
 /* How many bytes at the end are the beginning of a character whose rest may follow. */
@@ -295,7 +285,7 @@ static void replay(struct sender *s)
     if (execution_state_is_final(state)) {
         send_end(s);
     } else {
-        call_end(s->call); /* nobody runs it now; the reader may come back */
+        call_end(s->call); /* nothing runs it now; the reader may come back */
     }
 }
 

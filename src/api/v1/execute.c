@@ -160,7 +160,7 @@ static int start(struct api_call *call, struct session *s, const struct request_
                  struct execution **ret, struct err *e)
 {
     AUTO(borrowed_release) struct borrowed b = {0};
-    /* Who waits for the result is promised nothing before it: one write is enough. */
+    /* A client that waits for the result is promised nothing before it: one write is enough. */
     bool waits = call_op(call) == API_V1_EXECUTE_SYNC;
     struct execution_ask ask = {.idempotency = *key, .record_at_end = waits};
     bool existed = false;

@@ -50,7 +50,7 @@ static void counter(struct page *p, const char *name, uint64_t value, const char
 
 /* ---- parts ---- */
 
-/* The second number of statm, which counts pages. 0: not to be had. */
+/* The second number of statm, which counts pages. 0: not known. */
 static uint64_t resident_bytes(void)
 {
     char statm[128];

@@ -9,7 +9,7 @@
 
 #define V1_POSITION_MAX 96 /* as text */
 
-/* How much of an execution's life a reader was told. */
+/* The last change of state that a reader has seen. */
 enum v1_stage {
     V1_STAGE_NONE,
     V1_STAGE_PENDING,

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "api/contract/error.h"
 #include "api/v1/shape.h"
 #include "base/clock.h"
 #include "base/parse.h"

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/contract/error.h"
 #include "api/v1/shape.h"
 #include "base/limits.h"
 #include "base/str.h"
@@ -109,8 +108,8 @@ static void set_definition(json_t *to, const struct template_record *row)
 }
 
 /*
- * Why it cannot run. The interpreter's path is the same inside; folders of the host are nobody's
- * business.
+ * Why it cannot run. The interpreter's path is the same inside the box; other folders of the host
+ * stay hidden.
  */
 static json_t *missing_json(const struct husk_template_info *info)
 {

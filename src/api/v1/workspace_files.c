@@ -39,13 +39,13 @@ static json_t *entry_json(const char *path, const struct files_info *info, const
     file_time_text(file_time_ms(info), time);
     (void)str_format(mode, sizeof(mode), "%04o", info->mode & 0777);
     (void)str_format(inside, sizeof(inside), "/workspace/%s", path);
-    json_t *leads = target[0] != '\0' ? call_bytes_json(target, strlen(target)) : json_null();
+    json_t *leads = target[0] != '\0' ? api_text_json(target, strlen(target)) : json_null();
     return json_pack("{s:o, s:o, s:o, s:s, s:I, s:s, s:s, s:s?, s:o}", "name",
-                     call_bytes_json(name, strlen(name)), "path",
-                     call_bytes_json(path, strlen(path)), "container_path",
-                     call_bytes_json(inside, strlen(inside)), "type", file_kind_word(info->kind),
-                     "size", (json_int_t)info->size, "mode", mode, "modified_time", time, "etag",
-                     info->kind == FILES_FILE ? etag : NULL, "target", leads);
+                     api_text_json(name, strlen(name)), "path", api_text_json(path, strlen(path)),
+                     "container_path", api_text_json(inside, strlen(inside)), "type",
+                     file_kind_word(info->kind), "size", (json_int_t)info->size, "mode", mode,
+                     "modified_time", time, "etag", info->kind == FILES_FILE ? etag : NULL,
+                     "target", leads);
 }
 
 /* Ends the work with the entry as the answer. */

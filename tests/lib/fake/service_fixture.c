@@ -10,6 +10,7 @@
 #include "base/fiber.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "core/core.h"
 #include "tap.h"
 
 #define PATIENCE_MS 20000
@@ -116,7 +117,7 @@ void fixture_end(struct fixture *f, struct session *s)
 {
     struct err e = {0};
 
-    if (session_end(f->svc, session_record(s)->id, SESSION_TERMINATED, "by a client", &e) < 0) {
+    if (session_end(f->svc, session_id(s), SESSION_TERMINATED, "by a client", &e) < 0) {
         tap_fail(__FILE__, __LINE__, "session_end: %s", e.msg);
     }
     session_release(s);
@@ -143,10 +144,17 @@ struct execution *fixture_begin(struct session *s, const char *code)
     return x;
 }
 
+const char *fixture_state(struct execution *x)
+{
+    const struct execution_entry entry = {.live = x};
+
+    return execution_state_word(execution_view(&entry).state);
+}
+
 void fixture_check_end(struct execution *x, int state, int exit_code)
 {
     CHECK_INT(execution_wait(x, PATIENCE_MS), 0);
-    CHECK_STR(execution_state_word(execution_record(x)->status), execution_state_word(state));
+    CHECK_STR(fixture_state(x), execution_state_word(state));
     const struct husk_result *r = execution_result(x);
     CHECK(r != NULL);
     CHECK_INT(r->exit_code, exit_code);

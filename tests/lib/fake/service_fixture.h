@@ -27,10 +27,13 @@ struct session *fixture_create(struct fixture *f);
 /* Ends it as a client does, and releases it. */
 void fixture_end(struct fixture *f, struct session *s);
 
+struct execution_view fixture_view(struct execution *x);
+
 /* Starts code in a context; NULL and *e if that is refused. */
 struct execution *fixture_start(struct session *s, uint32_t context, const char *code,
                                 struct err *e);
 /* The same, which must not be refused. */
 struct execution *fixture_begin(struct session *s, const char *code);
+const char *fixture_state(struct execution *x); /* "pending", ... */
 /* Waits for its end, releases it, and checks its state and exit code. */
 void fixture_check_end(struct execution *x, int state, int exit_code);

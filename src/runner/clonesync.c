@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Synchronises a zygote with its newest child; see birth.h. */
-#include "runner/birth.h"
+/* Synchronises a zygote with its newest child; see clonesync.h. */
+#include "runner/clonesync.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -22,7 +22,7 @@ static struct {
     uint32_t *word; /* of the box that is being started */
 } b;
 
-int birth_open(size_t boxes)
+int clonesync_open(size_t boxes)
 {
     b.bytes = boxes * sizeof(*b.words);
     void *words = mmap(NULL, b.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -33,7 +33,7 @@ int birth_open(size_t boxes)
     return 0;
 }
 
-void birth_begin(size_t slot)
+void clonesync_begin(size_t slot)
 {
     b.word = &b.words[slot];
     __atomic_store_n(b.word, 0, __ATOMIC_SEQ_CST);
@@ -57,12 +57,12 @@ static int heard(uint32_t what, const struct timespec *tick)
     return 0;
 }
 
-void birth_say_left(void)
+void clonesync_say_left(void)
 {
     say(LEFT);
 }
 
-void birth_await_left(int pidfd)
+void clonesync_await_left(int pidfd)
 {
     const struct timespec tick = {.tv_nsec = TICK_NS};
     struct pollfd p = {.fd = pidfd, .events = POLLIN};
@@ -71,12 +71,12 @@ void birth_await_left(int pidfd)
     }
 }
 
-void birth_say_mapped(void)
+void clonesync_say_mapped(void)
 {
     say(MAPPED);
 }
 
-void birth_await_mapped(void)
+void clonesync_await_mapped(void)
 {
     while (!heard(MAPPED, NULL)) {
     }

@@ -8,13 +8,14 @@
 
 #include <stddef.h>
 
-int birth_open(size_t boxes);  /* once, in the zygote; 0 or -errno */
-void birth_begin(size_t slot); /* before the clone: clears the word. The slot's last box is gone */
+int clonesync_open(size_t boxes); /* once, in the zygote; 0 or -errno */
+void clonesync_begin(
+    size_t slot); /* before the clone: clears the word. The slot's last box is gone */
 
 /* The child has a table of descriptors of its own: the parent may close what it sent. */
-void birth_say_left(void);
-void birth_await_left(int pidfd); /* or until the child is dead */
+void clonesync_say_left(void);
+void clonesync_await_left(int pidfd); /* or until the child is dead */
 
 /* The child's id maps are written. */
-void birth_say_mapped(void);
-void birth_await_mapped(void); /* in the child, which then unmaps the memory */
+void clonesync_say_mapped(void);
+void clonesync_await_mapped(void); /* in the child, which then unmaps the memory */
