@@ -2,6 +2,7 @@
 /* Errors in the words of each dialect; see error.h. */
 #include "api/contract/error.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/attr.h"
@@ -174,6 +175,12 @@ void api_error_text(char *dst, size_t size, const char *msg)
     dst[used] = '\0';
 }
 
+/* The text of an errno stays inside, unless it names the limit that was reached. */
+static bool is_limit(const struct err *e)
+{
+    return e->code == ERR_LIMIT && (e->sys_errno == EMFILE || e->sys_errno == ENFILE);
+}
+
 void api_error_from(const struct err *e, enum api_dialect dialect,
                     char detail[static API_DETAIL_MAX], struct api_error *ret)
 {
@@ -189,7 +196,7 @@ void api_error_from(const struct err *e, enum api_dialect dialect,
         ret->code = is_se ? by_error[i].se : by_error[i].v1;
         if (by_error[i].detail != NULL) {
             (void)str_copy(detail, API_DETAIL_MAX, by_error[i].detail);
-        } else if (e->sys_errno == 0) {
+        } else if (e->sys_errno == 0 || is_limit(e)) {
             api_error_text(detail, API_DETAIL_MAX, e->msg);
         }
     }

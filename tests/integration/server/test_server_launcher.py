@@ -313,7 +313,7 @@ def test_zygotes_bring_in_memory_page_by_page(one: Server) -> None:
     """
     assert one.post("/run", {"code": "print(1)"}).json["stdout"] == "1\n"
     for zygote in wait_tree(one).zygotes:
-        assert "anon_inode:[userfaultfd]" in links_of(zygote).values()
+        wait_until(lambda: "anon_inode:[userfaultfd]" in links_of(zygote).values(), "it has one")
 
 
 def test_killed_zygote(one: Server) -> None:
