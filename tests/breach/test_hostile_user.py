@@ -17,7 +17,7 @@ import pytest
 from attempt import LIBC, in_child
 from husk_server import Server
 from places import BIN
-from procfs import below
+from procfs import below, links_of
 from v1_client import Api, v1_server  # noqa: F401
 
 
@@ -254,11 +254,10 @@ def test_the_daemon_holds_no_folder_of_the_host(
     for the descriptor alone that is written to.)
     """
     own = (str(v1_server.data), str(v1_server.templates), str(BIN.parent / "lib" / "husk"))
-    for fd in Path(f"/proc/{processes['huskd']}/fd").iterdir():
-        link = os.readlink(fd)
+    for fd, link in links_of(processes["huskd"]).items():
         if link.startswith("/sys/fs/cgroup/"):
             assert os.path.basename(link) in COUNTERS, link
-            info = Path(f"/proc/{processes['huskd']}/fdinfo/{fd.name}").read_text()
+            info = Path(f"/proc/{processes['huskd']}/fdinfo/{fd}").read_text()
             flags = int(info.split("flags:")[1].split()[0], 8)
             is_read_only = flags & os.O_ACCMODE == os.O_RDONLY
             assert is_read_only or os.path.basename(link) == "memory.peak", link

@@ -15,7 +15,7 @@ import pytest
 from attempt import LIBC, checked, in_child
 from hostile_template import Packages, packages
 from husk_server import Server
-from procfs import below
+from procfs import below, links_of
 from v1_client import Api, check_error, v1, v1_server  # noqa: F401
 from waiting import wait_until
 
@@ -293,6 +293,5 @@ def test_a_zygote_at_rest_holds_no_descriptor_of_a_cgroup(
 ) -> None:
     v1.session()
     for pid in zygotes(v1_server):
-        for fd in Path(f"/proc/{pid}/fd").iterdir():
-            link = os.readlink(fd)
+        for link in links_of(pid).values():
             assert not link.endswith(("tasks", "cgroup.procs", "cgroup.threads")), (pid, link)

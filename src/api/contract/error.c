@@ -175,10 +175,10 @@ void api_error_text(char *dst, size_t size, const char *msg)
     dst[used] = '\0';
 }
 
-/* A limit of the host that passes: which one it is helps the client. */
-static bool is_out_of_files(int sys_errno)
+/* The text of an errno stays inside, unless it names the limit that was reached. */
+static bool is_limit(const struct err *e)
 {
-    return sys_errno == EMFILE || sys_errno == ENFILE;
+    return e->code == ERR_LIMIT && (e->sys_errno == EMFILE || e->sys_errno == ENFILE);
 }
 
 void api_error_from(const struct err *e, enum api_dialect dialect,
@@ -196,7 +196,7 @@ void api_error_from(const struct err *e, enum api_dialect dialect,
         ret->code = is_se ? by_error[i].se : by_error[i].v1;
         if (by_error[i].detail != NULL) {
             (void)str_copy(detail, API_DETAIL_MAX, by_error[i].detail);
-        } else if (e->sys_errno == 0 || is_out_of_files(e->sys_errno)) {
+        } else if (e->sys_errno == 0 || is_limit(e)) {
             api_error_text(detail, API_DETAIL_MAX, e->msg);
         }
     }

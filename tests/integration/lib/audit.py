@@ -13,6 +13,7 @@ database.
 """
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import signal
@@ -88,7 +89,8 @@ def kill_boxes(server: Server) -> None:
 
 def instance_cgroups(launcher: int) -> list[Path]:
     """The folders that a launcher made in every hierarchy; its pid is the start of their names."""
-    return [p for p in CGROUPS.glob("*/husk/*") if p.is_dir() and p.name.startswith(f"{launcher}-")]
+    # Path.glob() fails when a folder is removed meanwhile.
+    return [Path(name) for name in glob.glob(f"{CGROUPS}/*/husk/{launcher}-*")]
 
 
 def box_cgroups(launcher: int) -> Iterator[tuple[Path, list[int]]]:
@@ -96,12 +98,22 @@ def box_cgroups(launcher: int) -> Iterator[tuple[Path, list[int]]]:
     for instance in instance_cgroups(launcher):
         if instance.parent.parent.name != "pids":
             continue
-        for name in glob.glob(f"{instance}/box-*"):  # Path.glob() stumbles over what goes away
+        for name in glob.glob(f"{instance}/box-*"):
             folder = Path(name)
             try:
                 yield folder, [int(x) for x in (folder / "cgroup.procs").read_text().split()]
             except OSError:
                 continue  # removed meanwhile
+
+
+def sizes(folder: Path) -> dict[Path, int]:
+    """Of all files below it. huskd may rename or remove one meanwhile."""
+    found = {}
+    for name in glob.glob(f"{folder}/**", recursive=True):
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.isfile(name):
+                found[Path(name)] = os.stat(name).st_size
+    return found
 
 
 def fds(pid: int) -> int:
@@ -212,7 +224,11 @@ class Audit:
         return Level.of(self.server)
 
     def pools_are_full(self) -> bool:
+        """Templates start beside each other, and each has its pools when its zygote is there."""
         pools = self.api.get("/pool")["pools"]
+        if "--pool-min" not in self.server.flags:
+            if not {"python", "pyrunner"} <= {p["template_id"] for p in pools}:
+                return False
         return all(p["starting"] == 0 and p["size"] >= p["min"] for p in pools)
 
     def check(self, ledger: Ledger | None = None) -> None:

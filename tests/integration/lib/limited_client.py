@@ -75,8 +75,9 @@ def run(husk: Program, *args: str) -> tuple[int, list[dict[str, Any]], str, str]
 
 
 def cgroups_of(pid: int) -> list[str]:
-    """Folders of the instance whose first process has or had that pid. Others come and go beside
-    it, which glob.glob() stands and Path.glob() does not."""
+    """Folders of the instance whose first process has or had that pid. Path.glob() would fail when
+    another one is removed meanwhile.
+    """
     return glob.glob(f"/sys/fs/cgroup/**/husk/{pid}-*", recursive=True)
 
 

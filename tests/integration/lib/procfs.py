@@ -2,6 +2,8 @@
 """The processes of this machine as /proc shows them."""
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +50,15 @@ def below(pid: int) -> list[Process]:
 def is_alive(process: Process) -> bool:
     now = processes().get(process.pid)
     return now is not None and now.start == process.start and now.state != "Z"
+
+
+def links_of(pid: int) -> dict[int, str]:
+    """What its descriptors lead to, without those that it closes meanwhile."""
+    found = {}
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            found[int(name)] = os.readlink(f"/proc/{pid}/fd/{name}")
+    return found
 
 
 def pids_with(mark: str, file: str = "environ") -> list[int]:

@@ -22,9 +22,10 @@ from beside import beside
 from disk_faults import new_template, wait_successor
 from husk_server import Server, one  # noqa: F401
 from places import BIN
+from procfs import links_of
 from v1_client import Answer, Api, answer_to
 from v1_files import put
-from waiting import wait_until
+from waiting import PATIENCE, wait_until
 
 COUNT = "import time\nfor i in range({n}):\n    print(i, flush=True)\n    time.sleep({pause})\n"
 
@@ -302,7 +303,7 @@ def test_down_ends_a_launcher_that_is_stuck() -> None:
             check=False,
         )
         assert down.returncode == 0 and "husk is down" in down.stdout, down
-        server.process.wait(10)
+        server.process.wait(PATIENCE)
         check_all_gone(tree.everyone, [tree.launcher, tree.huskd], "husk down")
 
 
@@ -312,8 +313,7 @@ def test_zygotes_bring_in_memory_page_by_page(one: Server) -> None:
     """
     assert one.post("/run", {"code": "print(1)"}).json["stdout"] == "1\n"
     for zygote in wait_tree(one).zygotes:
-        open_files = [os.readlink(fd) for fd in Path(f"/proc/{zygote}/fd").iterdir()]
-        assert "anon_inode:[userfaultfd]" in open_files, open_files
+        wait_until(lambda: "anon_inode:[userfaultfd]" in links_of(zygote).values(), "it has one")
 
 
 def test_killed_zygote(one: Server) -> None:

@@ -11,6 +11,7 @@ import socket
 from pathlib import Path
 
 from husk_server import Server
+from limited_client import cgroups_of
 from procfs import below
 from v1_client import Api
 from waiting import wait_until
@@ -23,11 +24,6 @@ def trees() -> list[Path]:
     """Where hierarchies are mounted."""
     mounts = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
     return [Path(words[1]) for words in mounts if words[2] in ("cgroup", "cgroup2")]
-
-
-def cgroups_of(pid: int) -> list[Path]:
-    """The cgroups named after that process, in every hierarchy."""
-    return [found for tree in trees() for found in tree.glob(f"**/husk/{pid}-*")]
 
 
 def limit_of(pid: int) -> int:

@@ -5,12 +5,11 @@ refused or cut, with an error or a mark, and takes nothing from what was kept be
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from audit import sizes
 from husk_server import Server
 from v1_client import Api, check_error
 from waiting import wait_until
@@ -49,16 +48,6 @@ def make_noise(api: Api, session: str, code: str = NOISE, most: int = 40) -> lis
             return ends
         ends.append(answer.body)
     raise AssertionError(f"{most} executions, and no end of it")
-
-
-def sizes(folder: Path) -> dict[Path, int]:
-    """Of all files in it. huskd may rename or remove one meanwhile."""
-    found = {}
-    for path in folder.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):
-            if path.is_file():
-                found[path] = path.stat().st_size
-    return found
 
 
 def copies(server: Server) -> dict[str, int]:
