@@ -78,7 +78,7 @@ def test_a_zygote_that_cannot_be_confined_is_refused(call: str, when: int, step:
 
 ROOT_CALLS = [
     ("clone3", "start "),  # of the launcher itself
-    ("capset", "give its rights up"),  # of the guard; a box's own: see the C test
+    ("capset", "drop its rights"),  # of the guard; a box's own: see the C test
     ("setgroups", "drop supplementary groups"),
     ("unshare", "new cgroup namespace"),
     ("sethostname", "host name"),
