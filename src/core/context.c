@@ -248,11 +248,20 @@ void context_await_sweeps(struct guest *box)
     }
 }
 
+/* Code in the context can cause these: it closes its socket, ends, or answers nonsense. */
+static bool is_fault_of_source(const struct err *e)
+{
+    return e->code == ERR_PROTOCOL || e->sys_errno == EPIPE || e->sys_errno == ECONNRESET;
+}
+
 int context_branch(struct engine *engine, struct guest *box, struct context *c,
                    struct channel *from, struct err *e)
 {
     box->branching++;
     int r = context_start(engine, box, c, from, FRAME_BRANCH, e);
+    if (r < 0 && is_fault_of_source(e)) {
+        err_set(e, ERR_CONFLICT, "the context cannot be copied: its process has ended");
+    }
     if (r == 0 && context_signal(box, c, 0, e) < 0) {
         channel_release(&c->channel);
         c->used = false;

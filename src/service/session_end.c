@@ -38,7 +38,8 @@ static bool has_waiting_end(const struct session *s)
 
 /*
  * Executions that see `cancel` end within a moment, unless the box takes its time: then it is
- * killed, which ends every wait for it. It must have no users when it is closed.
+ * killed, which ends every wait for it. It must have no users when it is closed, and a fiber that
+ * changes it may use it right after that: both are checked together, and no user comes later.
  */
 static int wait_for_users(struct session *s, struct err *e)
 {
@@ -48,14 +49,15 @@ static int wait_for_users(struct session *s, struct err *e)
     for (;;) {
         uint64_t now = clock_ms();
         bool has_files = s->files_busy && now < files_until;
-        if (s->working == 0 && s->box_users == 0 && !has_files) {
+        bool has_users = s->working > 0 || s->box_users > 0;
+        if (!has_users && !has_files && !session_box_is_changing(s)) {
             return 0;
         }
         if (has_waiting_end(s)) {
             return err_set(e, ERR_STORAGE, "session %s: a result waits for the disk", s->id);
         }
         if (now >= until) {
-            bool is_alive = s->box != NULL && !notebook_has_ended(s->box);
+            bool is_alive = has_users && s->box != NULL && !notebook_has_ended(s->box);
             if (is_alive) {
                 notebook_kill(s->box);
             }

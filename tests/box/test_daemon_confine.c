@@ -143,6 +143,7 @@ TEST(a_confined_daemon_reads_connects_and_fills_its_disk)
     tcp.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     AUTO_CLOSE int by_tcp = listen_at((struct sockaddr *)&tcp, sizeof(tcp));
     AUTO_CLOSE int by_path = listen_at((struct sockaddr *)&un, sizeof(un));
+    CHECK(by_tcp >= 0 && by_path >= 0);
     pid_t pid = fork();
     if (pid == 0) {
         use_what_is_left();

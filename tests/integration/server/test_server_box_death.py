@@ -165,3 +165,21 @@ def test_files_outlive_a_reset_that_finds_no_room_for_a_process(
         reset = api.call("POST", f"/sessions/{session}/reset", is_known=False)
         assert reset.status == 200 or filled_by != 0, reset
         assert api.run(session, "open('kept.txt').read()")["value"] == "'precious'"
+
+
+def test_a_box_that_dies_under_a_request_for_files_outlives_the_deletion(one: Server) -> None:
+    """The request still holds the box when the deletion stops waiting for the files."""
+    api = Api(one.port)
+    session = api.session()
+    daemon = one.pid_of_huskd()
+    boxes = wait_tree(one).boxes
+    for box in boxes:
+        os.kill(box, signal.SIGSTOP)  # no file worker starts
+    listing = api.begin("GET", f"/sessions/{session}/files")
+    api.wait_taken()
+    deletion = api.begin("DELETE", f"/sessions/{session}")
+    time.sleep(0.8)  # longer than a deletion waits for files
+    kill_boxes(one)
+    assert answer_to(deletion).status < 300
+    assert answer_to(listing).status in (404, 409)
+    assert one.pid_of_huskd() == daemon

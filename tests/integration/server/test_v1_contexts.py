@@ -235,3 +235,15 @@ def test_wrong_contexts_are_refused(v1: Api, path: str, body: Any) -> None:
 def test_ephemeral_sessions_have_no_contexts(v1: Api, path: str) -> None:
     s = v1.session(mode="ephemeral")
     check_error(v1.post(f"/sessions/{s}/{path}"), 409, "Conflict")
+
+
+def test_a_context_whose_process_has_ended_is_not_copied(v1: Api) -> None:
+    s = v1.session()
+    leaves = "import os, threading\nthreading.Timer(0.1, os._exit, [0]).start()\nos.getpid()"
+    pid = v1.run(s, leaves)["return_value"]
+    gone = f"while test -e /proc/{pid}/exe; do sleep 0.02; done"
+    assert v1.run(s, command=gone)["status"] == "completed"
+    for way in ("branch", "checkpoint"):
+        check_error(v1.post(f"/sessions/{s}/contexts/0/{way}"), 409, "Conflict", "has ended")
+    v1.run(s, "1")  # the context is replaced
+    assert v1.post(f"/sessions/{s}/contexts/0/branch").status == 201
