@@ -225,6 +225,8 @@ void session_box_step(struct session *s, enum box_phase to);
 /* Nothing closes the box between these two. */
 struct notebook *session_box_hold(struct session *s);
 void session_box_give(struct session *s);
+/* -1 and ERR_STORAGE: an execution, which may hold the box, waits for a full disk. */
+int session_check_ends(const struct session *s, struct err *e);
 void session_box_close(struct session *s); /* ends it; it is to be opened anew */
 
 /* session_files.c */

@@ -67,6 +67,16 @@ void session_box_close(struct session *s)
     session_box_step(s, BOX_ABSENT);
 }
 
+int session_check_ends(const struct session *s, struct err *e)
+{
+    for (const struct execution *x = s->svc->executions; x != NULL; x = execution_next(x)) {
+        if (x->session == s && x->end == END_WAITING) {
+            return err_set(e, ERR_STORAGE, "session %s: a result waits for the disk", s->id);
+        }
+    }
+    return 0;
+}
+
 static bool can_drop(const struct session *s)
 {
     return session_box_is_dead(s) && s->box_users == 0 && !s->files_busy &&
@@ -80,6 +90,9 @@ static bool can_drop(const struct session *s)
 static int drop_dead_box(struct session *s, struct err *e)
 {
     while (session_box_is_dead(s) && !can_drop(s)) {
+        if (session_check_ends(s, e) < 0) { /* it holds the box for as long as the disk is full */
+            return -1;
+        }
         (void)fiber_queue_wait(&s->idle, -1); /* its users see it as well, and go */
     }
     if (session_box_is_dead(s) && !notebook_has_ended(s->box) && s->dirty) {

@@ -26,16 +26,6 @@ static void cancel_executions(struct session *s)
     }
 }
 
-static bool has_waiting_end(const struct session *s)
-{
-    for (const struct execution *x = s->svc->executions; x != NULL; x = execution_next(x)) {
-        if (x->session == s && x->end == END_WAITING) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /*
  * Executions that see `cancel` end within a moment, unless the box takes its time: then it is
  * killed, which ends every wait for it. It must have no users when it is closed, and a fiber that
@@ -53,8 +43,8 @@ static int wait_for_users(struct session *s, struct err *e)
         if (!has_users && !has_files && !session_box_is_changing(s)) {
             return 0;
         }
-        if (has_waiting_end(s)) {
-            return err_set(e, ERR_STORAGE, "session %s: a result waits for the disk", s->id);
+        if (session_check_ends(s, e) < 0) {
+            return -1;
         }
         if (now >= until) {
             bool is_alive = has_users && s->box != NULL && !notebook_has_ended(s->box);

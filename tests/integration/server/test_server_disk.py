@@ -10,7 +10,7 @@ import threading
 from typing import Any
 
 import pytest
-from audit import Audit, Ledger, wait_next_huskd, wait_tree
+from audit import Audit, Ledger, kill_boxes, wait_next_huskd, wait_tree
 from disk_faults import (
     fill,
     fill_inodes,
@@ -368,3 +368,18 @@ def test_a_session_does_not_end_without_its_files(by: str) -> None:
         else:
             wait_until(lambda: str(api.get(f"/sessions/{session}")["status"]) == "timeout", "over")
         assert "only.bin" in names_in(server.store / "workspaces" / f"{session}.tar")
+
+
+def test_a_box_that_died_before_its_result_was_written_holds_no_request() -> None:
+    """The execution keeps the dead box until the disk takes its result."""
+    with small_disk("size=32m") as server:
+        api = Api(server.port)
+        session = api.session()
+        run = api.start(session, f"print('x' * {LARGE} + 'on', flush=True)\n{WAITS}", timeout=60)
+        api.wait_output(run, "on")
+        filler = fill(server.data)
+        kill_boxes(server)
+        check_error(api.get(f"/sessions/{session}/files"), 503, "DiskFull")
+        filler.unlink()
+        api.wait_status(run, "crashed", "lost")
+        assert api.get(f"/sessions/{session}/files").status == 200
