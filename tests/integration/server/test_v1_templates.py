@@ -13,6 +13,7 @@ from husk_server import Server
 from places import ROOT
 from procfs import below
 from v1_client import Api, check_bad_ids, check_error, v1, v1_server  # noqa: F401
+from waiting import wait_until
 
 
 def count_env(built_in: str) -> int:
@@ -378,5 +379,6 @@ def test_a_definition_that_others_could_write_is_not_used(
         os.link(file, v1_server.folder / "other")
     body = {"template_id": file.stem, "mode": "persistent"}
     check_error(v1.post("/sessions", body), 422, "InvalidParameter")
-    assert f"{file.name} must be a plain file" in v1_server.output
+    said = f"{file.name} must be a plain file"
+    wait_until(lambda: said in v1_server.output, "the log names the file")
     file.unlink()
