@@ -217,7 +217,8 @@ static int make_guest(struct backend *b, const struct backend_guest *spec,
 
 static int arm(struct backend *b, uint32_t guest, uint64_t deadline_ms, struct err *e)
 {
-    struct launcher_req req = {.op = LAUNCHER_RUN, .box_id = guest, .run.deadline_ms = deadline_ms};
+    struct launcher_req req = {
+        .op = LAUNCHER_DEADLINE, .box_id = guest, .deadline.ms = deadline_ms};
 
     return native_send(native_of(b), &req, NULL, 0, e);
 }

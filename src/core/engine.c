@@ -357,7 +357,7 @@ void engine_close(struct engine *engine)
     }
     engine->closing = true;
     end_fiber(&engine->pool_keeper);
-    end_fiber(&engine->undertaker);
+    end_fiber(&engine->releaser);
     end_fiber(&engine->pump); /* last: the others hear the launcher through it */
     /* A supervised launcher keeps what it was asked to keep: it is told to stop nothing. */
     if (engine->backend != NULL && engine->attached) {

@@ -103,7 +103,7 @@ struct guest {
     struct fd_set_msg counters; /* their descriptors */
     char failure[400];          /* GUEST_BROKEN: why */
     bool claimed;               /* adopted: a notebook has it */
-    bool release_later;         /* its end is the undertaker's */
+    bool release_later;         /* the releaser fiber releases it */
     bool has_contexts;          /* of a notebook: its PID 1 is listened to */
     bool is_silent;             /* and says no more */
     bool exited;                /* the launcher said so */
@@ -138,7 +138,7 @@ struct engine {
     struct fiber *pool_keeper; /* refills pools where fibers take from them */
     struct fiber_queue parked; /* fibers that wait until a pool has one box more */
     struct guest *retired;     /* results are known, boxes are not released yet */
-    struct fiber *undertaker;  /* releases them */
+    struct fiber *releaser;    /* releases them */
     uint32_t adaptive_max;     /* > 0: a box that no pool has makes one of at most so many */
     struct budget budget;      /* of what is held for all boxes */
 };

@@ -228,7 +228,7 @@ static int finish_by_view(struct engine *engine, struct guest *g, struct err *e)
 {
     guest_counters(g, &g->usage);
     guest_forget(engine, g);
-    g->release_later = engine->undertaker != NULL;
+    g->release_later = engine->releaser != NULL;
     return g->release_later ? 0 : backend_release(engine->backend, g->box_id, e);
 }
 

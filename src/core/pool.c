@@ -221,7 +221,7 @@ void pool_taken(struct engine *engine, struct live_template *live)
     }
 }
 
-static void settle(struct engine *engine, struct pool *pool, struct guest *g)
+static void park_or_drop(struct engine *engine, struct pool *pool, struct guest *g)
 {
     (void)list_remove(&pool->starting, g);
     pool->stats.starting--;
@@ -246,7 +246,7 @@ static void serve(struct engine *engine, struct pool *pool)
     for (struct guest *g = pool->starting; g != NULL; g = next) {
         next = g->next;
         if (g->state != GUEST_STARTING) {
-            settle(engine, pool, g);
+            park_or_drop(engine, pool, g);
         }
     }
 }

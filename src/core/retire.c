@@ -27,22 +27,22 @@ static void release_all(struct engine *engine)
     }
 }
 
-static void bury(void *user)
+static void release_as_they_come(void *user)
 {
     struct engine *engine = user;
 
-    engine->undertaker = fiber_self();
+    engine->releaser = fiber_self();
     while (!engine->closing) {
         (void)fiber_poll(NULL, 0, -1);
         sched_yield(); /* the client that was just answered may need this processor */
         release_all(engine);
     }
-    engine->undertaker = NULL;
+    engine->releaser = NULL;
 }
 
 int retire_serve(struct engine *engine, struct err *e)
 {
-    int r = fiber_start(bury, engine);
+    int r = fiber_start(release_as_they_come, engine);
 
     return r < 0 ? err_sys(e, -r, "start a fiber") : 0;
 }
@@ -59,5 +59,5 @@ void guest_retire(struct engine *engine, struct guest *g)
     }
     g->next = engine->retired;
     engine->retired = g;
-    fiber_wake(engine->undertaker);
+    fiber_wake(engine->releaser);
 }

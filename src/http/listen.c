@@ -56,7 +56,7 @@ static void describe_tcp(const struct sockaddr_storage *address, struct http_pee
     }
 }
 
-static void admit(struct listener *l, int fd, const struct sockaddr_storage *address)
+static void open_connection(struct listener *l, int fd, const struct sockaddr_storage *address)
 {
     struct http_server *s = l->server;
     struct http_peer peer;
@@ -122,7 +122,7 @@ static void on_connection(uv_poll_t *poll, int status, int events)
         socklen_t len = sizeof(address);
         int fd = accept4(l->fd, (struct sockaddr *)&address, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
-            admit(l, fd, &address);
+            open_connection(l, fd, &address);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
             shed(s, l->fd);
             return;

@@ -170,8 +170,8 @@ static int handle_box(struct launcher *l, struct launcher_req *req, struct fd_se
 }
 
 /* The box may have ended while the request was on its way: then its EXIT event is enough. */
-static int handle_run(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds,
-                      struct err *e)
+static int handle_deadline(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds,
+                           struct err *e)
 {
     struct box_entry *box = box_at(l, req->box_id);
 
@@ -183,8 +183,8 @@ static int handle_run(struct launcher *l, struct launcher_req *req, struct fd_se
     if (box != NULL && box->is_session) {
         (void)inspect_sample(l, box); /* stops PID 1 only, which is husk's, not a program */
     }
-    if (box != NULL && req->run.deadline_ms != 0) {
-        box_arm(l, box, req->run.deadline_ms);
+    if (box != NULL && req->deadline.ms != 0) {
+        box_arm(l, box, req->deadline.ms);
     } else if (box != NULL) {
         box->deadline = 0; /* a session between two cells */
     }
@@ -312,7 +312,7 @@ static const struct permit {
     /* Starts a box. Limits are within the operator's bounds. */
     [LAUNCHER_BOX] = {handle_box, CLIENT, NEED_GREETING | NEED_RUNNING},
     /* A parked box has no deadline until its run begins. */
-    [LAUNCHER_RUN] = {handle_run, CLIENT, NEED_GREETING},
+    [LAUNCHER_DEADLINE] = {handle_deadline, CLIENT, NEED_GREETING},
     /* Counters of a running box: only the launcher can read some of them. */
     [LAUNCHER_USAGE] = {handle_usage, CLIENT, NEED_GREETING},
     /* The last counters and the end in one step, or a box could run on in between. */

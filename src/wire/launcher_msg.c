@@ -68,9 +68,9 @@ static bool check_box(const struct launcher_req *req)
            limits_check(&req->box.limits, &ignored) == 0;
 }
 
-static bool check_run(const struct launcher_req *req)
+static bool check_deadline(const struct launcher_req *req)
 {
-    return req->run.deadline_ms <= LAUNCHER_DEADLINE_MAX;
+    return req->deadline.ms <= LAUNCHER_DEADLINE_MAX;
 }
 
 static bool check_usage(const struct launcher_req *req)
@@ -106,7 +106,7 @@ bool launcher_req_check(const struct launcher_req *req, size_t n, size_t nfds)
         [LAUNCHER_FAIL] = {0, check_fail, 0},
         [LAUNCHER_STOP] = {0, check_nothing, 0},
         [LAUNCHER_BOX] = {LAUNCHER_BOX_FDS, check_box, 0},
-        [LAUNCHER_RUN] = {0, check_run, 0},
+        [LAUNCHER_DEADLINE] = {0, check_deadline, 0},
         [LAUNCHER_FINISH] = {0, check_usage, 0},
         [LAUNCHER_USAGE] = {0, check_usage, 0},
         [LAUNCHER_RELEASE] = {0, check_nothing, 0},

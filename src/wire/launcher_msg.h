@@ -54,7 +54,7 @@ enum launcher_op {
     LAUNCHER_FAIL,     /* the operator cannot: err says why. Answers ASK */
     LAUNCHER_STOP,     /* stop the zygote and all its boxes */
     LAUNCHER_BOX,      /* four descriptors: a new box */
-    LAUNCHER_RUN,      /* a parked box begins its run: arm the deadline; no answer */
+    LAUNCHER_DEADLINE, /* a parked box begins its run: arm the deadline; no answer */
     LAUNCHER_USAGE,    /* report what the box has used so far */
     LAUNCHER_FINISH,   /* report the box's usage, then tear it down */
     LAUNCHER_RELEASE,  /* tear the box down without an EXIT event; no answer */
@@ -118,13 +118,13 @@ struct launcher_req {
         char text[LAUNCHER_TEXT_MAX]; /* ARG, ENV */
         struct {
             struct limits limits;
-            uint64_t deadline_ms; /* from now; 0: parked, LAUNCHER_RUN sets it */
+            uint64_t deadline_ms; /* from now; 0: parked, LAUNCHER_DEADLINE sets it */
             uint32_t mode;        /* enum launcher_mode */
             uint32_t warmth;      /* enum launcher_warmth */
         } box;
         struct {
-            uint64_t deadline_ms;
-        } run;
+            uint64_t ms; /* from now; 0 takes it away */
+        } deadline;
         struct {
             uint32_t disk; /* USAGE, FINISH: also how full the disk is */
         } usage;

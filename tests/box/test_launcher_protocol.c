@@ -10,57 +10,11 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "launcher_fixture.h"
+#include "launcher_shapes.h"
 #include "proc_fixture.h"
 #include "tap.h"
 
 #define FDS_TRIED 17 /* one more than a message may bring */
-
-/* A request of that operation with nothing wrong in it. */
-static struct launcher_req proper(uint32_t op)
-{
-    struct launcher_req req = {.op = op, .seq = 1};
-
-    switch (op) {
-    case LAUNCHER_HELLO:
-        req.hello.protocol = LAUNCHER_PROTOCOL;
-        break;
-    case LAUNCHER_TEMPLATE:
-        (void)str_copy(req.template.name, sizeof(req.template.name), "test");
-        (void)str_copy(req.template.base, sizeof(req.template.base), "test");
-        req.template.boxes = 1;
-        break;
-    case LAUNCHER_MOUNT:
-    case LAUNCHER_LINK:
-        (void)str_copy(req.place.path, sizeof(req.place.path), "/data");
-        (void)str_copy(req.place.link, sizeof(req.place.link), "/usr");
-        break;
-    case LAUNCHER_ARG:
-    case LAUNCHER_ENV:
-        (void)str_copy(req.text, sizeof(req.text), "A=b");
-        break;
-    case LAUNCHER_FAIL:
-        req.fail.code = ERR_TEMPLATE;
-        break;
-    case LAUNCHER_BOX:
-        req.box.limits = limits_default();
-        break;
-    default:
-        break;
-    }
-    return req;
-}
-
-static size_t fds_of(uint32_t op)
-{
-    return op == LAUNCHER_MOUNT || op == LAUNCHER_KEEP ? 1
-           : op == LAUNCHER_BOX                        ? LAUNCHER_BOX_FDS
-                                                       : 0;
-}
-
-static size_t most_fds_of(uint32_t op)
-{
-    return op == LAUNCHER_KEEP ? LAUNCHER_KEEP_FDS : fds_of(op);
-}
 
 /* Sends one frame to a new launcher and expects to be hung up on. */
 static void expect_hangup(bool greeted, const void *frame, size_t n, size_t nfds)
@@ -84,15 +38,15 @@ static void expect_hangup(bool greeted, const void *frame, size_t n, size_t nfds
 TEST(nothing_is_answered_before_hello)
 {
     for (uint32_t op = LAUNCHER_HELLO + 1; op < LAUNCHER_OPS; op++) {
-        struct launcher_req req = proper(op);
+        struct launcher_req req = shape_of(op);
         CASE("operation %u", op);
-        expect_hangup(false, &req, sizeof(req), fds_of(op));
+        expect_hangup(false, &req, sizeof(req), shape_fds(op));
     }
 }
 
 TEST(a_second_hello_is_one_too_many)
 {
-    struct launcher_req req = proper(LAUNCHER_HELLO);
+    struct launcher_req req = shape_of(LAUNCHER_HELLO);
 
     expect_hangup(true, &req, sizeof(req), 0);
 }
@@ -100,7 +54,7 @@ TEST(a_second_hello_is_one_too_many)
 TEST(hello_tells_what_the_host_enforces)
 {
     AUTO_LAUNCHER struct launcher_client c = launcher_open();
-    struct launcher_req req = proper(LAUNCHER_HELLO);
+    struct launcher_req req = shape_of(LAUNCHER_HELLO);
     struct launcher_rep rep = launcher_call(&c, &req, NULL, 0, LAUNCHER_EV_HELLO);
 
     CHECK_INT(rep.facts.isolation, LAUNCHER_FULL);
@@ -111,12 +65,12 @@ TEST(hello_tells_what_the_host_enforces)
 TEST(another_protocol_is_an_error_that_says_so)
 {
     AUTO_LAUNCHER struct launcher_client c = launcher_open();
-    struct launcher_req req = proper(LAUNCHER_HELLO);
+    struct launcher_req req = shape_of(LAUNCHER_HELLO);
 
     req.hello.protocol = LAUNCHER_PROTOCOL + 1;
     struct launcher_rep rep = launcher_call(&c, &req, NULL, 0, LAUNCHER_EV_ERROR);
     CHECK_INT(rep.err.code, ERR_PROTOCOL);
-    struct launcher_req next = proper(LAUNCHER_TEMPLATE); /* it does not count as a greeting */
+    struct launcher_req next = shape_of(LAUNCHER_TEMPLATE); /* it does not count as a greeting */
     CHECK_INT(launcher_send_raw(&c, &next, sizeof(next), NULL, 0), sizeof(next));
     launcher_expect_hangup(&c);
 }
@@ -126,7 +80,7 @@ TEST(frames_of_the_wrong_size_end_the_connection)
     static const size_t sizes[] = {1, 4, sizeof(struct launcher_req) - 1,
                                    sizeof(struct launcher_req) + 1, 65536};
     static char frame[65536];
-    struct launcher_req req = proper(LAUNCHER_TEMPLATE);
+    struct launcher_req req = shape_of(LAUNCHER_TEMPLATE);
 
     memcpy(frame, &req, sizeof(req));
     for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
@@ -140,7 +94,7 @@ TEST(unknown_operations_end_the_connection)
     static const uint32_t ops[] = {0, LAUNCHER_OPS, LAUNCHER_OPS + 1, 0x80000000u, UINT32_MAX};
 
     for (size_t i = 0; i < ARRAY_LEN(ops); i++) {
-        struct launcher_req req = proper(ops[i]);
+        struct launcher_req req = shape_of(ops[i]);
         CASE("operation %u", ops[i]);
         expect_hangup(true, &req, sizeof(req), 0);
     }
@@ -149,9 +103,9 @@ TEST(unknown_operations_end_the_connection)
 TEST(descriptors_that_do_not_belong_end_the_connection)
 {
     for (uint32_t op = LAUNCHER_TEMPLATE; op < LAUNCHER_OPS; op++) {
-        const size_t counts[] = {fds_of(op) - 1, most_fds_of(op) + 1, FDS_TRIED - 1};
+        const size_t counts[] = {shape_fds(op) - 1, shape_most_fds(op) + 1, FDS_TRIED - 1};
         for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
-            struct launcher_req req = proper(op);
+            struct launcher_req req = shape_of(op);
             if (counts[i] < FDS_TRIED) { /* none has fewer than none */
                 CASE("operation %u with %zu descriptors", op, counts[i]);
                 expect_hangup(true, &req, sizeof(req), counts[i]);
@@ -206,10 +160,10 @@ TEST(fields_out_of_range_end_the_connection)
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct launcher_req req = proper(rows[i].op);
+        struct launcher_req req = shape_of(rows[i].op);
         memcpy((char *)&req + rows[i].offset, rows[i].bytes, rows[i].n);
         CASE("%s", rows[i].what);
-        expect_hangup(rows[i].op != LAUNCHER_HELLO, &req, sizeof(req), fds_of(rows[i].op));
+        expect_hangup(rows[i].op != LAUNCHER_HELLO, &req, sizeof(req), shape_fds(rows[i].op));
     }
 }
 
@@ -230,12 +184,12 @@ TEST(strings_without_an_end_end_the_connection)
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct launcher_req req = proper(rows[i].op);
+        struct launcher_req req = shape_of(rows[i].op);
         char *field = (char *)&req + rows[i].offset;
         /* Its first byte stays as it was: '/' or a letter. */
         memset(field + 1, 'a', rows[i].size - 1);
         CASE("operation %u, offset %zu", rows[i].op, rows[i].offset);
-        expect_hangup(true, &req, sizeof(req), fds_of(rows[i].op));
+        expect_hangup(true, &req, sizeof(req), shape_fds(rows[i].op));
     }
 }
 
@@ -262,7 +216,7 @@ TEST(limits_out_of_range_end_the_connection)
 #undef LIMIT
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct launcher_req req = proper(LAUNCHER_BOX);
+        struct launcher_req req = shape_of(LAUNCHER_BOX);
         bool wide = rows[i].offset < offsetof(struct limits, cpu_milli);
         memcpy((char *)&req.box.limits + rows[i].offset, &rows[i].value,
                wide ? sizeof(uint64_t) : sizeof(uint32_t));
@@ -277,14 +231,14 @@ TEST(deadlines_out_of_range_end_the_connection)
     static const uint64_t deadlines[] = {UINT64_MAX, UINT64_MAX / 1000000 + 1, (uint64_t)1 << 62};
 
     for (size_t i = 0; i < ARRAY_LEN(deadlines); i++) {
-        struct launcher_req box = proper(LAUNCHER_BOX);
-        struct launcher_req run = proper(LAUNCHER_RUN);
+        struct launcher_req box = shape_of(LAUNCHER_BOX);
+        struct launcher_req arm = shape_of(LAUNCHER_DEADLINE);
         box.box.deadline_ms = deadlines[i];
-        run.run.deadline_ms = deadlines[i];
+        arm.deadline.ms = deadlines[i];
         CASE("BOX with %" PRIu64 " ms", deadlines[i]);
         expect_hangup(true, &box, sizeof(box), LAUNCHER_BOX_FDS);
-        CASE("RUN with %" PRIu64 " ms", deadlines[i]);
-        expect_hangup(true, &run, sizeof(run), 0);
+        CASE("DEADLINE with %" PRIu64 " ms", deadlines[i]);
+        expect_hangup(true, &arm, sizeof(arm), 0);
     }
 }
 

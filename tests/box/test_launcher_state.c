@@ -284,13 +284,13 @@ TEST(boxes_are_known_by_their_whole_number)
         struct launcher_req usage = {.op = LAUNCHER_USAGE, .box_id = others[i]};
         struct launcher_req finish = {.op = LAUNCHER_FINISH, .box_id = others[i]};
         struct launcher_req kill = {.op = LAUNCHER_KILL, .box_id = others[i]};
-        struct launcher_req run = {.op = LAUNCHER_RUN, .box_id = others[i], .run.deadline_ms = 1};
+        struct launcher_req arm = {.op = LAUNCHER_DEADLINE, .box_id = others[i], .deadline.ms = 1};
         CASE("box %u instead of %u", others[i], box.id);
         expect_error(&c, &usage, NULL, 0, ERR_NOT_FOUND);
         expect_error(&c, &finish, NULL, 0, ERR_NOT_FOUND);
         struct launcher_req release = {.op = LAUNCHER_RELEASE, .box_id = others[i]};
         launcher_send(&c, &kill, NULL, 0);
-        launcher_send(&c, &run, NULL, 0);
+        launcher_send(&c, &arm, NULL, 0);
         launcher_send(&c, &release, NULL, 0);
     }
     struct launcher_req usage = {.op = LAUNCHER_USAGE, .box_id = box.id};

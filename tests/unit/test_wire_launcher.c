@@ -8,59 +8,18 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "launcher_shapes.h"
 #include "tap.h"
-
-static struct launcher_req proper(uint32_t op)
-{
-    struct launcher_req req = {.op = op};
-
-    switch (op) {
-    case LAUNCHER_TEMPLATE:
-        req.template.name[0] = 't';
-        req.template.base[0] = 't';
-        req.template.boxes = 1;
-        break;
-    case LAUNCHER_MOUNT:
-    case LAUNCHER_LINK:
-        CHECK_INT(str_copy(req.place.path, sizeof(req.place.path), "/data"), 0);
-        break;
-    case LAUNCHER_ARG:
-    case LAUNCHER_ENV:
-        req.text[0] = 'a';
-        break;
-    case LAUNCHER_FAIL:
-        req.fail.code = ERR_TEMPLATE;
-        break;
-    case LAUNCHER_BOX:
-        req.box.limits = limits_default();
-        break;
-    default:
-        break;
-    }
-    return req;
-}
-
-static size_t fds_of(uint32_t op)
-{
-    return op == LAUNCHER_MOUNT || op == LAUNCHER_KEEP ? 1
-           : op == LAUNCHER_BOX                        ? LAUNCHER_BOX_FDS
-                                                       : 0;
-}
-
-static size_t most_fds_of(uint32_t op)
-{
-    return op == LAUNCHER_KEEP ? LAUNCHER_KEEP_FDS : fds_of(op);
-}
 
 static bool is_fine(const struct launcher_req *req)
 {
-    return launcher_req_check(req, sizeof(*req), fds_of(req->op));
+    return launcher_req_check(req, sizeof(*req), shape_fds(req->op));
 }
 
 TEST(every_operation_has_a_shape_that_passes)
 {
     for (uint32_t op = LAUNCHER_HELLO; op < LAUNCHER_OPS; op++) {
-        struct launcher_req req = proper(op);
+        struct launcher_req req = shape_of(op);
         CASE("operation %u", op);
         CHECK(is_fine(&req));
     }
@@ -69,14 +28,14 @@ TEST(every_operation_has_a_shape_that_passes)
 TEST(only_the_exact_size_and_number_of_descriptors_pass)
 {
     for (uint32_t op = LAUNCHER_HELLO; op < LAUNCHER_OPS; op++) {
-        struct launcher_req req = proper(op);
+        struct launcher_req req = shape_of(op);
         CASE("operation %u", op);
-        CHECK(!launcher_req_check(&req, sizeof(req) - 1, fds_of(op)));
-        CHECK(!launcher_req_check(&req, sizeof(req) + 1, fds_of(op)));
-        CHECK(!launcher_req_check(&req, 0, fds_of(op)));
+        CHECK(!launcher_req_check(&req, sizeof(req) - 1, shape_fds(op)));
+        CHECK(!launcher_req_check(&req, sizeof(req) + 1, shape_fds(op)));
+        CHECK(!launcher_req_check(&req, 0, shape_fds(op)));
         for (size_t nfds = 0; nfds < 17; nfds++) {
             CHECK(launcher_req_check(&req, sizeof(req), nfds) ==
-                  (nfds >= fds_of(op) && nfds <= most_fds_of(op)));
+                  (nfds >= shape_fds(op) && nfds <= shape_most_fds(op)));
         }
     }
 }
@@ -104,8 +63,8 @@ TEST(paths_are_absolute_and_plain)
         CHECK(launcher_path_check(good[i]));
     }
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-        struct launcher_req mount = proper(LAUNCHER_MOUNT);
-        struct launcher_req link = proper(LAUNCHER_LINK);
+        struct launcher_req mount = shape_of(LAUNCHER_MOUNT);
+        struct launcher_req link = shape_of(LAUNCHER_LINK);
         CASE("%s", bad[i]);
         CHECK(!launcher_path_check(bad[i]));
         CHECK_INT(str_copy(mount.place.path, sizeof(mount.place.path), bad[i]), 0);
@@ -119,7 +78,7 @@ TEST(strings_fill_their_field_only_up_to_the_last_byte)
 {
 #define FIELD(op, field)                                                                           \
     {                                                                                              \
-        (op), offsetof(struct launcher_req, field), sizeof(proper(0).field)                        \
+        (op), offsetof(struct launcher_req, field), sizeof(shape_of(0).field)                      \
     }
     const struct {
         uint32_t op;
@@ -138,7 +97,7 @@ TEST(strings_fill_their_field_only_up_to_the_last_byte)
 #undef FIELD
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct launcher_req req = proper(rows[i].op);
+        struct launcher_req req = shape_of(rows[i].op);
         char *text = (char *)&req + rows[i].offset;
         CASE("operation %u, offset %zu", rows[i].op, rows[i].offset);
         memset(text + 1, 'a', rows[i].size - 2); /* its first byte stays: '/', a letter, or NUL */
@@ -152,10 +111,10 @@ TEST(strings_fill_their_field_only_up_to_the_last_byte)
 
 TEST(numbers_out_of_range_are_refused)
 {
-    struct launcher_req hello = proper(LAUNCHER_HELLO);
-    struct launcher_req template = proper(LAUNCHER_TEMPLATE);
-    struct launcher_req mount = proper(LAUNCHER_MOUNT);
-    struct launcher_req box = proper(LAUNCHER_BOX);
+    struct launcher_req hello = shape_of(LAUNCHER_HELLO);
+    struct launcher_req template = shape_of(LAUNCHER_TEMPLATE);
+    struct launcher_req mount = shape_of(LAUNCHER_MOUNT);
+    struct launcher_req box = shape_of(LAUNCHER_BOX);
 
     hello.hello.isolation = LAUNCHER_USERNS;
     CHECK(is_fine(&hello));
@@ -189,15 +148,15 @@ TEST(numbers_out_of_range_are_refused)
 
 TEST(deadlines_that_would_overflow_are_refused)
 {
-    struct launcher_req box = proper(LAUNCHER_BOX);
-    struct launcher_req run = proper(LAUNCHER_RUN);
+    struct launcher_req box = shape_of(LAUNCHER_BOX);
+    struct launcher_req deadline = shape_of(LAUNCHER_DEADLINE);
 
-    box.box.deadline_ms = run.run.deadline_ms = (uint64_t)7 * 24 * 3600 * 1000; /* the most */
+    box.box.deadline_ms = deadline.deadline.ms = (uint64_t)7 * 24 * 3600 * 1000; /* the most */
     CHECK(is_fine(&box));
-    CHECK(is_fine(&run));
-    box.box.deadline_ms = run.run.deadline_ms = UINT64_MAX / 1000000 + 1;
+    CHECK(is_fine(&deadline));
+    box.box.deadline_ms = deadline.deadline.ms = UINT64_MAX / 1000000 + 1;
     CHECK(!is_fine(&box));
-    CHECK(!is_fine(&run));
+    CHECK(!is_fine(&deadline));
 }
 
 static bool answer_is_fine(const struct launcher_rep *rep)
