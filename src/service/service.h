@@ -102,7 +102,8 @@ struct session_ask {
     const char *agent_id;      /* NULL or "": none */
     const char *dialect;       /* whose session it is: kept in the record, means nothing here */
     struct husk_limits limits; /* 0: template's, then the configuration's */
-    uint64_t timeout_ms;       /* idle; 0: the configuration's */
+    uint64_t timeout_ms;       /* idle; 0: the default, */
+    uint64_t default_timeout_ms; /* which is the configuration's if this is 0 as well */
     uint64_t lifetime_ms;      /* 0: the configuration's */
     bool has_own_bounds;       /* of timeout and memory: those of the configuration do not hold */
     const char *const *env;    /* NULL-terminated "NAME=value", or NULL */
@@ -111,13 +112,19 @@ struct session_ask {
     struct request_key idempotency;
 };
 
+enum session_origin {
+    SESSION_NEW,
+    SESSION_REPEATED, /* the same request, by its idempotency key, made it earlier */
+    SESSION_REUSED,   /* a live one of the same agent that has all that is asked for */
+};
+
 /*
- * Waits. *ret_existed: it was there already (same agent, or same idempotency key). ERR_EXISTS: the
- * id is taken; ERR_CONFLICT: the key was used with another request, or the agent has a session
- * with another id; ERR_NOT_FOUND: no such template; ERR_LIMIT: too many sessions.
+ * Waits. ERR_EXISTS: the id is taken; ERR_CONFLICT: the key was used with another request, or the
+ * agent has such a session with another id; ERR_NOT_FOUND: no such template; ERR_LIMIT: too many
+ * sessions.
  */
 int session_create(struct service *svc, const struct session_ask *ask, struct session **ret,
-                   bool *ret_existed, struct err *e);
+                   enum session_origin *ret_origin, struct err *e);
 /*
  * One that the same request asked for earlier: 0 once it is there, or has been. -1: it could not be
  * made; *e is left alone if that was answered then. Waits.

@@ -216,6 +216,18 @@ void session_touch(struct session *s); /* there was work */
 void session_work_begins(struct session *s);
 void session_work_ends(struct session *s);
 
+/* session_agent.c */
+/* A live one of the asking agent that has all that is asked for, or is being made; NULL: none. */
+struct session *agent_find_session(struct service *svc, const struct session_ask *ask);
+const char *session_template_of(const struct session_ask *ask);
+const char *session_mode_of(const struct session_ask *ask);
+/*
+ * Variables of a client's template, then those of the session, which win. The session keeps them:
+ * the template may be another one by tomorrow. Borrowed texts, until the next wait, in an owned
+ * list; NULL without memory.
+ */
+const char **session_join_env(struct service *svc, const struct session_ask *ask);
+
 /* session_box.c */
 /* Its box, made or made again if there is none. Waits. */
 int session_box(struct session *s, struct err *e);

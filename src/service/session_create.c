@@ -16,41 +16,6 @@
 #include "base/str.h"
 #include "service/service_impl.h"
 
-static const char *template_of(const struct session_ask *ask)
-{
-    return ask->template_name != NULL ? ask->template_name : "python";
-}
-
-static const char *mode_of(const struct session_ask *ask)
-{
-    return ask->persistent ? "persistent" : "ephemeral";
-}
-
-/*
- * An ephemeral one that has had its execution, or has it now, is of no use to its agent any more.
- */
-static bool is_spent(const struct session *s)
-{
-    return !s->persistent && s->record.executions > 0;
-}
-
-static struct session *find_agents(struct service *svc, const struct session_ask *ask)
-{
-    const char *mode = mode_of(ask);
-    const char *template = template_of(ask);
-
-    if (ask->agent_id == NULL || ask->agent_id[0] == '\0') {
-        return NULL;
-    }
-    for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
-        if (!session_is_ending(s) && !is_spent(s) && str_eq(s->record.agent_id, ask->agent_id) &&
-            str_eq(s->record.mode, mode) && str_eq(s->record.template, template)) {
-            return s;
-        }
-    }
-    return NULL;
-}
-
 /* It could not be made, and nothing was ever done in it. */
 static bool never_was(const struct store_session *row)
 {
@@ -92,11 +57,19 @@ static int check_machine(const struct session_ask *ask, const struct template_de
                    ask->limits.memory_bytes, most);
 }
 
+static uint64_t timeout_of(const struct service *svc, const struct session_ask *ask)
+{
+    uint64_t fallback = ask->default_timeout_ms;
+
+    fallback = fallback != 0 ? fallback : svc->config->session_timeout_ms;
+    return ask->timeout_ms != 0 ? ask->timeout_ms : fallback;
+}
+
 static int check_ask(struct service *svc, const struct session_ask *ask, struct err *e)
 {
-    const char *template = template_of(ask);
+    const char *template = session_template_of(ask);
 
-    if (!ask->has_own_bounds && ask->timeout_ms > svc->config->max_session_timeout_ms) {
+    if (!ask->has_own_bounds && timeout_of(svc, ask) > svc->config->max_session_timeout_ms) {
         return err_set(e, ERR_INVALID, "timeout must be at most %llu s on this server",
                        (unsigned long long)svc->config->max_session_timeout_ms / 1000);
     }
@@ -131,30 +104,10 @@ static int check_ask(struct service *svc, const struct session_ask *ask, struct 
     return ask->id != NULL ? check_id(svc, ask->id, e) : 0;
 }
 
-/*
- * Variables of a client's template, then those of the session, which win. The session keeps them:
- * the template may be another one by tomorrow. Borrowed texts in an owned list.
- */
-static const char **join_env(const struct template_def *def, const char *const *own)
-{
-    size_t n_template = def != NULL ? def->n_run_env : 0;
-    size_t n_own = 0;
-
-    while (own != NULL && own[n_own] != NULL) {
-        n_own++;
-    }
-    const char **all = calloc(n_template + n_own + 1, sizeof(*all));
-    for (size_t i = 0; all != NULL && i < n_template + n_own; i++) {
-        all[i] = i < n_template ? def->run_env[i] : own[i - n_template];
-    }
-    return all;
-}
-
 static struct session *build_with(struct service *svc, const struct session_ask *ask, struct err *e)
 {
     char id[ID_SIZE];
     int64_t now = clock_wall_ms();
-    uint64_t timeout_ms = ask->timeout_ms != 0 ? ask->timeout_ms : svc->config->session_timeout_ms;
     char *spec = session_spec_text(ask);
 
     if (ask->id != NULL) {
@@ -164,8 +117,8 @@ static struct session *build_with(struct service *svc, const struct session_ask 
     }
     struct store_session record = {
         .id = id,
-        .mode = mode_of(ask),
-        .template = template_of(ask),
+        .mode = session_mode_of(ask),
+        .template = session_template_of(ask),
         .agent_id = ask->agent_id,
         .dialect = ask->dialect,
         .min_isolation = ask->isolation == HUSK_ISOLATION_FULL ? "full" : "userns",
@@ -184,7 +137,7 @@ static struct session *build_with(struct service *svc, const struct session_ask 
         return NULL;
     }
     s->limits = service_limits(svc, ask->template_name, &ask->limits);
-    s->timeout_ms = timeout_ms;
+    s->timeout_ms = timeout_of(svc, ask);
     s->lifetime_ms = ask->lifetime_ms;
     session_touch(s);
     return s;
@@ -193,9 +146,7 @@ static struct session *build_with(struct service *svc, const struct session_ask 
 static struct session *build(struct service *svc, const struct session_ask *ask, struct err *e)
 {
     struct session_ask full = *ask;
-    struct err ignored;
-    AUTO_FREE const char **env =
-        join_env(engine_template(svc->engine, template_of(ask), &ignored), ask->env);
+    AUTO_FREE const char **env = session_join_env(svc, ask);
 
     if (env == NULL) {
         err_sys(e, ENOMEM, "session");
@@ -309,7 +260,7 @@ static int find_made(struct service *svc, const struct session_ask *ask, struct 
     uint64_t until = clock_ms() + svc->config->queue_timeout_ms;
     struct session *s;
 
-    while ((s = find_agents(svc, ask)) != NULL && s->record.status == SESSION_CREATING) {
+    while ((s = agent_find_session(svc, ask)) != NULL && s->record.status == SESSION_CREATING) {
         uint64_t now = clock_ms();
         if (!is_under_way(s)) { /* its maker failed, and a full disk did not take even that */
             session_ref(s);
@@ -330,15 +281,26 @@ static int find_made(struct service *svc, const struct session_ask *ask, struct 
     return 0;
 }
 
+/* The same request may have made it: then it is no other client's. */
+static enum session_origin origin_of(const struct session *s, const struct session_ask *ask)
+{
+    char known[SERVICE_ID_SIZE];
+
+    return service_key_used(s->svc, &ask->idempotency, known) && str_eq(known, s->id)
+               ? SESSION_REPEATED
+               : SESSION_REUSED;
+}
+
 /* What a repeated request gets. The session is taken. */
-static int give_known(struct session *s, struct session **ret, bool *ret_existed, struct err *e)
+static int give_known(struct session *s, struct session **ret, enum session_origin *ret_origin,
+                      struct err *e)
 {
     if (await_made(s, e) < 0) {
         session_release(s);
         return -1;
     }
     *ret = s;
-    *ret_existed = true;
+    *ret_origin = SESSION_REPEATED;
     return 0;
 }
 
@@ -359,9 +321,9 @@ int session_await(struct service *svc, const char *id, struct err *e)
 }
 
 int session_create(struct service *svc, const struct session_ask *ask, struct session **ret,
-                   bool *ret_existed, struct err *e)
+                   enum session_origin *ret_origin, struct err *e)
 {
-    *ret_existed = false;
+    *ret_origin = SESSION_NEW;
     struct session *s = NULL;
     if (find_made(svc, ask, &s, e) < 0) {
         return -1;
@@ -373,7 +335,7 @@ int session_create(struct service *svc, const struct session_ask *ask, struct se
                        s->id, ask->id);
     }
     if (s != NULL) {
-        *ret_existed = true;
+        *ret_origin = origin_of(s, ask);
         session_ref(s);
         *ret = s;
         return 0;
@@ -386,7 +348,7 @@ int session_create(struct service *svc, const struct session_ask *ask, struct se
     if (r != 0) {
         quota_give(s, s->kept_bytes);
         session_release(s);
-        return r == 1 ? give_known(known, ret, ret_existed, e) : -1;
+        return r == 1 ? give_known(known, ret, ret_origin, e) : -1;
     }
     FAULT_POINT("session.recorded");
     svc->figures.sessions_created++;

@@ -50,10 +50,10 @@ static void lose_all_zygotes(struct fixture *f)
     const struct session_ask ask = {.persistent = true, .dialect = "v1"};
     struct session *s = NULL;
     struct err e = {0};
-    bool existed;
+    enum session_origin origin;
 
     fake_lose_births(f->fake, 1000);
-    CHECK_INT(session_create(f->svc, &ask, &s, &existed, &e), -1);
+    CHECK_INT(session_create(f->svc, &ask, &s, &origin, &e), -1);
     CHECK_INT(e.code, ERR_TEMPLATE);
     CHECK_INT(fake_guests_made(f->fake), 3);
 }
@@ -68,10 +68,10 @@ static void break_set_up(struct fixture *f)
     const struct session_ask ask = {.persistent = true, .dialect = "v1"};
     struct session *s = NULL;
     struct err e = {0};
-    bool existed;
+    enum session_origin origin;
 
     fake_break_births(f->fake, 1);
-    CHECK_INT(session_create(f->svc, &ask, &s, &existed, &e), -1);
+    CHECK_INT(session_create(f->svc, &ask, &s, &origin, &e), -1);
     CHECK_INT(e.code, ERR_ISOLATION);
     CHECK_STR(e.msg, "step disk: no space");
     CHECK_INT(fake_guests_made(f->fake), 1); /* another one would fail as well */
@@ -132,9 +132,9 @@ static void fill_the_server(struct fixture *f)
     struct session *first = fixture_create(f);
     struct session *second = NULL;
     struct err e = {0};
-    bool existed;
+    enum session_origin origin;
 
-    CHECK_INT(session_create(f->svc, &ask, &second, &existed, &e), -1);
+    CHECK_INT(session_create(f->svc, &ask, &second, &origin, &e), -1);
     CHECK_INT(e.code, ERR_LIMIT);
     fixture_end(f, first);
     fixture_end(f, fixture_create(f));

@@ -30,7 +30,7 @@ static int create(struct api_call *call, const char *id, uint64_t disk, struct s
                   struct err *e)
 {
     const struct config *c = service_config(call_service(call));
-    bool existed = false;
+    enum session_origin ignored;
     json_t *spec = json_pack("{s:I}", "disk", (json_int_t)disk);
     const struct session_ask ask = {
         .id = id,
@@ -45,7 +45,7 @@ static int create(struct api_call *call, const char *id, uint64_t disk, struct s
         .spec = spec,
     };
 
-    int r = session_create(call_service(call), &ask, ret, &existed, e);
+    int r = session_create(call_service(call), &ask, ret, &ignored, e);
     json_decref(spec);
     return r;
 }

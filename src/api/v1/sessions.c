@@ -81,15 +81,11 @@ static json_t *resources_of(const struct husk_limits *l)
     return to;
 }
 
-/* Of the request, else of a template that a client made, else of the configuration. In seconds. */
-static int64_t timeout_of(struct service *svc, const json_t *body, const char *template_name)
+/* Of a template that a client made, else of the configuration. In seconds. */
+static int64_t default_timeout(struct service *svc, const char *template_name)
 {
-    const json_t *asked = json_object_get(body, "timeout");
     int64_t seconds = (int64_t)(service_config(svc)->session_timeout_ms / 1000);
 
-    if (asked != NULL) {
-        return json_integer_value(asked);
-    }
     AUTO_TEMPLATE struct template_record *row = template_record_find(svc, template_name);
     const json_t *own = row != NULL ? json_object_get(row->definition, "default_timeout") : NULL;
     seconds = json_is_integer(own) ? json_integer_value(own) : seconds;
@@ -110,16 +106,28 @@ static const char *body_text(const json_t *body, const char *name)
     return json_string_value(json_object_get(body, name));
 }
 
+/* Also of one that this very request made before. */
+static void reply_created(struct api_call *call, const char *id, enum session_origin origin)
+{
+    json_t *body = v1_session_by_id(call, id);
+
+    if (body != NULL) {
+        json_object_set_new(body, "reused", json_boolean(origin == SESSION_REUSED));
+        call_reply_json(call, origin == SESSION_NEW ? 201 : 200, body);
+    }
+}
+
 void api_v1_session_create(struct api_call *call)
 {
     const json_t *body = call_body(call);
     struct service *svc = call_service(call);
     const char *template_name = body_text(body, "template_id");
-    int64_t timeout = timeout_of(svc, body, template_name);
+    int64_t asked_timeout = json_integer_value(json_object_get(body, "timeout")); /* 0: none */
+    int64_t timeout = asked_timeout != 0 ? asked_timeout : default_timeout(svc, template_name);
     struct husk_limits limits = limits_of(body);
+    enum session_origin origin = SESSION_NEW;
     char known[SERVICE_ID_SIZE];
     char detail[API_DETAIL_MAX];
-    bool existed = false;
     struct err e = {0};
 
     AUTO_FREE char **env = v1_env(json_object_get(body, "env_vars"), &e);
@@ -135,7 +143,8 @@ void api_v1_session_create(struct api_call *call)
         .agent_id = body_text(body, "agent_id"),
         .dialect = "v1",
         .limits = limits,
-        .timeout_ms = (uint64_t)timeout * 1000,
+        .timeout_ms = (uint64_t)asked_timeout * 1000,
+        .default_timeout_ms = (uint64_t)timeout * 1000,
         .env = (const char *const *)env,
         .isolation = str_eq(body_text(body, "min_isolation"), "userns") ? HUSK_ISOLATION_USERNS
                                                                         : HUSK_ISOLATION_FULL,
@@ -143,13 +152,13 @@ void api_v1_session_create(struct api_call *call)
         .idempotency = v1_key(call, CREATE_SCOPE),
     };
     AUTO_SESSION struct session *s = NULL;
-    int r = session_create(svc, &ask, &s, &existed, &e);
+    int r = session_create(svc, &ask, &s, &origin, &e);
     json_decref(spec);
     if (r == 0) {
-        v1_reply_session(call, existed ? 200 : 201, session_id(s));
+        reply_created(call, session_id(s), origin);
     } else if (service_key_used(svc, &ask.idempotency, known) &&
                session_await(svc, known, &e) == 0) {
-        v1_reply_session(call, 200, known); /* made by this very request, and over by now */
+        reply_created(call, known, SESSION_REPEATED); /* and over by now */
     } else if (e.code == ERR_INVALID) {     /* a field that the contract alone cannot judge */
         api_error_text(detail, sizeof(detail), e.msg);
         call_reply_error(call, 422, NULL, NULL, detail, NULL);

@@ -178,7 +178,7 @@ json_t *v1_session_json(struct v1_sessions *sessions, const struct session_view 
     return to;
 }
 
-void v1_reply_session(struct api_call *call, int status, const char *id)
+json_t *v1_session_by_id(struct api_call *call, const char *id)
 {
     struct v1_sessions sessions = {.svc = call_service(call)};
     AUTO(session_close) struct session_entry it = {0};
@@ -186,9 +186,23 @@ void v1_reply_session(struct api_call *call, int status, const char *id)
 
     if (session_open(sessions.svc, id, &it, &e) < 0) {
         v1_reply_err(call, &e, V1_SESSION);
-        return;
+        return NULL;
     }
-    call_reply_json(call, status, v1_session_json(&sessions, &it.view));
+    json_t *body = v1_session_json(&sessions, &it.view);
+    if (body == NULL) {
+        (void)err_sys(&e, ENOMEM, "answer");
+        call_reply_err(call, &e);
+    }
+    return body;
+}
+
+void v1_reply_session(struct api_call *call, int status, const char *id)
+{
+    json_t *body = v1_session_by_id(call, id);
+
+    if (body != NULL) {
+        call_reply_json(call, status, body);
+    }
 }
 
 struct session *v1_hold_session(struct api_call *call)

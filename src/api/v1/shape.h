@@ -39,6 +39,8 @@ struct v1_sessions {
 json_t *v1_session_json(struct v1_sessions *sessions, const struct session_view *record);
 
 /* Answers with the session of that id as it is now. */
+/* A session as JSON; NULL: there is none, and the call is answered. */
+json_t *v1_session_by_id(struct api_call *call, const char *id);
 void v1_reply_session(struct api_call *call, int status, const char *id);
 
 /* The first has everything, the second no output. */

@@ -147,6 +147,64 @@ def test_the_same_agent_finds_its_session_again(v1: Api) -> None:
     assert after.status == 201 and after["id"] != first["id"]
 
 
+AGENTS_ASK = {
+    "mode": "persistent",
+    "timeout": 300,
+    "resources": {"memory": "128Mi", "cpu": "1"},
+    "env_vars": {"A": "1", "B": "2"},
+    "min_isolation": "userns",
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"timeout": 301},
+        {"resources": {"memory": "96Mi"}},
+        {"resources": {"memory": "128Mi", "cpu": "0.5"}},
+        {"resources": {"max_processes": 64}},
+        {"env_vars": {"A": "1"}},
+        {"env_vars": {"A": "1", "B": "3"}},
+        {"env_vars": {"A": "1", "B": "2", "C": "3"}},
+        {"min_isolation": "full"},
+        {"mode": "ephemeral"},
+    ],
+)
+def test_an_agent_gets_no_session_that_is_less_than_it_asks_for(v1: Api, change: Any) -> None:
+    body = {**AGENTS_ASK, "agent_id": uuid.uuid4().hex}
+    first = v1.post("/sessions", body)
+    assert first.status == 201 and first["reused"] is False
+    other = v1.post("/sessions", {**body, **change})
+    assert other.status == 201 and other["reused"] is False, "it does not satisfy the request"
+    assert other["id"] != first["id"]
+    for asked, made in ((body, first), ({**body, **change}, other)):
+        again = v1.post("/sessions", asked)
+        assert again.status == 200 and again["reused"] is True, "each request has one of its own"
+        assert again["id"] == made["id"]
+
+
+def test_an_agent_accepts_any_value_of_what_it_does_not_name(v1: Api) -> None:
+    body = {**AGENTS_ASK, "agent_id": uuid.uuid4().hex}
+    first = v1.post("/sessions", body)
+    least = {k: body[k] for k in ("mode", "agent_id", "min_isolation")}
+    same = {**body, "env_vars": {"B": "2", "A": "1"}}
+    for asked in (least, same, {**least, "memory": 128 << 20}, {**least, "timeout": 300}):
+        again = v1.post("/sessions", asked)
+        assert again.status == 200 and again["reused"] is True
+        assert again["id"] == first["id"]
+    v1.post(f"/sessions/{first['id']}/extend", {"timeout": 400})
+    assert v1.post("/sessions", {**least, "timeout": 300})["id"] != first["id"], "it was extended"
+
+
+def test_a_repeated_request_of_an_agent_is_no_reuse(v1: Api) -> None:
+    body = {"mode": "persistent", "agent_id": uuid.uuid4().hex}
+    key = uuid.uuid4().hex
+    first = v1.post("/sessions", body, key=key)
+    again = v1.post("/sessions", body, key=key)
+    assert again["id"] == first["id"] and again["reused"] is False, "its first answer was lost"
+    assert v1.post("/sessions", body)["reused"] is True
+
+
 def test_an_agent_gets_no_session_that_is_spent(v1: Api) -> None:
     body = {"mode": "ephemeral", "agent_id": uuid.uuid4().hex}
     first = v1.post("/sessions", body)
@@ -265,6 +323,7 @@ def test_wrong_queries_name_the_parameter(v1: Api, query: str, word: str) -> Non
 def test_get_shows_what_create_showed(v1: Api) -> None:
     made = v1.post("/sessions", {"mode": "persistent", "timeout": 77}).body
     got = v1.get(f"/sessions/{made['id']}").body
+    assert made.pop("reused") is False, "only the answer to a creation has it"
     moving = ("updated_at", "last_activity_at", "expires_at")
     assert {k: v for k, v in got.items() if k not in moving} == {
         k: v for k, v in made.items() if k not in moving

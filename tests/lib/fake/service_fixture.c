@@ -119,12 +119,12 @@ struct session *fixture_create(struct fixture *f)
     const struct session_ask ask = {.persistent = true, .dialect = "v1"};
     struct session *s = NULL;
     struct err e = {0};
-    bool existed;
+    enum session_origin origin;
 
-    if (session_create(f->svc, &ask, &s, &existed, &e) < 0) {
+    if (session_create(f->svc, &ask, &s, &origin, &e) < 0) {
         tap_fail(__FILE__, __LINE__, "session_create: %s", e.msg);
     }
-    CHECK(!existed);
+    CHECK_INT(origin, SESSION_NEW);
     return s;
 }
 

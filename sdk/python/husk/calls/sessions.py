@@ -73,7 +73,7 @@ def create_session(
         disk: limit for all writable files, such as "256Mi", or bytes.
         pids: maximum number of processes and threads.
         env: environment variables of every execution.
-        agent_id: if this agent has a live session, return that one.
+        agent_id: if this agent has a live session with all that is asked for, return that one.
         min_isolation: `full` (every layer, or fail) or `userns`.
         id: a custom id for the session.
     """

@@ -62,6 +62,7 @@ class Session(Record):
     status: str = ""
     mode: str = ""
     agent_id: str | None = None
+    reused: bool = False
     timeout: int = 0
     resources: dict[str, Any] = field(default_factory=dict)
     env_vars: dict[str, str] = field(default_factory=dict)

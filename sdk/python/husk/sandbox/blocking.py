@@ -136,7 +136,7 @@ class Sandbox(SandboxBase[Client, Stream], _Blocking):
         disk: limit for all writable files, such as "256Mi", or bytes.
         pids: maximum number of processes and threads.
         env: environment variables of every run.
-        agent_id: if this agent has a live session, use that one.
+        agent_id: if this agent has a live session with all that is asked for, use that one.
         min_isolation: `full` (every layer, or fail; the default) or `userns`.
         mode: `persistent` (default), or `ephemeral`: ends after one run.
         id: a custom id for the new session.
