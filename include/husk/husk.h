@@ -239,6 +239,12 @@ struct husk_result {
     char *artifacts_json;   /* spec.artifacts: a JSON array of paths, at most 1,000; NULL: none */
     bool displays_dropped;  /* there were more, or larger ones; or the value was cut */
     bool variables_dropped; /* some did not fit */
+    /*
+     * Of a session: why another interpreter took the place of this context's, so that its variables
+     * are gone: "timeout", "memory_exceeded", "cancelled", "crashed", "output_limit", "exited". A
+     * static text; NULL: it goes on.
+     */
+    const char *restart;
 };
 
 int husk_run(struct husk_engine *engine, const struct husk_spec *spec, struct husk_result **ret,

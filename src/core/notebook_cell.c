@@ -330,6 +330,22 @@ static enum run_verdict verdict_of(const struct cell *c, bool timed_out)
     return is_known ? RUN_BY_CLAIM : RUN_BY_FACTS;
 }
 
+/* Its end is that of the interpreter. */
+static const char *restart_reason(const struct husk_result *r)
+{
+    switch (r->status) {
+    case HUSK_TIMEOUT:
+    case HUSK_MEMORY_EXCEEDED:
+    case HUSK_CANCELLED:
+    case HUSK_CRASHED:
+        return husk_status_name(r->status);
+    case HUSK_COMPLETED:
+    case HUSK_FAILED:
+        break;
+    }
+    return r->termination.cause == HUSK_CAUSE_OUTPUT_LIMIT ? "output_limit" : "exited";
+}
+
 int cell_finish(struct cell *c, struct husk_result **ret, struct err *e)
 {
     struct run *run = &c->run;
@@ -344,6 +360,9 @@ int cell_finish(struct cell *c, struct husk_result **ret, struct err *e)
     }
     memset(c->context->cell, 0, sizeof(c->context->cell));
     run_conclude(run, verdict_of(c, timed_out), 0, true);
+    if (c->is_context_lost || c->notebook->guest->exited) {
+        run->result->restart = restart_reason(run->result);
+    }
     *ret = TAKE_PTR(run->result);
     return 0;
 }

@@ -62,6 +62,9 @@ static int adopt_session(void *user, const struct store_session *row, struct err
         svc->figures.readopted++;
     } else {
         s->restarted = true;
+        if (s->persistent && row->status == SESSION_RUNNING) {
+            session_note_restart(s, RESTART_BOX_LOST);
+        }
     }
     quota_adopt_session(s);
     table_add_session(svc, s);

@@ -201,9 +201,28 @@ static void join_output(struct execution *x)
     replace(&x->result->err, &x->result->err_len, &x->err);
 }
 
+/*
+ * A client must learn that the variables of the context are gone, whether they went with this cell
+ * or before it. A command has none; it leaves a lost box to the next cell.
+ */
+static void note_restart(struct execution *x)
+{
+    struct session *s = x->session;
+
+    if (x->has_context) {
+        x->result->restart = NULL;
+    } else if (s->persistent && x->context == 0) {
+        const char *before = session_take_restart(s);
+        bool is_box_lost = x->result->restart != NULL && notebook_has_ended(x->box);
+        s->is_loss_told = s->is_loss_told || is_box_lost;
+        x->result->restart = x->result->restart != NULL ? x->result->restart : before;
+    }
+}
+
 void execution_conclude(struct execution *x, int r, const struct err *e)
 {
     if (r == 0) {
+        note_restart(x);
         if (x->is_cut) {
             x->result->out_truncated |= x->result->out_len > x->out.len;
             x->result->err_truncated |= x->result->err_len > x->err.len;

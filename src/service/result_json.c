@@ -77,7 +77,8 @@ json_t *result_json(const struct husk_result *r)
 {
     json_t *value = r->value != NULL ? result_text(r->value, strlen(r->value)) : json_null();
     json_t *all =
-        json_pack("{s:i, s:o, s:o, s:b, s:b, s:o, s:o, s:o, s:{s:s, s:s, s:s}, s:o, s:b, s:o, s:o}",
+        json_pack("{s:i, s:o, s:o, s:b, s:b, s:o, s:o, s:o, s:{s:s, s:s, s:s}, s:o, s:b, s:o, s:o,"
+                  " s:b, s:s?}",
                   "exit_code", r->exit_code, "stdout", result_text(r->out, r->out_len), "stderr",
                   result_text(r->err, r->err_len), "stdout_truncated", (int)r->out_truncated,
                   "stderr_truncated", (int)r->err_truncated, "value", value, "return_value",
@@ -85,7 +86,8 @@ json_t *result_json(const struct husk_result *r)
                   husk_cause_name(r->termination.cause), "detail", r->termination.detail, "limit",
                   r->termination.limit, "outputs", outputs_json(r), "outputs_dropped",
                   (int)r->displays_dropped, "metrics", result_metrics(&r->metrics), "receipt",
-                  result_receipt(&r->receipt));
+                  result_receipt(&r->receipt), "context_restarted", (int)(r->restart != NULL),
+                  "restart_reason", r->restart);
 
     add_bytes(all, "stdout_base64", r->out, r->out_len);
     add_bytes(all, "stderr_base64", r->err, r->err_len);

@@ -99,14 +99,14 @@ struct session_ask {
     const char *id;            /* NULL: one is made */
     const char *template_name; /* NULL: python */
     bool persistent;
-    const char *agent_id;      /* NULL or "": none */
-    const char *dialect;       /* whose session it is: kept in the record, means nothing here */
-    struct husk_limits limits; /* 0: template's, then the configuration's */
-    uint64_t timeout_ms;       /* idle; 0: the default, */
+    const char *agent_id;        /* NULL or "": none */
+    const char *dialect;         /* whose session it is: kept in the record, means nothing here */
+    struct husk_limits limits;   /* 0: template's, then the configuration's */
+    uint64_t timeout_ms;         /* idle; 0: the default, */
     uint64_t default_timeout_ms; /* which is the configuration's if this is 0 as well */
-    uint64_t lifetime_ms;      /* 0: the configuration's */
-    bool has_own_bounds;       /* of timeout and memory: those of the configuration do not hold */
-    const char *const *env;    /* NULL-terminated "NAME=value", or NULL */
+    uint64_t lifetime_ms;        /* 0: the configuration's */
+    bool has_own_bounds;         /* of timeout and memory: those of the configuration do not hold */
+    const char *const *env;      /* NULL-terminated "NAME=value", or NULL */
     enum husk_isolation isolation;
     const json_t *spec; /* as it was asked for: kept in the record */
     struct request_key idempotency;

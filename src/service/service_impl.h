@@ -12,6 +12,12 @@
 #include "store/store.h"
 
 #define ID_SIZE (STORE_ID_MAX + 1)
+/*
+ * Why the first context of a session has lost its variables between two cells. Numbers are stored:
+ * a new one goes to the end.
+ */
+enum session_restart { RESTART_NONE, RESTART_BOX_LOST };
+
 #define END_PATIENCE_MS 1000 /* from the end of a box to the launcher's word of it */
 
 /* A bounded number of places, and a bounded line of fibers that wait for one. */
@@ -81,7 +87,9 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     struct fiber_queue moved; /* woken when a state of it is durable, or will not be */
     enum session_phase phase;
     bool keyed;     /* the client may ask for it again, by its key */
-    bool restarted; /* the interpreter is not the first one: variables are gone */
+    bool restarted; /* the box is not the first one: its files come from the copy */
+    bool
+        is_loss_told; /* the result of a cell has said that this box, and its variables, are gone */
     struct fiber_queue ended;
     size_t working; /* executions that run or wait */
     struct turn turns[CONTEXTS_MAX];
@@ -240,6 +248,13 @@ void session_box_give(struct session *s);
 /* -1 and ERR_STORAGE: an execution, which may hold the box, waits for a full disk. */
 int session_check_ends(const struct session *s, struct err *e);
 void session_box_close(struct session *s); /* ends it; it is to be opened anew */
+/*
+ * The next cell of the first context says so in its result, unless one has already. For a reason
+ * that is not recorded yet; it is with the session's next record.
+ */
+void session_note_restart(struct session *s, enum session_restart why);
+/* The same for the result of a cell, which is to be recorded with it: NULL, or the API's word. */
+const char *session_take_restart(struct session *s);
 
 /* session_files.c */
 /* Access to the workspace; `last`: also of a session that is ending. */

@@ -16,6 +16,7 @@ static int open_box(struct session *s, struct err *e)
     if (notebook_open(s->svc->engine, &spec, &s->box, e) < 0) {
         return -1;
     }
+    s->is_loss_told = false;
     FAULT_POINT("session.box.opened");
     if (s->restarted && workspace_restore(s, e) < 0) {
         /* Without its files it is not this session: it must be neither used nor saved. */
@@ -67,6 +68,22 @@ void session_box_close(struct session *s)
     session_box_step(s, BOX_ABSENT);
 }
 
+void session_note_restart(struct session *s, enum session_restart why)
+{
+    if (!s->is_loss_told && s->record.restart == RESTART_NONE) {
+        s->record.restart = (int)why;
+    }
+}
+
+const char *session_take_restart(struct session *s)
+{
+    static const char *const words[] = {[RESTART_BOX_LOST] = "box_lost"};
+    int why = s->record.restart;
+
+    s->record.restart = RESTART_NONE;
+    return why >= 0 && (size_t)why < ARRAY_LEN(words) ? words[why] : NULL;
+}
+
 int session_check_ends(const struct session *s, struct err *e)
 {
     for (const struct execution *x = s->svc->executions; x != NULL; x = execution_next(x)) {
@@ -107,6 +124,7 @@ static int drop_dead_box(struct session *s, struct err *e)
     if (can_drop(s)) {
         log_info("session_box_ended", "session=%s", s->id);
         session_box_close(s);
+        session_note_restart(s, RESTART_BOX_LOST);
     }
     return 0;
 }

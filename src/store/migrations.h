@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "store/connection.h"
 
-#define SCHEMA_VERSION 2
+#define SCHEMA_VERSION 3
 #define SCHEMA_APPLICATION 0x6875736b /* "husk" in PRAGMA application_id */
 
 struct schema {

@@ -56,6 +56,7 @@ struct store_session {
     int64_t expires_ms;
     int64_t executions; /* how many there have been */
     int64_t kept_bytes; /* of its records, as its owner counts them */
+    int restart; /* why its variables are gone, until an answer has said so; 0: they are not */
 };
 
 struct store_execution {

@@ -78,6 +78,17 @@ def test_an_exception_is_shown(box: Sandbox) -> None:
     assert "before" in page and "ZeroDivisionError" in page and "failed in" in page
 
 
+def test_a_lost_interpreter_is_shown(box: Sandbox) -> None:
+    result = box.run("import os; os._exit(3)")
+    assert result.context_restarted and result.restart_reason == "exited"
+    bundle = result._repr_mimebundle_()
+    for form in ("text/plain", "text/html"):
+        assert "restarted (exited): variables are gone" in bundle[form]
+    after = box.run("1")
+    assert not after.context_restarted and after.restart_reason is None
+    assert after._repr_mimebundle_()["text/plain"] == "1"
+
+
 def test_other_forms() -> None:
     output = Output(
         {

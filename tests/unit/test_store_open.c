@@ -131,8 +131,8 @@ TEST(a_newer_schema_is_refused_and_left_alone)
     store_close(fixture_open(dir));
     fixture_sql(dir, "PRAGMA user_version = 99");
     struct err e = refused_untouched(dir);
-    CHECK(strstr(e.msg, "schema version 99, this program knows up to 2") != NULL);
-    fixture_sql(dir, "PRAGMA user_version = 2");
+    CHECK(strstr(e.msg, "schema version 99, this program knows up to 3") != NULL);
+    fixture_sql(dir, "PRAGMA user_version = 3");
     store_close(fixture_open(dir));
     fixture_remove(dir);
 }

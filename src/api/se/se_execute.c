@@ -15,6 +15,13 @@
 
 /* ---- the answer ---- */
 
+static int end_line(struct buf *text)
+{
+    bool is_inside = text->len > 0 && text->data[text->len - 1] != '\n';
+
+    return is_inside ? buf_add_str(text, "\n") : 0;
+}
+
 int se_add_losses(struct buf *err, const struct husk_result *r)
 {
     const char *const lines[] = {
@@ -26,13 +33,23 @@ int se_add_losses(struct buf *err, const struct husk_result *r)
     };
 
     for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
-        bool is_inside = err->len > 0 && err->data[err->len - 1] != '\n';
-        if (lines[i] != NULL &&
-            ((is_inside && buf_add_str(err, "\n") < 0) || buf_add_str(err, lines[i]) < 0)) {
+        if (lines[i] != NULL && (end_line(err) < 0 || buf_add_str(err, lines[i]) < 0)) {
             return -1;
         }
     }
     return 0;
+}
+
+/* The next code would only get a NameError. */
+static int add_restart(struct buf *err, const struct husk_result *r)
+{
+    if (r->restart == NULL) {
+        return 0;
+    }
+    return end_line(err) < 0
+               ? -1
+               : buf_printf(err, "[context restarted (%s): variables are gone, files stay]\n",
+                            r->restart);
 }
 
 static int add_text(struct buf *b, const json_t *text)
@@ -57,6 +74,7 @@ static json_t *stderr_json(const struct husk_result *result)
     if (r == 0 && limit[0] != '\0') {
         r = buf_printf(&b, "ended by a limit: %s\n", limit);
     }
+    r = r == 0 ? add_restart(&b, result) : r;
     return r == 0 ? api_text_json(b.data != NULL ? b.data : "", b.len) : NULL;
 }
 

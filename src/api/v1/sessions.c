@@ -159,7 +159,7 @@ void api_v1_session_create(struct api_call *call)
     } else if (service_key_used(svc, &ask.idempotency, known) &&
                session_await(svc, known, &e) == 0) {
         reply_created(call, known, SESSION_REPEATED); /* and over by now */
-    } else if (e.code == ERR_INVALID) {     /* a field that the contract alone cannot judge */
+    } else if (e.code == ERR_INVALID) { /* a field that the contract alone cannot judge */
         api_error_text(detail, sizeof(detail), e.msg);
         call_reply_error(call, 422, NULL, NULL, detail, NULL);
     } else {

@@ -16,7 +16,8 @@ static const struct {
     {"stdout_truncated", NO}, {"stderr_truncated", NO}, {"value", NONE},
     {"return_value", NONE},   {"error", NONE},          {"termination", NONE},
     {"outputs", EMPTY_LIST},  {"outputs_dropped", NO},  {"artifacts", EMPTY_LIST},
-    {"metrics", NONE},        {"receipt", NONE},
+    {"metrics", NONE},        {"receipt", NONE},        {"context_restarted", NO},
+    {"restart_reason", NONE},
 };
 
 static json_t *fallback_json(enum fallback f)

@@ -266,6 +266,18 @@ class Result:
         termination: dict[str, Any] | None = self.data.get("termination")
         return termination
 
+    @property
+    def context_restarted(self) -> bool:
+        """Whether another interpreter took the place of the context's, so that variables are gone."""
+        return bool(self.data.get("context_restarted"))
+
+    @property
+    def restart_reason(self) -> str | None:
+        """Why the interpreter was replaced: `timeout`, `memory_exceeded`, `crashed`, `cancelled`,
+        `output_limit` or `exited` by this run, or `box_lost` before it; None if it was not."""
+        reason: str | None = self.data.get("restart_reason")
+        return reason
+
     @cached_property
     def cost(self) -> Cost:
         """Time, CPU time and memory that the run used."""
@@ -304,12 +316,21 @@ class Result:
             parts.append(_pre(said, "color:#b00020"))
         if not self.ok and not self.error:
             parts.append(_pre(self._why(), "color:#b00020"))
+        if self.context_restarted:
+            parts.append(_pre(self._restart_note(), "color:#b00020"))
         cost = html.escape(f"{self.status} in {self.cost}")
         parts.append(f'<small style="color:gray">{cost}</small>')
         return "\n".join(parts)
+
+    def _plain(self) -> str:
+        lines = [self.text, self._restart_note() if self.context_restarted else ""]
+        return "\n".join(line for line in lines if line)
+
+    def _restart_note(self) -> str:
+        return f"The interpreter was restarted ({self.restart_reason}): variables are gone, files stay."
 
     def _repr_png_(self) -> bytes | None:
         return self.png
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        return _bundle(self.text, self._repr_html_(), self.png)
+        return _bundle(self._plain(), self._repr_html_(), self.png)
