@@ -160,12 +160,62 @@ def test_a_full_disk_is_said(server: SdkServer, tmp_path: Path) -> None:
             s.files.write("large", bytes(4 << 20))
 
 
-def test_more_than_the_server_takes_is_said(box: Sandbox, tmp_path: Path) -> None:
+def test_the_disk_limit_decides_how_large_a_file_may_be(server: SdkServer, tmp_path: Path) -> None:
     with (tmp_path / "huge").open("wb") as file:
-        file.truncate(101 << 20)
-    with pytest.raises(errors.TooLargeError):
-        box.files.upload(tmp_path / "huge")
-    assert not box.files.exists("huge")
+        file.truncate(130 << 20)
+        file.seek(-1, os.SEEK_END)
+        file.write(b"x")
+    with Sandbox(memory="512Mi", disk="160Mi") as s:
+        assert s.files.upload(tmp_path / "huge").size == 130 << 20
+        assert s.run("import os; os.path.getsize('huge')").value == 130 << 20
+        assert s.shell("tail -c 1 huge").stdout == "x"
+    with Sandbox(memory="512Mi", disk="120Mi") as s:
+        with pytest.raises(errors.DiskFullError):
+            s.files.upload(tmp_path / "huge")
+        assert not s.files.exists("huge")
+
+
+def test_more_than_the_server_takes_is_said(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(bytes(200_000))
+    with SdkServer.run("--max-upload", "128K") as running:
+        with Sandbox(socket=running.socket) as s:
+            with pytest.raises(errors.TooLargeError):
+                s.files.upload(tmp_path / "large")
+            assert not s.files.exists("large")
+
+
+PIPED = """
+import os, resource, sys
+from husk import Sandbox
+with Sandbox(memory="512Mi", disk="160Mi") as s:
+    s.files.write("warm", b"x")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    s.files.upload(sys.argv[1], "big")
+    print(s.files.stat("big").size, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_a_pipe_is_streamed(server: SdkServer, tmp_path: Path) -> None:
+    """It tells no size, and is not gathered in memory."""
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor() as writer:
+        written = writer.submit((tmp_path / "pipe").write_bytes, bytes(60 << 20))
+        done = subprocess.run(
+            [sys.executable, "-c", PIPED, str(tmp_path / "pipe")],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        assert done.returncode == 0, done.stderr
+        written.result()
+    size, grown = map(int, done.stdout.split())
+    assert size == 60 << 20 and grown < 30 << 10, "KiB"
+
+
+def test_an_empty_file(box: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    assert box.files.upload(tmp_path / "empty").size == 0
+    assert box.files.read("empty") == b""
 
 
 @pytest.mark.parametrize("format", ["tar", "tar.gz"])

@@ -205,12 +205,29 @@ def test_more_than_an_upload_may_have(api: Api, sid: str) -> None:
     connection = api.connect()
     connection.putrequest("PUT", f"/api/v1/sessions/{sid}/files/over")
     connection.putheader("Content-Type", "application/octet-stream")
-    connection.putheader("Content-Length", str(100 * MIB + 1))
+    connection.putheader("Content-Length", str((1 << 40) + 1))
     connection.endheaders()
     got = connection.getresponse()
     assert got.status == 413, got.read()
     connection.close()
     assert get(api, sid, "over").status == 404
+
+
+def test_a_plain_body_may_be_as_large_as_the_disk(api: Api) -> None:
+    """More than form data may have; what does not fit is refused and leaves nothing."""
+    sid = api.session(resources={"memory": "512Mi", "disk": "160Mi"})
+    for size, status in ((120 * MIB, 201), (170 * MIB, 507)):
+        connection = api.connect()
+        connection.request(
+            "PUT",
+            f"/api/v1/sessions/{sid}/files/large",
+            body=(bytes(MIB) for _ in range(size // MIB)),
+            headers={"Content-Length": str(size), "Content-Type": "application/octet-stream"},
+        )
+        got = connection.getresponse()
+        assert got.status == status, got.read()
+        connection.close()
+        assert api.run(sid, "import os; print(os.path.getsize('large'))")["stdout"] == "125829120\n"
 
 
 def test_disk_limit(api: Api) -> None:

@@ -6,22 +6,23 @@ awaited.
 from __future__ import annotations
 
 import errno
-import io
 import os
 import secrets
-from collections.abc import Callable, Iterator
+import stat as stat_module
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Literal, TypeVar
 
 from husk.calls import files as calls
 from husk.calls.call import Call, nothing, record
 from husk.client.drive import Flow
 from husk.errors import ConflictError, NotFoundError
 from husk.http.transport import PIECE, Request
-from husk.results.models import FileEntry, FileWritten, Page, Unpacked
+from husk.results.models import FileEntry, FileWritten, Page, Record, Unpacked
 from husk.sandbox.progress import Progress, progress_for
 from husk.sandbox.state import Held
 
+R = TypeVar("R", bound=Record)
 LocalPath = str | os.PathLike[str]
 ArchiveFormat = Literal["tar", "tar.gz"]
 TRANSFER_SECONDS = 300.0
@@ -60,40 +61,50 @@ class FileSink:
             self.part.unlink(missing_ok=True)
 
 
-def content_of(path: Path, progress: Progress | None) -> tuple[int, Callable[[], Iterator[bytes]]]:
-    """Return the size of a file, and a function that returns iterators over that many bytes."""
-    size = path.stat().st_size
-    # Pipes and files of /proc report no size, and a pipe can be read only once.
-    data = b"" if size else path.read_bytes()
-    size = size or len(data)
+class Content:
+    """What is sent of a local file, piece by piece.
 
-    def pieces(file: IO[bytes]) -> Iterator[bytes]:
+    Attributes:
+        size: number of bytes; None for what does not tell: pipes, and files of /proc.
+        can_repeat: it can be read again; a pipe cannot.
+    """
+
+    def __init__(self, path: Path, progress: Progress | None) -> None:
+        state = path.stat()
+        self.path = path
+        self.progress = progress
+        self.size = state.st_size or None
+        self.can_repeat = stat_module.S_ISREG(state.st_mode)
+
+    def pieces(self) -> Iterator[bytes]:
+        """Open the file and return its pieces."""
         done = 0
-        while done < size and (piece := file.read(min(PIECE, size - done))):
-            yield piece
-            done += len(piece)
-            if progress is not None:
-                progress(done, size)
-        if done < size:
-            raise OSError(errno.EIO, "the file became shorter while it was read", str(path))
-
-    def read() -> Iterator[bytes]:
-        with io.BytesIO(data) if data else path.open("rb") as file:
-            yield from pieces(file)
-
-    return size, read
+        with self.path.open("rb") as file:
+            left = self.size
+            while left != 0 and (piece := file.read(PIECE if left is None else min(PIECE, left))):
+                yield piece
+                done += len(piece)
+                left = None if left is None else left - len(piece)
+                if self.progress is not None:
+                    self.progress(done, self.size)
+        if left:
+            text = "the file became shorter while it was read"
+            raise OSError(errno.EIO, text, str(self.path))
 
 
-def _transfer_in(source: Path, target: str, kind: str, progress: Progress | None) -> Request:
-    size, pieces = content_of(source, progress)
-    return Request(
+def _transfer_in(
+    source: Path, target: str, kind: type[R], media_type: str, progress: Progress | None
+) -> Call[R]:
+    content = Content(source, progress)
+    request = Request(
         "PUT",
         target,
-        {"Content-Type": kind},
-        pieces=pieces,
-        size=size,
+        {"Content-Type": media_type},
+        pieces=content.pieces,
+        size=content.size,
         timeout=TRANSFER_SECONDS,
     )
+    return Call(request, record(kind), content.can_repeat)
 
 
 def _transfer_out(target: str, to: Path, progress: Progress | None) -> Flow[Path]:
@@ -147,7 +158,7 @@ def upload(
     *,
     progress: Progress | bool | None = None,
 ) -> Call[FileWritten]:
-    """Copy a local file into the workspace, up to 100 MiB.
+    """Copy a local file into the workspace: any size that the disk limit of the sandbox allows.
 
     Args:
         local: the local file.
@@ -158,8 +169,7 @@ def upload(
     source = Path(local)
     target = calls.file_target(held.id, path or source.name)
     show = progress_for(f"upload {source.name}", progress)
-    request = _transfer_in(source, target, "application/octet-stream", show)
-    return Call(request, record(FileWritten), can_repeat=True)
+    return _transfer_in(source, target, FileWritten, "application/octet-stream", show)
 
 
 def download(
@@ -286,5 +296,4 @@ def import_tar(
         is_gzip = file.read(2) == b"\x1f\x8b"
     kind = "application/gzip" if is_gzip else "application/x-tar"
     show = progress_for(f"upload {source.name}", progress)
-    request = _transfer_in(source, calls.archive_target(held.id, path), kind, show)
-    return Call(request, record(Unpacked), can_repeat=True)
+    return _transfer_in(source, calls.archive_target(held.id, path), Unpacked, kind, show)

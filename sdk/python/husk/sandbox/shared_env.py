@@ -29,7 +29,7 @@ from husk.errors import HuskError, InvalidParameterError, NotOfferedError
 from husk.http.transport import Request
 from husk.http.wire import Answer
 from husk.sandbox.base import leaving
-from husk.sandbox.files import FileSink, content_of
+from husk.sandbox.files import Content, FileSink
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -296,11 +296,11 @@ class SharedEnvSandbox:
             "Content-Type: application/octet-stream\r\n\r\n"
         ).encode()
         tail = f"\r\n--{border}--\r\n".encode()
-        size, content = content_of(source, None)
+        content = Content(source, None)
 
         def pieces() -> Iterator[bytes]:
             yield head
-            yield from content()
+            yield from content.pieces()
             yield tail
 
         def read(answer: Answer) -> dict[str, Any]:
@@ -312,10 +312,10 @@ class SharedEnvSandbox:
             self._target("upload", filename=target_filename or source.name),
             {"Content-Type": f"multipart/form-data; boundary={border}"},
             pieces=pieces,
-            size=len(head) + size + len(tail),
+            size=None if content.size is None else len(head) + content.size + len(tail),
             timeout=REQUEST_SECONDS,
         )
-        return await (await self._select()).send(Call(request, read, can_repeat=True))
+        return await (await self._select()).send(Call(request, read, content.can_repeat))
 
     @_named
     async def download_file(self, filename: str, target_path: str | Path) -> bool:
