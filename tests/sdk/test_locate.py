@@ -6,7 +6,9 @@ it.
 from __future__ import annotations
 
 import http.server
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import SdkServer
+from conftest import ROOT, SdkServer
 from places import BIN
 from procfs import below, pids_with, processes
 from waiting import PATIENCE, wait_until
@@ -47,6 +49,45 @@ def test_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(FileNotFoundError):
         locate.program("no-such-program")
+
+
+def test_the_checkout_that_pip_installed_from(tmp_path: Path) -> None:
+    """A copy in site-packages finds the programs of the checkout that it was made from."""
+    checkout, site = tmp_path / "my checkout", tmp_path / "site"
+    (checkout / "build" / "bin").mkdir(parents=True)
+    (checkout / "build" / "bin" / "husk").write_text("#!/bin/sh\n")
+    (checkout / "build" / "bin" / "husk").chmod(0o755)
+    shutil.copytree(ROOT / "sdk" / "python" / "husk", site / "husk")
+    about = site / "husk-0.1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: husk\nVersion: 0.1.0\n")
+    code = "from husk import locate; print(locate.program('husk'))"
+    env = {"PYTHONPATH": f"{site}{os.pathsep}{os.pathsep.join(sys.path)}", "PATH": "/none"}
+
+    def ask() -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, env=env, cwd="/", capture_output=True, text=True)
+
+    url = (checkout / "sdk" / "python").as_uri()
+    (about / "direct_url.json").write_text(json.dumps({"url": url, "dir_info": {}}))
+    done = ask()
+    assert done.stdout.strip() == str(checkout / "build" / "bin" / "husk"), done.stderr
+    for other in ("{", "{}", json.dumps({"url": "https://host/sdk/python"})):
+        (about / "direct_url.json").write_text(other)
+        assert "is not in PATH" in ask().stderr
+
+
+def test_no_server_and_no_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The server is what is missing; a program is only one way to get one."""
+    monkeypatch.setenv("HUSK_BIN", str(tmp_path))
+    nowhere = [locate.Address(str(tmp_path / "a.sock"), "http://localhost")]
+    nowhere.append(locate.parse("http://127.0.0.1:1"))
+    monkeypatch.setattr(locate, "default_addresses", lambda: nowhere)
+    with pytest.raises(errors.ServerNotFoundError) as caught:
+        Sandbox()
+    said = str(caught.value)
+    assert said.startswith(f"No server found at unix://{tmp_path}/a.sock, http://127.0.0.1:1")
+    assert "husk up" in said and "HUSK_URL" in said and "HUSK_BIN" in said
 
 
 # ---- servers that are named ----

@@ -118,7 +118,7 @@ def test_time_and_memory_limits(server: SdkServer) -> None:
 def test_shell(box: Sandbox) -> None:
     box.run("open('f.txt', 'w').write('hello')")
     result = box.shell("cat f.txt; echo $1 $B >&2; exit 3", args=["one"], env={"B": "two"})
-    assert (result.text, result.stderr, result.exit_code) == ("hello", "one two\n", 3)
+    assert (result.stdout, result.stderr, result.exit_code) == ("hello", "one two\n", 3)
     assert box.shell("cat", stdin="through").stdout == "through"
 
 

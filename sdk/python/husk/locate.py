@@ -17,6 +17,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import http.client
+import importlib.metadata
 import json
 import os
 import shutil
@@ -28,9 +29,14 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
-from husk.errors import InvalidParameterError, ProgramNotFoundError, ServerStartError
+from husk.errors import (
+    InvalidParameterError,
+    ProgramNotFoundError,
+    ServerNotFoundError,
+    ServerStartError,
+)
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 START_SECONDS = 60.0
@@ -44,7 +50,8 @@ def program(name: str) -> str:
     """Find a program of husk: `husk`, `huskd`, `sandbox-run`.
 
     Looks in HUSK_BIN (the folder of the programs, or the path of the program husk), else in PATH
-    and then in `build/bin` of the checkout that contains this package.
+    and then in `build/bin` of the checkout that contains this package or that pip installed it
+    from.
 
     Args:
         name: its name without a folder.
@@ -56,20 +63,32 @@ def program(name: str) -> str:
         ProgramNotFoundError: it was not found.
     """
     named = os.environ.get("HUSK_BIN")
-    checkout = Path(__file__).resolve().parents[3] / "build" / "bin"
     if named:  # an explicit setting has no fallback
         named = os.path.dirname(named) if os.path.isfile(named) else named
         found = shutil.which(name, path=named)
         places = named
     else:
-        found = shutil.which(name) or shutil.which(name, path=str(checkout))
-        places = f"PATH and {checkout}"
+        folders = [str(checkout / "build" / "bin") for checkout in _checkouts()]
+        found = shutil.which(name) or shutil.which(name, path=os.pathsep.join(folders))
+        places = " or ".join(["PATH", *folders])
     if found is None:
         raise ProgramNotFoundError(
             f"The program '{name}' is not in {places}.",
             solution="Install husk (make install), or set HUSK_BIN to the folder of its programs.",
         )
     return os.path.abspath(found)
+
+
+def _checkouts() -> list[Path]:
+    """Return the folders that may be the checkout of this package."""
+    places = [Path(__file__).resolve().parents[1]]
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError, ValueError, KeyError):
+        # Written by pip when it installs from a folder: PEP 610.
+        said = importlib.metadata.distribution("husk").read_text("direct_url.json")
+        source = urlsplit(json.loads(said or "{}")["url"])
+        if source.scheme == "file":
+            places.append(Path(unquote(source.path)))
+    return [place.parents[1] for place in places if place.parts[-2:] == ("sdk", "python")]
 
 
 # ---- servers ----
@@ -173,6 +192,10 @@ def server(
 
     Returns:
         Its address; None only if start is False.
+
+    Raises:
+        ServerNotFoundError: none was found, and the programs to start one are not installed.
+        ServerStartError: none was found, and starting one failed.
     """
     address = named(url, socket)
     if address is not None:
@@ -180,10 +203,21 @@ def server(
     with _lock:
         if _own is not None and _own.is_running:
             return _own.address
-        for candidate in default_addresses():
+        tried = default_addresses()
+        for candidate in tried:
             if answers(candidate):
                 return candidate
-    return own_server() if start else None
+    if not start:
+        return None
+    try:
+        return own_server()
+    except ProgramNotFoundError as e:
+        raise ServerNotFoundError(
+            f"No server found at {', '.join(map(str, tried))}.",
+            detail=f"and none can be started: {e.message}",
+            solution="Start one with `husk up`, name one with HUSK_URL or url=..., or "
+            "set HUSK_BIN to the folder of husk's programs.",
+        ) from e
 
 
 # ---- a server of this process's own ----

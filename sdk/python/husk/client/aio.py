@@ -40,6 +40,8 @@ class AsyncClient(ClientBase[AsyncTransport]):
     Args:
         url: the server, as for Client.
         socket: path of its unix socket, instead of url.
+        headers: sent with every request, for a proxy in front of the server.
+        api_key: sent as `Authorization: Bearer ...`.
     """
 
     _transport_class = AsyncTransport

@@ -39,6 +39,8 @@ class Client(ClientBase[Transport]):
             socket, a running server is found, or one is started for the life of this process; see
             husk.locate.
         socket: path of its unix socket, instead of url.
+        headers: sent with every request, for a proxy in front of the server.
+        api_key: sent as `Authorization: Bearer ...`.
     """
 
     _transport_class = Transport

@@ -14,7 +14,7 @@ import select
 import socket as sockets
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
@@ -38,7 +38,8 @@ class Request:
         target: path with query.
         headers: without Host and Content-Length.
         body: the whole body, or None.
-        pieces: returns an iterator over a body of `size` bytes, instead of body.
+        pieces: returns an iterator over a body of `size` bytes, instead of body. Without a size,
+            the body is sent in chunks.
         timeout: seconds to wait for the answer, or for its next piece.
     """
 
@@ -179,8 +180,9 @@ AnyConnection = TypeVar("AnyConnection", _Connection, _AsyncConnection)
 class _Common(Generic[AnyConnection]):
     """What both kinds of transport share: the address, the idle connections, and what httpx needs."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, headers: Mapping[str, str] | None = None) -> None:
         self.address = address
+        self.headers = dict(headers or {})  # sent with every request
         parts = urlsplit(address.url)
         self.host = parts.netloc.rpartition("@")[2]
         self.is_plain = parts.scheme == "http" and not parts.path
@@ -195,6 +197,12 @@ class _Common(Generic[AnyConnection]):
             return False
         self.pid = os.getpid()
         return True
+
+    def complete(self, request: Request) -> Request:
+        """Return the request with the headers that every request has."""
+        if not self.headers:
+            return request
+        return replace(request, headers={**self.headers, **request.headers})
 
     def drop_stale(self) -> None:
         """Drop and count idle connections that the server has closed."""
@@ -228,7 +236,7 @@ class _Common(Generic[AnyConnection]):
             self._idle.pop().close()
 
     def httpx_request(self, client: Any, request: Request, content: Any) -> httpx.Request:
-        headers = {"Accept-Encoding": "identity", **request.headers}
+        headers = {"Accept-Encoding": "identity", **self.complete(request).headers}
         if request.size is not None:
             headers["Content-Length"] = str(request.size)
         built: httpx.Request = client.build_request(
@@ -254,8 +262,8 @@ def _httpx_broken(e: httpx.TransportError) -> Broken:
 class Transport(_Common[_Connection]):
     """Blocking connections. Threads may share them."""
 
-    def __init__(self, address: Address) -> None:
-        super().__init__(address)
+    def __init__(self, address: Address, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(address, headers)
         self._httpx: httpx.Client | None = None
 
     def exchange(self, request: Request) -> Answer:
@@ -266,7 +274,7 @@ class Transport(_Common[_Connection]):
                 return Answer(status, headers, b"".join(pieces))
         connection = self._take() or _Connection(self.address)
         try:
-            answer = connection.exchange(request, self.host)
+            answer = connection.exchange(self.complete(request), self.host)
         except BaseException:
             self._drop(connection)
             raise
@@ -311,8 +319,8 @@ class Transport(_Common[_Connection]):
 class AsyncTransport(_Common[_AsyncConnection]):
     """Connections for asyncio. One object may be used from one event loop after another."""
 
-    def __init__(self, address: Address) -> None:
-        super().__init__(address)
+    def __init__(self, address: Address, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(address, headers)
         self._httpx: httpx.AsyncClient | None = None
         self._httpx_loop: asyncio.AbstractEventLoop | None = None
 
@@ -325,7 +333,7 @@ class AsyncTransport(_Common[_AsyncConnection]):
                 return Answer(status, headers, b"".join([piece async for piece in pieces]))
         connection = self._take() or await _AsyncConnection.open(self.address)
         try:
-            answer = await connection.exchange(request, self.host)
+            answer = await connection.exchange(self.complete(request), self.host)
         except BaseException:
             self._drop(connection)
             raise

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from husk import errors
+from husk.results import markup
 from husk.results.models import Cost, Receipt
 
 VALUE_TEXT_LIMIT = 1 << 20  # bytes; the server truncates longer ones
@@ -92,22 +93,16 @@ class Output:
                 # Scripts in an image do not run, even in SVG.
                 return f'<img src="data:{kind};base64,{base64.b64encode(data).decode()}">'
         if self.html is not None:
-            page = html.escape(self.html, quote=True)
-            return (
-                f'<iframe sandbox srcdoc="{page}" '
-                'style="width:100%;height:20em;border:0;resize:vertical"></iframe>'
-            )
-        for words in (self.text, self.markdown, self.latex):
+            return markup.shown(self.html)
+        if self.latex is not None:
+            return markup.formula(self.latex)
+        for words in (self.text, self.markdown):
             if words is not None:
-                return _pre(words)
-        return _pre(json.dumps(self.json, indent=2) if self.json is not None else repr(self))
+                return markup.pre(words)
+        return markup.pre(json.dumps(self.json, indent=2) if self.json is not None else repr(self))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         return _bundle(self.text or repr(self), self._repr_html_(), self.png)
-
-
-def _pre(text: str, style: str = "") -> str:
-    return f'<pre style="white-space:pre-wrap;{style}">{html.escape(text)}</pre>'
 
 
 def _bundle(text: str, page: str, png: bytes | None) -> dict[str, Any]:
@@ -115,6 +110,15 @@ def _bundle(text: str, page: str, png: bytes | None) -> dict[str, Any]:
     if png is not None:
         bundle["image/png"] = base64.b64encode(png).decode()
     return bundle
+
+
+def _lines(*parts: str | None) -> str:
+    """Join the parts that are not empty, each on a line of its own."""
+    text = ""
+    for part in parts:
+        if part:
+            text += ("\n" if text and not text.endswith("\n") else "") + part
+    return text
 
 
 _ERRORS: dict[str, type[errors.RunError]] = {
@@ -151,12 +155,8 @@ class Result:
 
     @property
     def text(self) -> str:
-        """The output, followed by the value of the last expression."""
-        value = self.data.get("value")
-        if value is None:
-            return self.stdout
-        gap = "" if not self.stdout or self.stdout.endswith("\n") else "\n"
-        return f"{self.stdout}{gap}{value}"
+        """The output, followed by the value of the last expression or by the error."""
+        return _lines(self.stdout, self.value_text, self._failure())
 
     @property
     def value(self) -> Any:
@@ -306,18 +306,24 @@ class Result:
         said = ended.get("limit") or ended.get("detail") or ""
         return f"The run ended as {self.status}" + (f" ({said})" if said else "")
 
+    def _failure(self) -> str:
+        """What a failed run says about its failure: stderr, the traceback, or the limit."""
+        if self.ok or not self.is_over:
+            return ""
+        trace = str((self.error or {}).get("traceback") or "")
+        trace = "" if trace.strip() in self.stderr else trace
+        why = "" if self.error is not None and self.status == "failed" else self._why()
+        return _lines(self.stderr, trace, why).rstrip("\n")
+
     # ---- notebooks ----
 
     def _repr_html_(self) -> str:
-        parts = [_pre(self.stdout)] if self.stdout else []
+        parts = [markup.pre(self.stdout)] if self.stdout else []
         parts += [output._repr_html_() for output in self.results]
-        if self.stderr or self.error:
-            said = self.stderr or str((self.error or {}).get("traceback") or "")
-            parts.append(_pre(said, "color:#b00020"))
-        if not self.ok and not self.error:
-            parts.append(_pre(self._why(), "color:#b00020"))
+        if said := self._failure() or self.stderr:
+            parts.append(markup.pre(said, markup.ERROR_COLOR))
         if self.context_restarted:
-            parts.append(_pre(self._restart_note(), "color:#b00020"))
+            parts.append(markup.pre(self._restart_note(), markup.ERROR_COLOR))
         cost = html.escape(f"{self.status} in {self.cost}")
         parts.append(f'<small style="color:gray">{cost}</small>')
         return "\n".join(parts)

@@ -145,7 +145,7 @@ class AsyncSandbox(SandboxBase[AsyncClient, AsyncStream], _Awaiting):
 
         Args:
             session_id: the session.
-            arguments: url, socket, client, durable, as for Sandbox.
+            arguments: url, socket, headers, api_key, client, durable, as for Sandbox.
         """
         sandbox = cls(session_id=session_id, **arguments)
         try:

@@ -59,6 +59,8 @@ class SandboxBase(Generic[AnyClient, AnyStream]):
         session_id: str | None = None,
         url: str | None = None,
         socket: str | os.PathLike[str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        api_key: str | None = None,
         client: AnyClient | None = None,
         durable: bool = True,
     ) -> None:
@@ -77,7 +79,9 @@ class SandboxBase(Generic[AnyClient, AnyStream]):
             id=id,
         )
         self._has_own_client = client is None
-        self._client: AnyClient = client or self._client_class(url, socket=socket)
+        self._client: AnyClient = client or self._client_class(
+            url, socket=socket, headers=headers, api_key=api_key
+        )
         self._held = Held(self._client.transport, wanted, durable, session_id or "")
         self._open()
 

@@ -143,7 +143,9 @@ class Sandbox(SandboxBase[Client, Stream], _Blocking):
         session_id: attach to this session instead of creating one.
         url: the server; by default a running server is found, or one is started: see husk.locate.
         socket: path of its unix socket, instead of url.
-        client: use the connections of this client, instead of url and socket.
+        headers: sent with every request, for a proxy in front of the server.
+        api_key: sent as `Authorization: Bearer ...`.
+        client: use the connections of this client, instead of the four above.
         durable: record runs before they start, so that they survive a restart of the server. False
             saves one write to disk per run; if the server dies, the result of the run is lost.
     """
@@ -165,7 +167,7 @@ class Sandbox(SandboxBase[Client, Stream], _Blocking):
 
         Args:
             session_id: the session.
-            arguments: url, socket, client, durable, as for Sandbox.
+            arguments: url, socket, headers, api_key, client, durable, as for Sandbox.
         """
         return cls(session_id=session_id, **arguments)
 
