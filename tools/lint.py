@@ -61,7 +61,7 @@ NEEDS_CLOEXEC = ["socket", "socketpair", "accept4", "pipe2", "epoll_create1", "e
 NEEDS_CLOEXEC += ["timerfd_create", "signalfd", "memfd_create", "inotify_init1"]
 
 # What modules of the SDK may import when they are imported themselves.
-MAY_IMPORT = {*sys.stdlib_module_names, "husk", "rayai", "httpx", "cloudpickle"}
+MAY_IMPORT = {*sys.stdlib_module_names, "husk", "rayai", "sandbox_runtime", "httpx", "cloudpickle"}
 TOP_IMPORT = re.compile(r"(?:import|from) ([A-Za-z_]\w*)")
 
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
@@ -246,7 +246,8 @@ def check_python_imports(source: Source) -> Iterator[Finding]:
     """Importing our packages must cost nothing: frameworks are imported by the functions that need
     them.
     """
-    if not source.name.startswith(("sdk/python/husk/", "sdk/python/rayai/")):
+    packages = ("husk", "rayai", "sandbox_runtime")
+    if not source.name.startswith(tuple(f"sdk/python/{name}/" for name in packages)):
         return
     for number, line in enumerate(source.lines, 1):
         if (match := TOP_IMPORT.match(line)) and match.group(1) not in MAY_IMPORT:

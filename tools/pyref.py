@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes docs/python-api.md from the docstrings of sdk/python: every public name of the packages
-husk and rayai.
+husk, rayai and sandbox_runtime.
 
     build/venv/bin/python tools/pyref.py            writes it
     build/venv/bin/python tools/pyref.py --check    fails if the file differs from that,
@@ -24,8 +24,8 @@ from typing import Any, get_args, get_origin
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "docs" / "python-api.md"
-PACKAGES = ["husk", "rayai", "rayai.sandbox"]
-OURS = {"husk", "rayai"}
+PACKAGES = ["husk", "rayai", "rayai.sandbox", "sandbox_runtime.sdk"]
+OURS = {"husk", "rayai", "sandbox_runtime"}
 # Classes that users do not import: their objects come from a sandbox, a client or a result.
 GIVEN: dict[str, list[str]] = {
     "husk.sandbox": ["Files", "Stream"],

@@ -21,6 +21,7 @@ from places import BIN
 ROOT = Path(__file__).resolve().parents[2]
 SDK = ROOT / "sdk" / "python"
 VERSION = (ROOT / "VERSION").read_text().strip()
+PACKAGES = ["husk", "rayai", "sandbox_runtime"]
 FRAMEWORKS = ["ray", "pydantic_ai", "langchain", "langgraph", "agno", "mcp", "fastapi", "numpy"]
 
 
@@ -51,7 +52,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def modules() -> set[str]:
     """Every Python file of the packages."""
-    files = [*SDK.glob("husk/**/*.py"), *SDK.glob("rayai/**/*.py")]
+    files = [file for name in PACKAGES for file in SDK.glob(f"{name}/**/*.py")]
     return {file.relative_to(SDK).as_posix() for file in files}
 
 
@@ -62,11 +63,11 @@ def test_names_carry_the_version(dist: Path) -> None:
     }
 
 
-def test_the_wheel_has_both_packages_and_nothing_else(dist: Path) -> None:
+def test_the_wheel_has_the_packages_and_nothing_else(dist: Path) -> None:
     with zipfile.ZipFile(next(dist.glob("*.whl"))) as wheel:
         names = set(wheel.namelist())
     packed = {name for name in names if ".dist-info/" not in name}
-    assert packed == modules() | {"husk/py.typed", "rayai/py.typed"}
+    assert packed == modules() | {f"{name}/py.typed" for name in PACKAGES}
 
 
 def test_the_sdist_can_stand_alone(dist: Path) -> None:
@@ -94,6 +95,7 @@ def test_metadata(dist: Path) -> None:
         "agno",
         "mcp",
         "all",
+        "dev",
     }
 
 
@@ -110,8 +112,8 @@ def test_an_installed_wheel_works_without_any_framework(dist: Path, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     (site / "deps.pth").write_text(f"{BIN.parent}/lib/husk/python-deps\n")
     code = (
-        "import sys, husk, rayai\n"
-        "names = [n for p in (husk, rayai) for n in p.__all__ if getattr(p, n, None) is None]\n"
+        "import sys, husk, rayai, sandbox_runtime.sdk as se\n"
+        "names = [n for p in (husk, rayai, se) for n in p.__all__ if getattr(p, n, None) is None]\n"
         f"loaded = [n for n in {FRAMEWORKS} if n in sys.modules]\n"
         "import importlib.metadata as m\n"
         "print(names, loaded, husk.__version__ == m.version('husk'), husk.__file__)"
