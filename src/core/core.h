@@ -137,14 +137,16 @@ struct engine_pool {
 size_t engine_pools(const struct engine *engine, struct engine_pool *ret, size_t max);
 
 struct engine_box {
-    uint32_t id;
+    uint64_t id; /* no other box of this server has had it, also not with an earlier launcher */
     char template_name[64];
-    char kept_as[KEEP_TAG_MAX]; /* the tag of its notebook; "": it is not kept */
+    char used_by[KEEP_TAG_MAX]; /* the tag of its notebook or run; "": none */
     const char *state;          /* "starting", "parked", "running" */
     int64_t created_ms;
     struct husk_limits limits;
 };
 size_t engine_boxes(const struct engine *engine, struct engine_box *ret, size_t max);
+/* What is enforced around one that is in use. False: there is none such. */
+bool engine_box_receipt(const struct engine *engine, uint64_t id, struct husk_receipt *ret);
 
 /* The fixed pool of a template's one-shot boxes. */
 int engine_pool_set(struct engine *engine, const char *template_name,
@@ -164,6 +166,9 @@ struct run_hooks {
      * be killed and must not lose what has left the pipe and is not on its disk yet.
      */
     ssize_t (*read_output)(void *user, enum husk_stream stream, int pipe, char *buf, size_t size);
+    /* engine_run(): what its box is listed under (or NULL), and each box that it gets. */
+    const char *tag;
+    void (*on_box)(void *user, uint64_t box_id);
     /* Called with the frame of each display, after it was checked. */
     void (*on_display)(void *user, const char *frame, size_t n);
     void *user;
@@ -195,7 +200,7 @@ int notebook_await_end(struct notebook *nb, int64_t timeout_ms, struct err *e);
  */
 bool notebook_end_overdue(struct notebook *nb);
 
-uint32_t notebook_box_id(const struct notebook *nb);
+uint64_t notebook_box_id(const struct notebook *nb); /* as engine_box.id */
 const struct limits *notebook_limits(const struct notebook *nb);
 void notebook_receipt(const struct notebook *nb, struct husk_receipt *ret);
 

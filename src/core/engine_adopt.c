@@ -71,7 +71,7 @@ static void on_kept(void *user, uint32_t guest, uint32_t slot, const uint8_t *no
     const struct adoption *a = user;
 
     for (struct kept_notebook *k = a->notebooks; k != NULL; k = k->next) {
-        if (notebook_box_id(k->notebook) == guest) {
+        if (notebook_guest_id(k->notebook) == guest) {
             notebook_adopt_slot(k, slot, note, fds);
         }
     }

@@ -84,7 +84,8 @@ struct guest {
     struct guest *next; /* in a pool list */
     struct engine *engine;
     struct live_template *live;
-    char kept_as[KEEP_TAG_MAX]; /* the tag of its notebook; "": none */
+    char used_by[KEEP_TAG_MAX]; /* the tag of its notebook or run; "": none */
+    bool was_pooled;            /* it was made for a pool */
     struct pool *pool;          /* that it was made for, or waits in; NULL once it is used */
     bool in_pool;               /* one of the pool's lists has it */
     bool cool;                  /* does not have the memory yet that a first run needs */
@@ -206,7 +207,8 @@ void guest_free(struct engine *engine, struct guest *g);
 
 /* Its share of the engine's budget, by g->limits. */
 void guest_open_share(struct guest *g);
-void guest_wake(struct guest *g); /* wakes the fibers that wait for news of it */
+uint64_t guest_name(const struct guest *g); /* engine_box.id */
+void guest_wake(struct guest *g);           /* wakes the fibers that wait for news of it */
 
 /* The back end ends it: no event of it matters any more. */
 void guest_forget(struct engine *engine, const struct guest *g);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/str.h"
-#include "core/engine_impl.h"
+#include "core/run.h"
 
 const struct template_def *engine_template(struct engine *engine, const char *name, struct err *e)
 {
@@ -91,6 +91,17 @@ void engine_sweep_templates(struct engine *engine)
     }
 }
 
+bool engine_box_receipt(const struct engine *engine, uint64_t id, struct husk_receipt *ret)
+{
+    const struct guest *g = engine->guests[id % ENGINE_BOXES_MAX];
+
+    if (g == NULL || guest_name(g) != id || g->in_pool) {
+        return false;
+    }
+    run_receipt(g, &g->limits, g->was_pooled || g->has_contexts, ret);
+    return true;
+}
+
 size_t engine_boxes(const struct engine *engine, struct engine_box *ret, size_t max)
 {
     size_t n = 0;
@@ -101,14 +112,16 @@ size_t engine_boxes(const struct engine *engine, struct engine_box *ret, size_t 
             continue;
         }
         const char *state = g->in_pool ? "parked" : "running";
+        /* A run gets a new box at once, and reads itself that it is ready. */
+        bool is_starting = g->state == GUEST_STARTING && g->used_by[0] == '\0';
         ret[n] = (struct engine_box){
-            .id = g->box_id,
-            .state = g->state == GUEST_STARTING ? "starting" : state,
+            .id = guest_name(g),
+            .state = is_starting ? "starting" : state,
             .created_ms = g->created_ms,
             .limits = engine_limits_export(&g->limits),
         };
         (void)str_copy(ret[n].template_name, sizeof(ret[n].template_name), g->live->name);
-        (void)str_copy(ret[n].kept_as, sizeof(ret[n].kept_as), g->kept_as);
+        (void)str_copy(ret[n].used_by, sizeof(ret[n].used_by), g->used_by);
         n++;
     }
     return n;

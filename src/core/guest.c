@@ -14,6 +14,11 @@
 
 #define EXIT_PATIENCE_MS 6000 /* longer than the launcher waits for a zygote */
 
+uint64_t guest_name(const struct guest *g)
+{
+    return ((uint64_t)g->facts.instance << 32) | g->box_id;
+}
+
 void guest_wake(struct guest *g)
 {
     for (struct guest_waiter *w = g->waiters; w != NULL; w = w->next) {
@@ -99,6 +104,7 @@ struct guest *guest_make(struct engine *engine, struct live_template *live,
         return NULL;
     }
     g->pool = options->pool;
+    g->was_pooled = g->pool != NULL;
     g->cool = options->warmth == LAUNCHER_COOL;
     g->limits = options->limits;
     guest_open_share(g);

@@ -336,9 +336,14 @@ int notebook_await_end(struct notebook *nb, int64_t timeout_ms, struct err *e)
     return nb->guest->exited || has_hung_up(nb) ? 0 : -1;
 }
 
-uint32_t notebook_box_id(const struct notebook *nb)
+uint32_t notebook_guest_id(const struct notebook *nb)
 {
     return nb->guest->box_id;
+}
+
+uint64_t notebook_box_id(const struct notebook *nb)
+{
+    return guest_name(nb->guest);
 }
 
 const struct limits *notebook_limits(const struct notebook *nb)

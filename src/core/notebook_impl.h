@@ -17,6 +17,8 @@ struct notebook {
     bool kept;    /* the launcher holds its descriptors for the next process */
 };
 
+uint32_t notebook_guest_id(const struct notebook *nb); /* the back end's number of its box */
+
 /* NULL and *e: there is no such context or checkpoint. */
 struct context *notebook_context(struct notebook *nb, uint32_t id, bool checkpoint, struct err *e);
 

@@ -64,7 +64,7 @@ void notebook_keep(struct notebook *nb, const char *tag)
     struct box_note note = {.limits = nb->limits};
 
     (void)str_copy(note.tag, sizeof(note.tag), tag);
-    (void)str_copy(nb->guest->kept_as, sizeof(nb->guest->kept_as), tag);
+    (void)str_copy(nb->guest->used_by, sizeof(nb->guest->used_by), tag);
     nb->kept = true;
     /* Its stdin may be closed; the others stay open as long as we hold the box. */
     put(nb, KEEP_BOX, &note, sizeof(note), g->in >= 0 ? fds : (const int[]){fds[0], fds[2], fds[3]},
@@ -153,7 +153,7 @@ static void adopt_box(struct notebook *nb, const uint8_t *bytes, struct fd_set_m
     memcpy(&note, bytes, sizeof(note));
     memcpy(ret_tag, note.tag, sizeof(note.tag));
     ret_tag[KEEP_TAG_MAX - 1] = '\0';
-    (void)str_copy(g->kept_as, sizeof(g->kept_as), ret_tag);
+    (void)str_copy(g->used_by, sizeof(g->used_by), ret_tag);
     nb->limits = g->limits = note.limits;
     guest_open_share(g);
     channel_init(&g->control, take_fd(&fds->fds[at++]));

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/rand.h"
+#include "base/str.h"
 #include "base/units.h"
 #include "core/run.h"
 #include "core/run_frames.h"
@@ -101,6 +102,10 @@ static int run_in(void *user, struct guest *g, struct err *e)
     bool warm = g == once->parked;
 
     run->guest = g;
+    if (run->hooks != NULL && run->hooks->tag != NULL) {
+        (void)str_copy(g->used_by, sizeof(g->used_by), run->hooks->tag);
+        run->hooks->on_box(run->hooks->user, guest_name(g));
+    }
     take_ends(run);
     int r = start_run(run, e);
     if (r < 0 && e->sys_errno == EPIPE) {

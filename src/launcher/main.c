@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/rand.h"
 #include "base/signals.h"
 #include "base/str.h"
 #include "base/units.h"
@@ -268,6 +269,7 @@ static int prepare(struct launcher *l, bool supervised, struct err *e)
         return -1;
     }
     check_core_limit(l);
+    rand_bytes(&l->facts.instance, sizeof(l->facts.instance));
     l->facts.landlock_abi = landlock_abi();
     if (l->facts.landlock_abi == 0) {
         note_missing(l, "landlock");

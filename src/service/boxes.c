@@ -2,9 +2,9 @@
 /* The box of a session: which one it is, what it costs, what is enforced around it. */
 #include "service/service_impl.h"
 
-uint32_t session_box_id(const struct session *s)
+uint64_t session_box_id(const struct session *s)
 {
-    return s->box != NULL ? notebook_box_id(s->box) : 0;
+    return s->box != NULL ? notebook_box_id(s->box) : s->once;
 }
 
 int session_usage(struct session *s, struct box_usage *ret, struct err *e)
@@ -15,9 +15,10 @@ int session_usage(struct session *s, struct box_usage *ret, struct err *e)
 
 int session_receipt(struct session *s, struct husk_receipt *ret, struct err *e)
 {
-    if (s->box == NULL) {
+    if (s->box != NULL) {
+        notebook_receipt(s->box, ret);
+    } else if (s->once == 0 || !engine_box_receipt(s->svc->engine, s->once, ret)) {
         return err_set(e, ERR_CONFLICT, "session %s has no box now", s->id);
     }
-    notebook_receipt(s->box, ret);
     return 0;
 }

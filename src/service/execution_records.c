@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/str.h"
 #include "service/service_impl.h"
 
 static const struct store_execution *record_of(const struct execution_entry *entry)
@@ -162,6 +163,21 @@ int execution_each(struct service *svc, const struct execution_filter *f,
     struct store_filter filter = filter_of(f, &status);
 
     return store_each_execution(svc->store, &filter, on_execution, &walk, e);
+}
+
+int execution_each_unrecorded(struct service *svc, const char *session_id,
+                              int (*fn)(void *user, const struct execution_entry *x, struct err *e),
+                              void *user, struct err *e)
+{
+    int r = 0;
+
+    for (struct execution *x = svc->executions; x != NULL && r == 0; x = execution_next(x)) {
+        const struct execution_entry entry = {.live = x};
+        if (x->row != ROW_STORED && str_eq(x->session->id, session_id)) {
+            r = fn(user, &entry, e);
+        }
+    }
+    return r;
 }
 
 int execution_count(struct service *svc, const struct execution_filter *f, int64_t *ret,

@@ -89,10 +89,23 @@ static const char **join_env(const struct execution *x)
     return all;
 }
 
+/* Recorded with its end: until then the session itself knows. */
+static void on_box(void *user, uint64_t box_id)
+{
+    struct session *s = ((struct execution *)user)->session;
+
+    s->once = box_id;
+    s->record.box = (int64_t)box_id;
+}
+
 static struct run_hooks hooks_of(struct execution *x)
 {
-    return (struct run_hooks){
-        .cancel = &x->cancel, .read_output = read_output, .on_display = on_display, .user = x};
+    return (struct run_hooks){.cancel = &x->cancel,
+                              .read_output = read_output,
+                              .on_display = on_display,
+                              .tag = x->session->id,
+                              .on_box = on_box,
+                              .user = x};
 }
 
 static struct husk_spec spec_of(struct execution *x, const char **env)
@@ -137,6 +150,7 @@ static int run_alone(struct execution *x, const struct husk_spec *base, struct e
     }
     FAULT_POINT("execution.alone.before");
     int r = engine_run(x->svc->engine, &spec, &hooks, &x->result, e);
+    x->session->once = 0;
     FAULT_POINT("execution.alone.after");
     return r;
 }

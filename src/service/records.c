@@ -44,6 +44,7 @@ static struct session_view view_of_session(const struct store_session *r)
         .expires_ms = r->expires_ms,
         .ended_ms = r->ended_ms,
         .executions = r->executions,
+        .box = (uint64_t)r->box,
     };
 }
 
@@ -67,6 +68,15 @@ int session_open(struct service *svc, const char *id, struct session_entry *ret,
     }
     *ret = (struct session_entry){.row = row, .view = view_of_session(row)};
     return 0;
+}
+
+int session_open_by_box(struct service *svc, uint64_t box, struct session_entry *ret, struct err *e)
+{
+    AUTO_FREE struct store_session *row = NULL;
+
+    return store_get_session_of_box(svc->store, (int64_t)box, &row, e) < 0
+               ? -1
+               : session_open(svc, row->id, ret, e);
 }
 
 void session_close(struct session_entry *entry)

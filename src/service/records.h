@@ -55,6 +55,7 @@ struct session_view {
     int64_t expires_ms;
     int64_t ended_ms;   /* 0 while it lives */
     int64_t executions; /* how many there have been */
+    uint64_t box;       /* the last one that it had; 0: none yet */
 };
 
 struct session_view session_view(const struct session *s);
@@ -66,6 +67,9 @@ struct session_entry {
     struct session_view view;
 };
 
+/* The one that had that box last, while its record is kept. Otherwise as session_open(). */
+int session_open_by_box(struct service *svc, uint64_t box, struct session_entry *ret,
+                        struct err *e);
 /* May wait, as session_hold(). ERR_NOT_FOUND: there is no record. */
 int session_open(struct service *svc, const char *id, struct session_entry *ret, struct err *e);
 void session_close(struct session_entry *entry);
@@ -136,6 +140,10 @@ struct execution_filter {
 int execution_each(struct service *svc, const struct execution_filter *f,
                    int (*fn)(void *user, const struct execution_entry *x, struct err *e),
                    void *user, struct err *e);
+/* Those that run or wait and are recorded only at their end: the others are not among them. */
+int execution_each_unrecorded(struct service *svc, const char *session_id,
+                              int (*fn)(void *user, const struct execution_entry *x, struct err *e),
+                              void *user, struct err *e);
 /* How many there are, whatever limit and offset say. ERR_NOT_FOUND: there is no such session. */
 int execution_count(struct service *svc, const struct execution_filter *f, int64_t *ret,
                     struct err *e);

@@ -281,7 +281,7 @@ int service_template_put(struct service *svc, const char *name, const json_t *de
 int service_template_delete(struct service *svc, const char *name, struct err *e);
 struct engine *service_engine(struct service *svc);
 
-uint32_t session_box_id(const struct session *s); /* 0: it has none now */
+uint64_t session_box_id(const struct session *s); /* 0: it has none now */
 
 struct service_figures {
     uint64_t sessions_created, sessions_live;

@@ -79,6 +79,7 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     uint64_t born_ms;     /* clock_ms() */
     uint64_t active_ms;
     struct notebook *box; /* persistent: its interpreter; NULL: none now */
+    uint64_t once;        /* ephemeral: the box of its run; 0: none now */
     size_t box_users;     /* fibers that wait with it in their hands: it must not go away */
     enum box_phase box_phase;
     struct fiber_queue opened;

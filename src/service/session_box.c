@@ -17,6 +17,7 @@ static int open_box(struct session *s, struct err *e)
         return -1;
     }
     s->is_loss_told = false;
+    s->record.box = (int64_t)notebook_box_id(s->box);
     FAULT_POINT("session.box.opened");
     if (s->restarted && workspace_restore(s, e) < 0) {
         /* Without its files it is not this session: it must be neither used nor saved. */

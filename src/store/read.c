@@ -59,6 +59,30 @@ int store_get_session(struct store *st, const char *id, struct store_session **r
     return get_row(st, RECORD_SESSION, id, (void **)ret, e);
 }
 
+int store_get_session_of_box(struct store *st, int64_t box, struct store_session **ret,
+                             struct err *e)
+{
+    AUTO_BUF struct buf sql = BUF_INIT(RECORD_SQL_MAX);
+    sqlite3_stmt *stmt = NULL;
+    int rc = record_sql_select(&sql, &records[RECORD_SESSION]);
+
+    rc = rc != 0 ? rc : buf_add_str(&sql, " WHERE box != 0 AND box = ?1 ORDER BY seq DESC LIMIT 1");
+    if (rc != 0) {
+        return err_sys(e, -rc, "prepare");
+    }
+    rc = sqlite3_prepare_v2(st->reader.db, sql.data, -1, &stmt, NULL);
+    rc = rc != SQLITE_OK ? rc : sqlite3_bind_int64(stmt, 1, box);
+    rc = rc != SQLITE_OK ? rc : sqlite3_step(stmt);
+    *ret = rc == SQLITE_ROW ? record_read(&records[RECORD_SESSION], stmt) : NULL;
+    sqlite3_finalize(stmt);
+    if (*ret != NULL) {
+        return 0;
+    }
+    return rc == SQLITE_DONE
+               ? err_set(e, ERR_NOT_FOUND, "no session had this box")
+               : conn_err(&st->reader, rc == SQLITE_ROW ? SQLITE_NOMEM : rc, "read", e);
+}
+
 int store_get_execution(struct store *st, const char *id, struct store_execution **ret,
                         struct err *e)
 {

@@ -31,10 +31,11 @@ struct column {
     const char *name;
     size_t offset; /* in the struct */
     enum column_kind kind;
-    bool is_fixed; /* written when the row is made and never again */
-    bool is_moved; /* written when the row is made and by moves, not by later puts */
-    size_t max;    /* bytes of a text; 0: STORE_TEXT_MAX */
-    int since;     /* schema version that brought it; 0 is 1 */
+    bool is_fixed;  /* written when the row is made and never again */
+    bool is_moved;  /* written when the row is made and by moves, not by later puts */
+    bool is_sought; /* a number with an index of its own, in which 0 is left out */
+    size_t max;     /* bytes of a text; 0: STORE_TEXT_MAX */
+    int since;      /* schema version that brought it; 0 is 1 */
     const char *constraint;
 };
 

@@ -18,6 +18,21 @@ static int add_column_definition(struct buf *b, const struct column *c)
                       c->constraint != NULL ? c->constraint : "");
 }
 
+/* Statements of their own, behind that of the table. */
+static int add_indexes(struct buf *b, const struct record *r, int first, int last)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < r->n; i++) {
+        const struct column *c = &r->columns[i];
+        if (c->is_sought && c->since >= first && c->since <= last) {
+            rc = buf_printf(b, "CREATE INDEX %s_%s ON %s(%s) WHERE %s != 0;", r->table, c->name,
+                            r->table, c->name, c->name);
+        }
+    }
+    return rc;
+}
+
 /* seq orders rows by when they were made, which clocks cannot be trusted to do. */
 int record_sql_create(struct buf *b, const struct record *r, int version)
 {
@@ -29,7 +44,8 @@ int record_sql_create(struct buf *b, const struct record *r, int version)
             rc = rc != 0 ? rc : buf_add_str(b, ", ");
         }
     }
-    return rc != 0 ? rc : buf_printf(b, "%s) STRICT;%s", r->constraint, r->indexes);
+    rc = rc != 0 ? rc : buf_printf(b, "%s) STRICT;%s", r->constraint, r->indexes);
+    return rc != 0 ? rc : add_indexes(b, r, 0, version);
 }
 
 int record_sql_add_columns(struct buf *b, const struct record *r, int version)
@@ -45,7 +61,7 @@ int record_sql_add_columns(struct buf *b, const struct record *r, int version)
             return rc;
         }
     }
-    return 0;
+    return add_indexes(b, r, version, version);
 }
 
 /* "a, b, c" */

@@ -56,6 +56,7 @@ struct store_session {
     int64_t expires_ms;
     int64_t executions; /* how many there have been */
     int64_t kept_bytes; /* of its records, as its owner counts them */
+    int64_t box;        /* the last one that it had; 0: none yet */
     int restart; /* why its variables are gone, until an answer has said so; 0: they are not */
 };
 
@@ -228,6 +229,9 @@ struct store_execution_list {
 
 /* ERR_NOT_FOUND when there is none. */
 int store_get_session(struct store *st, const char *id, struct store_session **ret, struct err *e);
+/* The one that had that box last; ERR_NOT_FOUND: none. */
+int store_get_session_of_box(struct store *st, int64_t box, struct store_session **ret,
+                             struct err *e);
 int store_get_execution(struct store *st, const char *id, struct store_execution **ret,
                         struct err *e);
 int store_get_template(struct store *st, const char *name, struct store_template **ret,

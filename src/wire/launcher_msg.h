@@ -29,7 +29,7 @@
 #include "base/limits.h"
 #include "base/usage_view.h"
 
-#define LAUNCHER_PROTOCOL 4
+#define LAUNCHER_PROTOCOL 5
 #define LAUNCHER_NAME_MAX 64
 #define LAUNCHER_PATH_MAX 256
 #define LAUNCHER_TEXT_MAX 1024
@@ -174,6 +174,7 @@ struct launcher_usage {
 /* What is enforced; the same for every box of a launcher but for the id block. */
 struct launcher_facts {
     uint32_t isolation; /* enum launcher_isolation that was reached */
+    uint32_t instance;  /* a random number: numbers of boxes are unique only together with it */
     int32_t landlock_abi;
     char cgroup[16];
     char missing[256]; /* comma-separated layers */

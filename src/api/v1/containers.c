@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handlers of /api/v1 for live boxes (called containers there) and pools: list, inspect, output,
- * sizes.
+ * Handlers of /api/v1 for boxes (called containers there) and pools: list, inspect, output, sizes.
  *
- * Reads only. A box has no log of its own: its output is that of the executions of its session.
+ * Reads only. A box has no log of its own: its output is that of the executions of its session. One
+ * that is gone is known by the record of the session that had it last.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,14 +18,15 @@
 #include "core/result_parts.h"
 
 #define POOLS_MAX 256
+#define PAST_EXECUTIONS 4 /* that are asked for a receipt: few have none */
 #define LOG_BYTES_MAX ((size_t)4 << 20)
 
 /* ---- boxes ---- */
 
 static int by_id(const void *a, const void *b)
 {
-    uint32_t x = ((const struct engine_box *)a)->id;
-    uint32_t y = ((const struct engine_box *)b)->id;
+    uint64_t x = ((const struct engine_box *)a)->id;
+    uint64_t y = ((const struct engine_box *)b)->id;
 
     return (x > y) - (x < y);
 }
@@ -53,27 +54,77 @@ static const char *status_of(const struct engine_box *box)
     return str_eq(box->state, "running") ? "running" : "created";
 }
 
-static json_t *container_json(const struct engine_box *box)
+/* What every box has, now or in the past. */
+static json_t *head_json(uint64_t id, const char *template_name, const char *status,
+                         const char *session_id)
 {
+    static const char *const nothing[] = {"node_id", "image_url", "ip_address", "exited_at",
+                                          "receipt"};
     char name[V1_BOX_NAME_MAX];
 
-    v1_box_name(box->id, name);
-    json_t *to =
-        json_pack("{s:s, s:s, s:s, s:s, s:s}", "id", name, "container_name", name, "template_id",
-                  box->template_name, "runtime_type", "native", "status", status_of(box));
-    json_object_set_new(to, "session_id",
-                        box->kept_as[0] != '\0' ? json_string(box->kept_as) : json_null());
-    json_object_set_new(to, "cpu_cores", json_real(box->limits.cpu_milli / 1000.0));
-    json_object_set_new(to, "memory_mb",
-                        json_integer((json_int_t)(box->limits.memory_bytes / MIB)));
-    json_object_set_new(to, "disk_mb", json_integer((json_int_t)(box->limits.disk_bytes / MIB)));
+    v1_box_name(id, name);
+    json_t *to = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s?}", "id", name, "container_name", name,
+                           "template_id", template_name, "runtime_type", "native", "status", status,
+                           "session_id", session_id[0] != '\0' ? session_id : NULL);
+    for (size_t i = 0; i < ARRAY_LEN(nothing); i++) {
+        json_object_set_new(to, nothing[i], json_null());
+    }
+    return to;
+}
+
+static void set_limits(json_t *to, double cpus, uint64_t memory, uint64_t disk)
+{
+    json_object_set_new(to, "cpu_cores", json_real(cpus));
+    json_object_set_new(to, "memory_mb", json_integer((json_int_t)(memory / MIB)));
+    json_object_set_new(to, "disk_mb", json_integer((json_int_t)(disk / MIB)));
+}
+
+static json_t *container_json(const struct engine_box *box)
+{
+    json_t *to = head_json(box->id, box->template_name, status_of(box), box->used_by);
+
+    set_limits(to, box->limits.cpu_milli / 1000.0, box->limits.memory_bytes,
+               box->limits.disk_bytes);
     json_object_set_new(to, "created_at", v1_time(box->created_ms));
     json_object_set_new(to, "started_at",
                         str_eq(box->state, "running") ? v1_time(box->created_ms) : json_null());
-    static const char *const nothing[] = {"node_id", "image_url", "ip_address", "exited_at",
-                                          "receipt"};
-    for (size_t i = 0; i < ARRAY_LEN(nothing); i++) {
-        json_object_set_new(to, nothing[i], json_null());
+    return to;
+}
+
+/* The receipt of the newest execution that has one. */
+static int take_receipt(void *user, const struct execution_entry *x, struct err *e)
+{
+    json_t **receipt = user;
+    json_t *outcome = *receipt == NULL ? execution_outcome(x) : NULL;
+    const json_t *found = json_object_get(outcome, "receipt");
+    const char *backend = json_string_value(json_object_get(found, "backend"));
+
+    (void)e;
+    if (backend != NULL && backend[0] != '\0') {
+        *receipt = json_incref(drop_const(found));
+    }
+    json_decref(outcome);
+    return 0;
+}
+
+/* A box that is gone. */
+static json_t *past_json(struct service *svc, uint64_t id, const struct session_view *v)
+{
+    const struct execution_filter last = {.session_id = v->id, .limit = PAST_EXECUTIONS};
+    json_t *to = head_json(id, v->template, "exited", v->id);
+    json_t *receipt = NULL;
+    struct err ignored;
+
+    json_object_set_new(to, "created_at", v1_time(v->created_ms));
+    json_object_set_new(to, "started_at", v1_time(v->created_ms));
+    json_object_set_new(to, "exited_at", v1_time(v->ended_ms));
+    (void)execution_each(svc, &last, take_receipt, &receipt, &ignored);
+    if (receipt != NULL) {
+        const json_t *limits = json_object_get(receipt, "limits");
+        set_limits(to, json_number_value(json_object_get(limits, "cpus")),
+                   (uint64_t)json_integer_value(json_object_get(limits, "memory_bytes")),
+                   (uint64_t)json_integer_value(json_object_get(limits, "disk_bytes")));
+        json_object_set_new(to, "receipt", receipt);
     }
     return to;
 }
@@ -107,11 +158,18 @@ void api_v1_container_list(struct api_call *call)
     call_reply_json(call, 200, v1_page(call, items, total));
 }
 
+/* A box by its name: one that is there, or a session that had it. */
+struct found {
+    uint64_t id;
+    bool is_live;
+    struct engine_box box;     /* if it is, */
+    struct session_entry past; /* else */
+};
+
 /* The box that the path names; answered and -1 when there is none. */
-static int find_box(struct api_call *call, struct engine_box *ret)
+static int find_box(struct api_call *call, struct found *ret)
 {
     const char *name = call_text(call, "container_id");
-    uint32_t id = 0;
     size_t n = 0;
     struct err e = {0};
 
@@ -120,31 +178,49 @@ static int find_box(struct api_call *call, struct engine_box *ret)
         call_reply_err(call, &e);
         return -1;
     }
-    bool is_name = v1_box_id(name, &id);
+    bool is_name = v1_box_id(name, &ret->id);
     for (size_t i = 0; i < n && is_name; i++) {
-        if (boxes[i].id == id) {
-            *ret = boxes[i];
+        if (boxes[i].id == ret->id) {
+            ret->box = boxes[i];
+            ret->is_live = true;
             return 0;
         }
     }
-    (void)err_set(&e, ERR_NOT_FOUND, "no sandbox \"%s\"", name);
-    v1_reply_err(call, &e, V1_CONTAINER);
-    return -1;
+    int r = -1;
+    e.code = ERR_NOT_FOUND;
+    if (is_name) {
+        r = session_open_by_box(call_service(call), ret->id, &ret->past, &e);
+    }
+    if (r < 0 && e.code == ERR_NOT_FOUND) {
+        (void)err_set(&e, ERR_NOT_FOUND, "no sandbox \"%s\"", name);
+    }
+    if (r < 0) {
+        v1_reply_err(call, &e, V1_CONTAINER);
+    }
+    return r;
+}
+
+static void found_release(struct found *f)
+{
+    session_close(&f->past);
+}
+
+static const char *session_of(const struct found *f)
+{
+    return f->is_live ? f->box.used_by : f->past.view.id;
 }
 
 void api_v1_container_get(struct api_call *call)
 {
-    struct engine_box box;
+    AUTO(found_release) struct found f = {0};
+    struct service *svc = call_service(call);
     struct husk_receipt receipt;
-    struct err e = {0};
 
-    if (find_box(call, &box) < 0) {
+    if (find_box(call, &f) < 0) {
         return;
     }
-    json_t *body = container_json(&box);
-    AUTO_SESSION struct session *s =
-        box.kept_as[0] != '\0' ? session_hold(call_service(call), box.kept_as, &e) : NULL;
-    if (s != NULL && session_receipt(s, &receipt, &e) == 0) {
+    json_t *body = f.is_live ? container_json(&f.box) : past_json(svc, f.id, &f.past.view);
+    if (f.is_live && engine_box_receipt(service_engine(svc), f.id, &receipt)) {
         json_object_set_new(body, "receipt", result_receipt(&receipt));
     }
     call_reply_json(call, 200, body);
@@ -252,10 +328,10 @@ void api_v1_container_logs(struct api_call *call)
 {
     const char *since = call_text(call, "since");
     int64_t tail = call_int(call, "tail", 100);
-    struct engine_box box;
+    AUTO(found_release) struct found f = {0};
     struct err e = {0};
 
-    if (find_box(call, &box) < 0) {
+    if (find_box(call, &f) < 0) {
         return;
     }
     struct log l = {
@@ -263,9 +339,10 @@ void api_v1_container_logs(struct api_call *call)
         .lines_left = tail,
         .texts = json_array(),
     };
-    const struct execution_filter filter = {.session_id = box.kept_as};
-    if (box.kept_as[0] != '\0' &&
-        execution_each(call_service(call), &filter, log_one, &l, &e) < 0) {
+    const struct execution_filter filter = {.session_id = session_of(&f)};
+    if (filter.session_id[0] != '\0' &&
+        (execution_each_unrecorded(call_service(call), filter.session_id, log_one, &l, &e) < 0 ||
+         execution_each(call_service(call), &filter, log_one, &l, &e) < 0)) {
         json_decref(l.texts);
         call_reply_err(call, &e);
         return;

@@ -3,6 +3,7 @@
 #include "api/v1/shape.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -25,25 +26,22 @@ json_t *v1_time(int64_t ms)
     return json_sprintf("%.*s.%03dZ", (int)n, text, (int)(ms % 1000));
 }
 
-void v1_box_name(uint32_t id, char ret[static V1_BOX_NAME_MAX])
+void v1_box_name(uint64_t id, char ret[static V1_BOX_NAME_MAX])
 {
-    (void)str_format(ret, V1_BOX_NAME_MAX, "box_%x", id);
+    (void)str_format(ret, V1_BOX_NAME_MAX, "box_%" PRIx64, id);
 }
 
-bool v1_box_id(const char *name, uint32_t *ret)
+bool v1_box_id(const char *name, uint64_t *ret)
 {
     char again[V1_BOX_NAME_MAX];
 
     if (!str_starts(name, "box_")) {
         return false;
     }
-    unsigned long id = strtoul(name + 4, NULL, 16);
-    if (id > UINT32_MAX) {
-        return false;
-    }
-    v1_box_name((uint32_t)id, again);
-    *ret = (uint32_t)id;
-    return str_eq(again, name); /* one name per box: no signs, blanks or leading zeros */
+    unsigned long long id = strtoull(name + 4, NULL, 16);
+    v1_box_name(id, again);
+    *ret = id;
+    return id != 0 && str_eq(again, name); /* one name per box: no signs, blanks or leading zeros */
 }
 
 json_t *v1_size(uint64_t bytes)
@@ -64,9 +62,10 @@ json_t *v1_size(uint64_t bytes)
 
 /* ---- sessions ---- */
 
-static json_t *container_id(const struct session *live)
+/* Of one that has ended, the last that it had: what it left can still be read there. */
+static json_t *container_id(const struct session_view *r, const struct session *live)
 {
-    uint32_t id = live != NULL ? session_box_id(live) : 0;
+    uint64_t id = live != NULL ? session_box_id(live) : r->box;
     char name[V1_BOX_NAME_MAX];
 
     if (id == 0) {
@@ -171,7 +170,7 @@ json_t *v1_session_json(struct v1_sessions *sessions, const struct session_view 
     if (words != NULL) {
         json_object_set_new(to, "language_runtime", words);
     }
-    set_place(to, container_id(live));
+    set_place(to, container_id(r, live));
     json_object_set_new(to, "reason", text_or_null(r->end_reason));
     set_times(to, r);
     json_decref(spec);

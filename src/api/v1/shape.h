@@ -22,9 +22,9 @@
 json_t *v1_time(int64_t ms);
 
 /* "box_3f2a" and back; false: not of that form. */
-#define V1_BOX_NAME_MAX 16
-void v1_box_name(uint32_t id, char ret[static V1_BOX_NAME_MAX]);
-bool v1_box_id(const char *name, uint32_t *ret);
+#define V1_BOX_NAME_MAX 24
+void v1_box_name(uint64_t id, char ret[static V1_BOX_NAME_MAX]);
+bool v1_box_id(const char *name, uint64_t *ret);
 
 /* "512Mi": the largest unit that says it exactly. */
 json_t *v1_size(uint64_t bytes);

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from husk_server import Server, one  # noqa: F401
 from v1_client import Api, check_error, v1, v1_server  # noqa: F401
+from waiting import wait_until
 
 
 def test_containers_show_the_box_of_a_session(v1: Api) -> None:
@@ -14,8 +16,59 @@ def test_containers_show_the_box_of_a_session(v1: Api) -> None:
     assert listed[box]["memory_mb"] == 192 and listed[box]["cpu_cores"] == 0.5
     one = v1.get(f"/containers/{box}")
     assert one["status"] == "running" and one["receipt"]["isolation"] == "full"
-    v1.post(f"/sessions/{s}/terminate")
-    check_error(v1.get(f"/containers/{box}"), 404, "ContainerNotFound", box)
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_the_box_of_an_ephemeral_session_is_linked_while_it_runs(
+    v1: Api, is_recorded: bool
+) -> None:
+    s = v1.session(mode="ephemeral", memory="192Mi")
+    assert v1.get(f"/sessions/{s}")["container_id"] is None, "nothing runs yet"
+    code = {"code": "print('on', flush=True)\nwhile True: pass", "timeout": 600}
+    call = v1.begin("POST", f"/sessions/{s}/execute{'' if is_recorded else '-sync'}", code)
+
+    def box_of() -> str | None:
+        box = v1.get(f"/sessions/{s}")["container_id"]
+        return str(box) if box is not None else None
+
+    box = wait_until(box_of, "it has a box")
+    one = v1.get(f"/containers/{box}")
+    assert one["session_id"] == s and one["status"] == "running" and one["memory_mb"] == 192
+    assert one["receipt"] == v1.get(f"/sessions/{s}/receipt").body
+    assert one["receipt"]["isolation"] == "full"
+    assert s in [c["session_id"] for c in v1.get("/containers?limit=200")["items"]]
+    wait_until(lambda: v1.get(f"/containers/{box}/logs")["logs"] == "on\n", "its output is there")
+    v1.call("DELETE", f"/sessions/{s}")
+    call.close()
+    check_past(v1, s, box, "on\n")
+
+
+def check_past(v1: Api, session: str, box: str, logs: str) -> None:
+    """Of a session that has ended."""
+    ended = v1.get(f"/sessions/{session}")
+    assert ended["completed_at"] is not None and ended["container_id"] == box
+    past = v1.get(f"/containers/{box}")
+    assert past.status == 200 and past["status"] == "exited" and past["session_id"] == session
+    assert past["exited_at"] == ended["completed_at"]
+    assert past["memory_mb"] == 192 and past["receipt"]["isolation"] == "full"
+    assert v1.get(f"/containers/{box}/logs")["logs"] == logs
+
+
+def test_the_box_of_an_ended_session_can_be_read_for_as_long_as_its_record(one: Server) -> None:
+    api = Api(one.port)
+    s = api.session(memory="192Mi")
+    api.run(s, "print('a')")
+    box = api.get(f"/sessions/{s}")["container_id"]
+    api.post(f"/sessions/{s}/terminate")
+    check_past(api, s, box, "a\n")
+    assert one.stop() == 0
+    one.start()
+    check_past(api, s, box, "a\n")
+    boxes = {api.get(f"/sessions/{api.session()}")["container_id"] for _ in range(20)}
+    assert box not in boxes, "no later box has its name"
+    check_past(api, s, box, "a\n")
+    assert api.call("DELETE", f"/sessions/{s}?purge=true").status == 204
+    check_error(api.get(f"/containers/{box}"), 404, "ContainerNotFound", box)
 
 
 def test_containers_page_and_filter(v1: Api) -> None:
