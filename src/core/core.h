@@ -171,6 +171,8 @@ struct run_hooks {
     void (*on_box)(void *user, uint64_t box_id);
     /* Called with the frame of each display, after it was checked. */
     void (*on_display)(void *user, const char *frame, size_t n);
+    /* engine_run() only: when it fails, whether code of the user may have run all the same. */
+    bool *begun;
     void *user;
 };
 

@@ -15,6 +15,13 @@
 #define FRAME_SLACK 65536
 #define UNARMED_MS 2 /* how long a run may last before the launcher is told its deadline */
 
+static void note_begun(const struct run *run, bool begun)
+{
+    if (run->hooks != NULL && run->hooks->begun != NULL) {
+        *run->hooks->begun = begun;
+    }
+}
+
 static int start_run(struct run *run, struct err *e)
 {
     AUTO_BUF struct buf frame = BUF_INIT(FRAME_TO_BOX_MAX + FRAME_SLACK);
@@ -24,6 +31,7 @@ static int start_run(struct run *run, struct err *e)
         return -1;
     }
     run->started_ns = clock_ns();
+    note_begun(run, true);
     /* A new box reads this as soon as it is ready: no need to wait for that. */
     return channel_send(run->channel, &frame, NULL, 0, e);
 }
@@ -70,9 +78,11 @@ static int conclude(struct run *run, double queue_ms, bool warm, struct err *e)
     struct guest *g = run->guest;
 
     if (run->phase == RUN_STARTING && guest_is_unborn(g)) {
+        note_begun(run, false);
         return GUEST_UNBORN;
     }
     if (run->phase == RUN_FAILED) {
+        note_begun(run, false); /* a box that cannot isolate itself reads no code */
         return err_set(e, ERR_ISOLATION, "%s", run->failure);
     }
     if (!g->exited &&
@@ -81,6 +91,7 @@ static int conclude(struct run *run, double queue_ms, bool warm, struct err *e)
     }
     if (g->exited && g->end == LAUNCHER_END_ZYGOTE && g->refusal.code != ERR_NONE) {
         *e = g->refusal; /* never born: that is our failure, not the program's */
+        note_begun(run, false);
         return -1;
     }
     enum run_verdict known = run->phase == RUN_DONE ? RUN_BY_CLAIM : RUN_BY_FACTS;

@@ -177,12 +177,17 @@ static struct execution *build(struct session *s, const struct execution_ask *as
     return x;
 }
 
-/* 0: recorded; 1: the key was used before, *ret_id is its execution; -1. */
-static int record_new(struct execution *x, const struct execution_ask *ask, char ret_id[ID_SIZE],
-                      struct err *e)
+bool execution_never_began(const struct store_execution *row)
+{
+    return row->status == EXECUTION_FAILED && row->started_ms == 0;
+}
+
+/* As record_new(). `failed`: the holder of the key, which never began; or NULL. */
+static int commit_new(struct execution *x, const struct execution_ask *ask, const char *failed,
+                      char ret_id[ID_SIZE], struct err *e)
 {
     struct store_batch *b =
-        keyed_batch(x->svc, &ask->idempotency, NULL, x->id, x->record.created_ms);
+        keyed_batch(x->svc, &ask->idempotency, failed, x->id, x->record.created_ms);
 
     if (b == NULL) {
         return err_sys(e, ENOMEM, "execution");
@@ -194,6 +199,31 @@ static int record_new(struct execution *x, const struct execution_ask *ask, char
     if (r == 0) {
         FAULT_POINT("execution.record.after");
         row_phase_step(&x->row, ROW_STORED);
+    }
+    return r;
+}
+
+static bool has_never_begun(struct service *svc, const char *id)
+{
+    AUTO_FREE struct store_execution *row = NULL;
+    struct err ignored;
+
+    return store_get_execution(svc->store, id, &row, &ignored) == 0 && execution_never_began(row);
+}
+
+/*
+ * 0: recorded; 1: the key was used before, *ret_id is its execution; -1. A request whose execution
+ * never began is repeated to make it begin.
+ */
+static int record_new(struct execution *x, const struct execution_ask *ask, char ret_id[ID_SIZE],
+                      struct err *e)
+{
+    int r = commit_new(x, ask, NULL, ret_id, e);
+
+    if (r == 1 && has_never_begun(x->svc, ret_id)) {
+        char failed[ID_SIZE];
+        (void)str_copy(failed, sizeof(failed), ret_id);
+        r = commit_new(x, ask, failed, ret_id, e);
     }
     return r;
 }
@@ -247,7 +277,7 @@ static int check_session(struct session *s, const struct execution_ask *ask, str
         return err_set(e, ERR_INVALID, "timeout must be at most %llu s on this server",
                        (unsigned long long)svc->config->max_execution_timeout_ms / 1000);
     }
-    if (!s->persistent && s->record.executions > 0) {
+    if (session_is_spent(s)) {
         return err_set(e, ERR_CONFLICT, "session %s is ephemeral and has had its execution", s->id);
     }
     if (check_language(s, ask->language, e) < 0) {

@@ -140,35 +140,44 @@ static void note_end(struct execution *x, int state, json_t *result)
 }
 
 /* Output that was seen stays: a client may have read it. */
-static json_t *failure_json(const struct execution *x, const struct err *e)
+static struct husk_result so_far(const struct execution *x)
 {
-    struct husk_result r = {
-        .exit_code = 125,
+    return (struct husk_result){
+        .exit_code = EXIT_NO_RESULT,
         .out = x->out.data,
         .out_len = x->out.len,
         .err = x->err.data,
         .err_len = x->err.len,
-        .error = {.type = drop_const(err_type(e->code)), .message = drop_const(e->msg)},
-        .termination = {.cause = HUSK_CAUSE_INTERNAL}};
+        .metrics = {.queue_ms = x->queue_ms},
+    };
+}
 
-    (void)str_copy(r.termination.detail, sizeof(r.termination.detail), err_type(e->code));
+/* The end of one that was cancelled and has no result of its own. */
+static json_t *cancelled_json(const struct execution *x)
+{
+    struct husk_result r = so_far(x);
+
+    r.exit_code = EXIT_CANCELLED;
+    r.termination.cause = HUSK_CAUSE_SIGNAL;
+    (void)str_copy(r.termination.detail, sizeof(r.termination.detail),
+                   x->record.status == EXECUTION_PENDING ? "cancelled by the caller before it began"
+                                                         : "cancelled by the caller");
     return result_json(&r);
 }
 
-/* Nothing of it ran, and nothing went wrong. */
-static json_t *unbegun_json(const struct execution *x)
+/* The server failed. What was handed to a box may have run, even if that cannot be known. */
+static void conclude_fault(struct execution *x, const struct err *e)
 {
-    static char nothing[1];
-    struct husk_result r = {
-        .exit_code = EXIT_CANCELLED,
-        .out = nothing,
-        .err = nothing,
-        .termination = {.cause = HUSK_CAUSE_SIGNAL,
-                        .detail = "cancelled by the caller before it began"},
-        .metrics = {.queue_ms = x->queue_ms},
-    };
+    const struct husk_result r = so_far(x);
+    char shown[sizeof(e->msg)];
 
-    return result_json(&r);
+    str_printable(shown, sizeof(shown), e->msg, strlen(e->msg));
+    log_warn("execution_fault", "execution=%s begun=%s type=%s message=\"%s\"", x->id,
+             x->begun ? "true" : "false", err_type(e->code), shown);
+    if (!x->begun) {
+        x->record.started_ms = 0;
+    }
+    note_end(x, x->begun ? EXECUTION_LOST : EXECUTION_FAILED, result_fault_json(&r, e));
 }
 
 static int state_of(enum husk_status status)
@@ -234,14 +243,9 @@ void execution_conclude(struct execution *x, int r, const struct err *e)
         /* As text it is for the record. */
         note_end(x, state_of(x->result->status),
                  x->row == ROW_NEVER ? NULL : result_json(x->result));
-    } else if (x->cancel && x->record.status == EXECUTION_PENDING) {
-        note_end(x, EXECUTION_CANCELLED, unbegun_json(x));
     } else if (x->cancel) {
-        note_end(x, EXECUTION_CANCELLED, failure_json(x, e));
+        note_end(x, EXECUTION_CANCELLED, cancelled_json(x));
     } else {
-        /* What was sent to a box may have run, even if that cannot be known any more. */
-        bool may_have_run = x->record.status == EXECUTION_RUNNING &&
-                            (e->code == ERR_LAUNCHER || x->cell == CELL_KEPT || x->kept != NULL);
-        note_end(x, may_have_run ? EXECUTION_LOST : EXECUTION_FAILED, failure_json(x, e));
+        conclude_fault(x, e);
     }
 }

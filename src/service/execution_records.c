@@ -70,6 +70,35 @@ json_t *execution_outcome(const struct execution_entry *entry)
     return text != NULL ? json_loads(text, JSON_ALLOW_NUL, NULL) : NULL;
 }
 
+bool execution_fault(const struct execution_entry *entry, struct run_fault *ret)
+{
+    const struct store_execution *r = record_of(entry);
+
+    if (!execution_state_is_final(r->status)) {
+        return false;
+    }
+    json_t *outcome = execution_outcome(entry);
+    const json_t *error = json_object_get(outcome, "error");
+    const char *cause =
+        json_string_value(json_object_get(json_object_get(outcome, "termination"), "cause"));
+    const char *type = json_string_value(json_object_get(error, "type"));
+    const char *message = json_string_value(json_object_get(error, "message"));
+    bool is_fault = cause != NULL && type != NULL && strcmp(cause, RESULT_CAUSE_SERVER) == 0;
+    if (is_fault) {
+        const json_t *metrics = json_object_get(outcome, "metrics");
+        bool begun = !execution_never_began(r);
+        *ret = (struct run_fault){
+            .begun = begun,
+            .can_repeat = !begun,
+            .queue_ms = json_number_value(json_object_get(metrics, "queue_ms")),
+        };
+        (void)err_set(&ret->err, r->status == EXECUTION_LOST ? ERR_LOST : err_find(type), "%s",
+                      message != NULL ? message : type);
+    }
+    json_decref(outcome);
+    return is_fault;
+}
+
 /* Behind the string that begins at p (at its quote); NULL: it has no end. */
 static const char *skip_string(const char *p)
 {

@@ -100,12 +100,15 @@ static void on_box(void *user, uint64_t box_id)
 
 static struct run_hooks hooks_of(struct execution *x)
 {
-    return (struct run_hooks){.cancel = &x->cancel,
-                              .read_output = read_output,
-                              .on_display = on_display,
-                              .tag = x->session->id,
-                              .on_box = on_box,
-                              .user = x};
+    return (struct run_hooks){
+        .cancel = &x->cancel,
+        .read_output = read_output,
+        .on_display = on_display,
+        .begun = &x->begun,
+        .tag = x->session->id,
+        .on_box = on_box,
+        .user = x,
+    };
 }
 
 static struct husk_spec spec_of(struct execution *x, const char **env)
@@ -199,6 +202,7 @@ static int run_cell(struct execution *x, uint32_t context, const struct husk_spe
     }
     bool interrupted = x->cell == CELL_INTERRUPTED;
     cell_phase_step(&x->cell, cell != NULL && x->row != ROW_NEVER ? CELL_KEPT : CELL_SENT);
+    x->begun = x->begun || cell != NULL;
     if (cell == NULL) {
         return -1;
     }
@@ -223,7 +227,13 @@ static int run_command(struct execution *x, const struct husk_spec *base, struct
     }
     /* One that was adopted runs there already. */
     if (x->kept == NULL && notebook_fresh_context(box, &x->context, e) < 0) {
-        return -1;
+        /* The session's own limit, not the server's: waiting is no use. */
+        return e->code == ERR_LIMIT && e->sys_errno == 0
+                   ? err_set(e, ERR_CONFLICT,
+                             "session %s has reached its limit of processes or "
+                             "contexts: end some of them",
+                             x->session->id)
+                   : -1;
     }
     FAULT_POINT("execution.command.context_made");
     x->has_context = true;
@@ -310,7 +320,7 @@ static void end_ephemeral(struct session *s)
 {
     struct err e = {0};
 
-    if (s->persistent || session_is_ending(s)) {
+    if (!session_is_spent(s) || session_is_ending(s)) {
         return;
     }
     session_work_ends(s); /* this one is over */
@@ -353,6 +363,7 @@ static void live(void *user)
     struct err e = {0};
 
     x->runner = fiber_self();
+    x->begun = x->kept != NULL;
     /* Before a place in the gate: an execution that waits for its turn takes no place. */
     int r = take_turn(x, &e);
     if (r == 0) {

@@ -126,6 +126,9 @@ json_t *execution_request(const struct execution_entry *entry); /* a new referen
  * reference. NULL: there is none.
  */
 json_t *execution_outcome(const struct execution_entry *entry);
+/* True if it has ended without a result since the server failed: why, and what had begun. */
+struct run_fault;
+bool execution_fault(const struct execution_entry *entry, struct run_fault *ret);
 /* Its exit code without reading all of the result. False: there is none. */
 bool execution_exit_code(const struct execution_entry *entry, int64_t *ret);
 

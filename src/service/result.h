@@ -10,9 +10,17 @@
 #include <stdbool.h>
 
 #include "base/buf.h"
+#include "base/err.h"
 #include "husk/husk.h"
 
+#define EXIT_NO_RESULT 125
+
+/* termination.cause of an execution that the server could not run or has lost. */
+#define RESULT_CAUSE_SERVER "server"
+
 json_t *result_json(const struct husk_result *r);
+/* The same of an execution that has no result: *e is why. */
+json_t *result_fault_json(const struct husk_result *so_far, const struct err *e);
 /* Of an execution that still runs: what it has written and shown so far. */
 json_t *result_so_far_json(const struct buf *out, const struct buf *err,
                            const struct husk_result *r);

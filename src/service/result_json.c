@@ -100,6 +100,21 @@ json_t *result_json(const struct husk_result *r)
     return all;
 }
 
+json_t *result_fault_json(const struct husk_result *so_far, const struct err *e)
+{
+    json_t *all = result_json(so_far);
+
+    if (all != NULL) {
+        json_object_set_new(all, "error",
+                            json_pack("{s:s, s:o, s:n}", "type", err_type(e->code), "message",
+                                      result_text(e->msg, strlen(e->msg)), "traceback"));
+        json_object_set_new(all, "termination",
+                            json_pack("{s:s, s:s, s:s}", "cause", RESULT_CAUSE_SERVER, "detail",
+                                      err_type(e->code), "limit", ""));
+    }
+    return all;
+}
+
 json_t *result_so_far_json(const struct buf *out, const struct buf *err,
                            const struct husk_result *r)
 {
@@ -109,8 +124,15 @@ json_t *result_so_far_json(const struct buf *out, const struct buf *err,
 
 json_t *result_lost_json(const struct buf *out, const struct buf *err)
 {
-    return json_pack("{s:i, s:o, s:o, s:{s:s, s:s, s:n}}", "exit_code", 125, "stdout",
-                     result_text(out->data, out->len), "stderr", result_text(err->data, err->len),
-                     "error", "type", "lost", "message",
-                     "the server was restarted while it was under way", "traceback");
+    struct husk_result r = {
+        .exit_code = EXIT_NO_RESULT,
+        .out = out->data,
+        .out_len = out->len,
+        .err = err->data,
+        .err_len = err->len,
+    };
+    struct err e;
+
+    (void)err_set(&e, ERR_LOST, "the server was restarted while it was under way");
+    return result_fault_json(&r, &e);
 }

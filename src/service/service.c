@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "service/service_impl.h"
 
 #define STORE_PATIENCE_MS 10000
@@ -326,17 +327,25 @@ struct husk_limits service_limits(struct service *svc, const char *template_name
 /* ---- one-shot runs ---- */
 
 int service_run(struct service *svc, const struct husk_spec *spec, struct husk_result **ret,
-                struct err *e)
+                struct run_fault *fault)
 {
     struct husk_spec full = *spec;
+    const struct run_hooks hooks = {.begun = &fault->begun};
+    uint64_t came = clock_ns();
 
+    *fault = (struct run_fault){.can_repeat = true}; /* its box is gone with all that it did */
     full.limits = service_limits(svc, spec->template_name, &spec->limits);
-    if (gate_enter(&svc->gate, (int64_t)svc->config->queue_timeout_ms, NULL, e) < 0) {
+    int r = gate_enter(&svc->gate, (int64_t)svc->config->queue_timeout_ms, NULL, &fault->err);
+    fault->queue_ms = (double)(clock_ns() - came) / NS_PER_MS;
+    if (r < 0) {
         return -1;
     }
     svc->figures.runs++;
-    int r = engine_run(svc->engine, &full, NULL, ret, e);
+    r = engine_run(svc->engine, &full, &hooks, ret, &fault->err);
     gate_leave(&svc->gate);
+    if (r == 0) {
+        (*ret)->metrics.queue_ms += fault->queue_ms; /* the run knows only of its box */
+    }
     return r;
 }
 

@@ -78,12 +78,20 @@ bool service_await_ready(struct service *svc);
 
 /* ---- one-shot runs: no record, no session ---- */
 
+/* Why a run has no result: husk failed, not the program. */
+struct run_fault {
+    struct err err;
+    bool begun;      /* code of the user may have run */
+    bool can_repeat; /* nothing of it is left that a second run would meet */
+    double queue_ms;
+};
+
 /*
  * Like engine_run(), with admission: waits in the queue for a place (ERR_LIMIT when that is full or
  * takes too long).
  */
 int service_run(struct service *svc, const struct husk_spec *spec, struct husk_result **ret,
-                struct err *e);
+                struct run_fault *fault);
 
 /* What was asked for, completed: the template's limits come first, then the configuration's. */
 struct husk_limits service_limits(struct service *svc, const char *template_name,

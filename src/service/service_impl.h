@@ -140,6 +140,7 @@ struct execution {
     struct kept_cell *kept; /* an earlier daemon started it */
     struct notebook *box;   /* that it runs in; held by box_users */
     enum cell_phase cell;
+    bool begun;       /* its code was handed to a box */
     bool has_context; /* a context of its own, which ends with it */
     struct husk_result *result;
     int spool[3]; /* files that its output goes to; 0: not yet */
@@ -225,6 +226,11 @@ void session_touch(struct session *s); /* there was work */
 void session_work_begins(struct session *s);
 void session_work_ends(struct session *s);
 
+/*
+ * An ephemeral one that has had its execution, or has it now. One that never began does not count.
+ */
+bool session_is_spent(struct session *s);
+
 /* session_agent.c */
 /* A live one of the asking agent that has all that is asked for, or is being made; NULL: none. */
 struct session *agent_find_session(struct service *svc, const struct session_ask *ask);
@@ -274,6 +280,8 @@ void session_spec_read(struct session *s);
 /* execution.c */
 struct execution *execution_new(struct session *s, const struct store_execution *record);
 int execution_begin(struct execution *x, struct err *e); /* its fiber */
+/* It has ended by a fault of the server, and nothing of it ran. */
+bool execution_never_began(const struct store_execution *row);
 
 /* execution_end.c: r and e are how its run came out. Records it; waits. */
 void execution_conclude(struct execution *x, int r, const struct err *e);

@@ -191,3 +191,31 @@ int session_extend(struct session *s, uint64_t timeout_ms, struct err *e)
     }
     return r;
 }
+
+static int note_unbegun(void *user, const struct store_execution *row, struct err *e)
+{
+    (void)e;
+    *(bool *)user = execution_never_began(row);
+    return 0;
+}
+
+/* Its latest execution, live or recorded. */
+static bool latest_never_began(struct session *s)
+{
+    const struct store_filter latest = {.session_id = s->id, .limit = 1};
+    bool is_unbegun = false;
+    struct err ignored;
+
+    for (const struct execution *x = s->svc->executions; x != NULL; x = execution_next(x)) {
+        if (x->session == s && x->record.number == s->record.executions) {
+            return execution_never_began(&x->record);
+        }
+    }
+    (void)store_each_execution(s->svc->store, &latest, note_unbegun, &is_unbegun, &ignored);
+    return is_unbegun;
+}
+
+bool session_is_spent(struct session *s)
+{
+    return !s->persistent && s->record.executions > 0 && !latest_never_began(s);
+}

@@ -77,12 +77,6 @@ static bool has_limits(const struct session *s, const struct husk_limits *asked)
            (asked->pids == 0 || asked->pids == l->pids);
 }
 
-/* An ephemeral one that has had its execution, or has it now, is of no use to its agent. */
-static bool is_usable(const struct session *s)
-{
-    return !session_is_ending(s) && (s->persistent || s->record.executions == 0);
-}
-
 static bool satisfies(const struct session *s, const struct session_ask *ask,
                       const char *const *env)
 {
@@ -102,7 +96,8 @@ struct session *agent_find_session(struct service *svc, const struct session_ask
     }
     AUTO_FREE const char **env = session_join_env(svc, ask);
     for (struct session *s = svc->sessions; s != NULL && env != NULL; s = session_next(s)) {
-        if (is_usable(s) && str_eq(s->record.agent_id, ask->agent_id) && satisfies(s, ask, env)) {
+        if (!session_is_ending(s) && str_eq(s->record.agent_id, ask->agent_id) &&
+            satisfies(s, ask, env) && !session_is_spent(s)) {
             return s;
         }
     }

@@ -45,7 +45,7 @@ static void settle(struct service *svc)
     struct err e = {0};
 
     for (s = svc->sessions, next = session_next(s); s != NULL; s = next, next = session_next(s)) {
-        bool had_its_run = !s->persistent && s->record.executions > 0;
+        bool had_its_run = session_is_spent(s);
         bool may_have_files = s->persistent && s->box != NULL;
         bool is_unmade = s->record.status == SESSION_CREATING;
         bool is_kept = s->keyed || s->record.executions > 0 || may_have_files;

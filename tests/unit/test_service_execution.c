@@ -181,10 +181,10 @@ static void run_alone(struct fixture *f)
 {
     const struct husk_spec spec = {.code = "print alone", .code_len = 11};
     struct husk_result *r = NULL;
-    struct err e = {0};
+    struct run_fault fault;
 
     fake_lose_births(f->fake, 1);
-    CHECK_INT(service_run(f->svc, &spec, &r, &e), 0);
+    CHECK_INT(service_run(f->svc, &spec, &r, &fault), 0);
     CHECK_STR(r->out, "alone");
     CHECK_STR(r->receipt.backend, "fake");
     CHECK_INT(fake_templates_opened(f->fake), 2);

@@ -22,9 +22,16 @@ class HuskError(Exception):
         solution: what to do about it.
         request_id: identifies the request in the server's log; empty when there was no request.
         status: HTTP status of the answer; 0 when there was no answer.
+        begun: whether the code of a run may have been executed; None when the error is not about a
+            run. False means that nothing had begun.
+        queue_ms: how long the run waited, in milliseconds.
+        execution_id: the execution that failed; empty when there is no record.
     """
 
     code: str = ""
+    begun: bool | None = None
+    queue_ms: float = 0.0
+    execution_id: str = ""
 
     def __init_subclass__(cls, code: str = "") -> None:
         super().__init_subclass__()
@@ -246,7 +253,7 @@ class NotOwnerError(HuskError, PermissionError):
     """Only the Sandbox object that created a session can end it, in the process that created it."""
 
 
-# ---- failures of the program; raised by result.check() only ----
+# ---- failures of the program; raised by result.check() ----
 
 
 class RunError(HuskError):
@@ -279,8 +286,11 @@ class RunCrashedError(RunError):
     """A signal or a forbidden system call killed the program, or its sandbox failed."""
 
 
-class RunLostError(RunError):
-    """The outcome of the run is unknown: the server was lost during it."""
+class RunLostError(RunError, code="Sandbox.ExecutionLost"):
+    """The outcome of the run is unknown: the server or a part of it failed during it.
+
+    `Sandbox.run` raises this, too, since the fault is not the program's.
+    """
 
 
 # ---- the sandbox functions, and Ray ----

@@ -73,6 +73,14 @@ void call_reply_empty(struct api_call *call, int status);
  * instead.
  */
 void call_reply_err(struct api_call *call, const struct err *e);
+/*
+ * The same for a run that has no result; execution_id: NULL if a client cannot ask for it.
+ * call_reply_unbegun(): it was refused before anything was made of it.
+ */
+void call_reply_fault(struct api_call *call, const struct run_fault *fault,
+                      const char *execution_id);
+void call_reply_unbegun(struct api_call *call, const struct err *e);
+json_t *call_fault_json(const struct run_fault *fault); /* `fault` of a recorded execution */
 void call_reply_error(struct api_call *call, int status, const char *code, const char *description,
                       const char *detail, const char *solution);
 void call_reply_invalid(struct api_call *call, const struct api_violations *v); /* 422 */

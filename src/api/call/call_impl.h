@@ -57,6 +57,7 @@ struct api_call {
     enum api_op op;                 /* API_OPS: none */
     enum api_dialect dialect;
     unsigned refs;
+    bool no_retry;         /* the answer is 429 or 503 without Retry-After */
     struct fiber *waiting; /* the handler's, while it waits for the client */
     uint64_t start_ns;
     struct api_match match; /* its texts are the request's: used before the first wait only */
@@ -112,7 +113,9 @@ void call_upload_release(struct api_call *call);
 /* call_reply.c */
 struct http_request *call_start_answer(struct api_call *call, int status);
 void call_refuse(struct api_call *call, int status, const char *why); /* by this layer itself */
-void call_finish(struct api_call *call);                              /* the handler has returned */
+void call_reply_api_error(struct api_call *call, const struct api_error *error);
+void call_log_error(const struct api_call *call, const struct err *e, int status);
+void call_finish(struct api_call *call);       /* the handler has returned */
 int call_wait_for_room(struct api_call *call); /* while the client is slow; -1: it is gone */
 
 /* call_hash.c */

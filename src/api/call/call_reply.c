@@ -33,7 +33,7 @@ static void add_usual_headers(struct api_call *call, int status, uint64_t ns)
                      (unsigned)(ns % NS_PER_SEC / 1000));
     http_add_header(call->req, "X-Request-ID", call->request_id);
     http_add_header(call->req, "X-Process-Time", time);
-    if (status == 429 || status == 503) {
+    if ((status == 429 || status == 503) && !call->no_retry) {
         http_add_header(call->req, "Retry-After", "1");
     }
 }
@@ -145,7 +145,7 @@ void call_reply_empty(struct api_call *call, int status)
 
 /* ---- errors ---- */
 
-static void reply_error(struct api_call *call, const struct api_error *error)
+void call_reply_api_error(struct api_call *call, const struct api_error *error)
 {
     call_reply_json(call, error->status, api_error_json(call->dialect, error, call->request_id));
 }
@@ -159,7 +159,19 @@ void call_reply_error(struct api_call *call, int status, const char *code, const
                               .detail = detail,
                               .solution = solution};
 
-    reply_error(call, &error);
+    call_reply_api_error(call, &error);
+}
+
+/* The client gets a part of it, the operator's log all of it. */
+void call_log_error(const struct api_call *call, const struct err *e, int status)
+{
+    if (status >= 500 || e->code == ERR_TEMPLATE) {
+        char shown[sizeof(e->msg)];
+        str_printable(shown, sizeof(shown), e->msg, strlen(e->msg));
+        log_warn("api_error", "operation=%s request_id=%s type=%s message=\"%s\"",
+                 call->info != NULL ? call->info->id : "-", call->request_id, err_type(e->code),
+                 shown);
+    }
 }
 
 void call_reply_err(struct api_call *call, const struct err *e)
@@ -168,15 +180,8 @@ void call_reply_err(struct api_call *call, const struct err *e)
     struct api_error error;
 
     api_error_from(e, call->dialect, detail, &error);
-    /* The client gets a part of it, the operator's log all of it. */
-    if (error.status >= 500 || e->code == ERR_TEMPLATE) {
-        char shown[sizeof(e->msg)];
-        str_printable(shown, sizeof(shown), e->msg, strlen(e->msg));
-        log_warn("api_error", "operation=%s request_id=%s type=%s message=\"%s\"",
-                 call->info != NULL ? call->info->id : "-", call->request_id, err_type(e->code),
-                 shown);
-    }
-    reply_error(call, &error);
+    call_log_error(call, e, error.status);
+    call_reply_api_error(call, &error);
 }
 
 void call_reply_invalid(struct api_call *call, const struct api_violations *v)

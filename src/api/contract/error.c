@@ -37,6 +37,8 @@ static const struct api_error_row rows[] = {
      "Ask for bytes that exist, or leave out Range."},
     {"Sandbox.TooManyRequests", "Too many requests.",
      "Try again after the time in Retry-After, or end what is no longer used."},
+    {"Sandbox.ExecutionLost", "The server failed while the code was running.",
+     "Look at what the code may have done before you run it again: its end is not known."},
     {"Sandbox.ExecTimeout", "The execution took too long.",
      "Raise the timeout, or give the code less to do."},
     {"Sandbox.IsolationMissing", "The isolation that is asked for cannot be had.",
@@ -136,8 +138,9 @@ static const struct {
     {ERR_ISOLATION, 503, "Sandbox.IsolationMissing", NULL,
      "this host cannot enforce a layer of isolation that is asked for"},
     {ERR_LAUNCHER, 503, NULL, NULL, "the launcher is being restarted"},
-    {ERR_TIMEOUT, 503, NULL, "Sandbox.ExecTimeout",
-     "the server's own deadline for this has passed"},
+    {ERR_TIMEOUT, 503, NULL, NULL, "the server's own deadline for this has passed"},
+    {ERR_UNAVAILABLE, 503, NULL, NULL, NULL},
+    {ERR_LOST, 503, "Sandbox.ExecutionLost", NULL, NULL},
     {ERR_STORAGE, 503, "Sandbox.DiskFull", "Sandbox.InternalError",
      "the change could not be made durable"},
     {ERR_QUOTA, 507, "Sandbox.QuotaExceeded", "Sandbox.InternalError", NULL},
@@ -238,8 +241,8 @@ json_t *api_text_json(const char *s, size_t n)
     return buf_add_utf8(&b, s, n) < 0 ? NULL : json_stringn(b.data != NULL ? b.data : "", b.len);
 }
 
-json_t *api_error_json(enum api_dialect dialect, const struct api_error *error,
-                       const char *request_id)
+/* {error_code, description, error_detail, solution}: what all dialects that have codes share. */
+static json_t *words_json(enum api_dialect dialect, const struct api_error *error)
 {
     const char *code = error->code != NULL ? error->code : api_error_code(dialect, error->status);
     const struct api_error_row *row = api_error_find(code);
@@ -251,22 +254,64 @@ json_t *api_error_json(enum api_dialect dialect, const struct api_error *error,
                            : row != NULL           ? row->solution
                                                    : "";
 
-    if (dialect == API_RUN && error->status == 500) {
-        detail = "Internal server error";
+    return json_pack("{s:s, s:s, s:o, s:s}", "error_code", code, "description", description,
+                     "error_detail", api_text_json(detail, strlen(detail)), "solution", solution);
+}
+
+static void set_fault(json_t *to, const struct api_fault *fault)
+{
+    if (fault != NULL) {
+        json_object_set_new(to, "begun", json_boolean(fault->begun));
+        json_object_set_new(to, "retryable", json_boolean(fault->is_retryable));
+        json_object_set_new(to, "queue_ms", json_real(fault->queue_ms));
     }
-    json_t *text = api_text_json(detail, strlen(detail));
-    switch (dialect) {
-    case API_RUN:
-        return json_pack("{s:o}", "error", text);
-    case API_AGENTS:
-        return json_pack("{s:o}", "detail", text);
-    case API_WORKSPACE_SE:
-        return json_pack("{s:{s:s, s:s, s:o, s:s}}", "detail", "error_code", code, "description",
-                         description, "error_detail", text, "solution", solution);
-    case API_V1:
-    case API_COMMON:
-        break;
+    if (fault != NULL && fault->execution_id != NULL) {
+        json_object_set_new(to, "execution_id", json_string(fault->execution_id));
     }
-    return json_pack("{s:s, s:s, s:o, s:s, s:s}", "error_code", code, "description", description,
-                     "error_detail", text, "solution", solution, "request_id", request_id);
+}
+
+/* One text; /run has the code, too, where the client can do something about it. */
+static json_t *text_json(enum api_dialect dialect, const struct api_error *error, json_t *words)
+{
+    static const char internal[] = "Internal server error";
+    json_t *detail = json_incref(json_object_get(words, "error_detail"));
+    bool is_run = dialect == API_RUN;
+
+    if (is_run && error->status == 500) {
+        json_decref(detail);
+        detail = json_string(internal);
+    }
+    json_t *to = json_pack("{s:o}", is_run ? "error" : "detail", detail);
+    if (is_run && error->fault != NULL) {
+        json_object_set(to, "error_code", json_object_get(words, "error_code"));
+        set_fault(to, error->fault);
+    }
+    json_decref(words);
+    return to;
+}
+
+json_t *api_fault_json(const struct api_error *error)
+{
+    json_t *to = words_json(API_V1, error);
+
+    json_object_set_new(to, "status", json_integer(error->status));
+    json_object_set_new(to, "begun", json_boolean(error->fault->begun));
+    json_object_set_new(to, "retryable", json_boolean(error->fault->is_retryable));
+    return to;
+}
+
+json_t *api_error_json(enum api_dialect dialect, const struct api_error *error,
+                       const char *request_id)
+{
+    json_t *words = words_json(dialect, error);
+
+    if (dialect == API_RUN || dialect == API_AGENTS) {
+        return text_json(dialect, error, words);
+    }
+    set_fault(words, error->fault);
+    if (dialect == API_WORKSPACE_SE) {
+        return json_pack("{s:o}", "detail", words);
+    }
+    json_object_set_new(words, "request_id", json_string(request_id));
+    return words;
 }

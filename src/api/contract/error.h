@@ -19,16 +19,25 @@ struct api_error_row {
     const char *solution;
 };
 
+/* A run that has no result since the server failed. */
+struct api_fault {
+    bool begun;        /* code of the client may have run */
+    bool is_retryable; /* the same request may be sent again */
+    double queue_ms;
+    const char *execution_id; /* borrowed; NULL: it has none */
+};
+
 /*
  * One answer that is an error: how a struct err, or what a handler itself refuses, looks to a
  * client. Texts are borrowed.
  */
 struct api_error {
     int status;
-    const char *code;        /* NULL: what the dialect calls that status */
-    const char *description; /* NULL: the code's */
-    const char *detail;      /* NULL: the description again */
-    const char *solution;    /* NULL: the code's */
+    const char *code;              /* NULL: what the dialect calls that status */
+    const char *description;       /* NULL: the code's */
+    const char *detail;            /* NULL: the description again */
+    const char *solution;          /* NULL: the code's */
+    const struct api_fault *fault; /* NULL: the error is not about a run */
 };
 
 #define API_DETAIL_MAX 512
@@ -62,6 +71,12 @@ enum api_dialect api_dialect_of(const char *target);
 
 /* Any bytes as a JSON string: what is not UTF-8 becomes U+FFFD. NULL when memory is gone. */
 json_t *api_text_json(const char *s, size_t n);
+
+/*
+ * The same about a run, as a member of its record: {status, error_code, description, error_detail,
+ * solution, begun, retryable}. NULL when memory is gone.
+ */
+json_t *api_fault_json(const struct api_error *error);
 
 /* The body. request_id is used by /api/v1 only. NULL when memory is gone. */
 json_t *api_error_json(enum api_dialect dialect, const struct api_error *error,

@@ -56,23 +56,22 @@ static bool names_stack(const char *code)
  * on.
  */
 static int run_somewhere(struct api_call *call, struct husk_spec *spec, struct husk_result **ret,
-                         struct err *e)
+                         struct run_fault *fault)
 {
     struct api *api = call->api;
 
     if (!api->no_datascience && names_stack(spec->code)) {
         spec->template_name = "python-datascience";
-        int r = service_run(call_service(call), spec, ret, e);
-        if (r == 0 || (e->code != ERR_TEMPLATE && e->code != ERR_NOT_FOUND)) {
+        int r = service_run(call_service(call), spec, ret, fault);
+        if (r == 0 || (fault->err.code != ERR_TEMPLATE && fault->err.code != ERR_NOT_FOUND)) {
             return r;
         }
         api->no_datascience = true;
         log_warn("run_template", "template=python-datascience used=pyrunner message=\"%s\"",
-                 e->msg);
-        *e = (struct err){0};
+                 fault->err.msg);
     }
     spec->template_name = "pyrunner";
-    return service_run(call_service(call), spec, ret, e);
+    return service_run(call_service(call), spec, ret, fault);
 }
 
 /* ---- the result ---- */
@@ -187,7 +186,7 @@ void api_run_execute(struct api_call *call)
     const json_t *code = json_object_get(body, "code");
     const struct config *config = call->api->config;
     struct husk_result *result = NULL;
-    struct err e = {0};
+    struct run_fault fault;
 
     struct husk_spec spec = {
         .kind = HUSK_SCRIPT,
@@ -206,8 +205,8 @@ void api_run_execute(struct api_call *call)
             },
     };
 
-    if (run_somewhere(call, &spec, &result, &e) < 0) {
-        call_reply_err(call, &e);
+    if (run_somewhere(call, &spec, &result, &fault) < 0) {
+        call_reply_fault(call, &fault, NULL);
         return;
     }
     const char *type = result->error.type;

@@ -17,6 +17,8 @@
 
 /* The live session of the call's path, made if there is none. Held. NULL: answered. */
 struct session *se_session(struct api_call *call);
+/* The same for a request to run something: a refusal says that nothing has begun. */
+struct session *se_session_to_run(struct api_call *call);
 
 /* Work on its files. -1: answered. */
 int se_file_work_begin(struct file_work *w, struct api_call *call);

@@ -78,32 +78,20 @@ static json_t *stderr_json(const struct husk_result *result)
     return r == 0 ? api_text_json(b.data != NULL ? b.data : "", b.len) : NULL;
 }
 
-/* The program did not fail, the sandbox did: it was taken away, or never started. */
-static bool is_our_failure(enum execution_state state, const struct husk_result *result)
+/* The program did not end by itself: it was stopped, or its box broke. */
+static bool is_cut_short(enum execution_state state, const struct husk_result *result)
 {
-    return result == NULL || state == EXECUTION_CANCELLED || state == EXECUTION_LOST ||
+    return result == NULL || state == EXECUTION_CANCELLED ||
            result->termination.cause == HUSK_CAUSE_INTERNAL;
 }
 
-static void reply_failure(struct api_call *call, const struct execution_entry *it,
-                          const struct husk_result *result)
+static void reply_cut_short(struct api_call *call, enum execution_state state,
+                            const struct husk_result *result)
 {
-    json_t *kept = execution_outcome(it);
-    const json_t *error = json_object_get(kept, "error");
-    const char *type = json_string_value(json_object_get(error, "type"));
-    const char *why = result != NULL ? result->error.message
-                                     : json_string_value(json_object_get(error, "message"));
-    struct err e;
+    const char *why = result != NULL ? result->error.message : NULL;
 
-    if (result == NULL && type != NULL && err_find(type) == ERR_LAUNCHER) {
-        (void)err_set(&e, ERR_LAUNCHER, "%s", why);
-        call_reply_err(call, &e);
-    } else {
-        call_reply_error(call, 500, "Sandbox.ExecException", NULL,
-                         why != NULL ? why : execution_state_word((int)execution_view(it).state),
-                         NULL);
-    }
-    json_decref(kept);
+    call_reply_error(call, 500, "Sandbox.ExecException", NULL,
+                     why != NULL ? why : execution_state_word((int)state), NULL);
 }
 
 void se_reply_with(struct api_call *call, json_t *answer, const char *name, const char *json)
@@ -126,8 +114,15 @@ static void reply_result(struct api_call *call, struct execution *x, bool wants_
     const struct execution_entry it = {.live = x};
     const struct husk_result *result = execution_result(x);
 
-    if (is_our_failure(execution_view(&it).state, result)) {
-        reply_failure(call, &it, result);
+    const enum execution_state state = execution_view(&it).state;
+    struct run_fault fault;
+
+    if (execution_fault(&it, &fault)) {
+        call_reply_fault(call, &fault, NULL);
+        return;
+    }
+    if (is_cut_short(state, result)) {
+        reply_cut_short(call, state, result);
         return;
     }
     json_t *answer =
@@ -151,7 +146,7 @@ static void run(struct api_call *call, struct session *s, struct execution_ask *
     ask->timeout_ms = service_config(call_service(call))->se_timeout_ms;
     ask->unrecorded = true; /* this dialect has no name for an execution */
     if (execution_start(s, ask, &x, &existed, &e) < 0) {
-        call_reply_err(call, &e);
+        call_reply_unbegun(call, &e);
         return;
     }
     (void)execution_wait(x, -1);
@@ -227,7 +222,7 @@ void api_se_execute_code(struct api_call *call)
         call_reply_err(call, &e);
         return;
     }
-    struct session *s = se_session(call);
+    struct session *s = se_session_to_run(call);
     if (s != NULL && store_code(call, s, body) == 0) {
         run(call, s, &ask, json_is_array(names));
         session_release(s);
@@ -261,7 +256,7 @@ void api_se_execute(struct api_call *call)
         return;
     }
     struct execution_ask ask = {.kind = EXECUTE_COMMAND, .code = line.data, .code_len = line.len};
-    struct session *s = se_session(call);
+    struct session *s = se_session_to_run(call);
     if (s != NULL) {
         run(call, s, &ask, false);
         session_release(s);

@@ -83,30 +83,51 @@ static struct session *hold(struct service *svc, const char *id, struct err *e)
     return s;
 }
 
-struct session *se_session(struct api_call *call)
+/* Made if it is not there. NULL and *e. */
+static struct session *take(struct api_call *call, struct err *e)
 {
     const char *id = call_text(call, "session_id");
     uint64_t disk = 0;
-    struct err e;
 
     (void)parse_size(SE_SIZE, &disk);
     for (int i = 0; i < TRIES; i++) {
-        struct session *s = hold(call_service(call), id, &e);
+        struct session *s = hold(call_service(call), id, e);
         if (s != NULL) {
             return s;
         }
-        if (e.code != ERR_NOT_FOUND) {
+        if (e->code != ERR_NOT_FOUND) {
             break;
         }
-        if (create(call, id, disk, &s, &e) == 0) {
+        if (create(call, id, disk, &s, e) == 0) {
             return s;
         }
-        if (e.code != ERR_EXISTS) {
+        if (e->code != ERR_EXISTS) {
             break;
         }
     }
-    call_reply_err(call, &e);
     return NULL;
+}
+
+struct session *se_session(struct api_call *call)
+{
+    struct err e;
+    struct session *s = take(call, &e);
+
+    if (s == NULL) {
+        call_reply_err(call, &e);
+    }
+    return s;
+}
+
+struct session *se_session_to_run(struct api_call *call)
+{
+    struct err e;
+    struct session *s = take(call, &e);
+
+    if (s == NULL) {
+        call_reply_unbegun(call, &e);
+    }
+    return s;
 }
 
 int se_file_work_begin(struct file_work *w, struct api_call *call)

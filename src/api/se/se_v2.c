@@ -119,7 +119,7 @@ static void run(struct api_call *call, uint64_t limit_ms, const char *event, con
 {
     const json_t *code = json_object_get(call_body(call), "handler_code");
     struct husk_result *result = NULL;
-    struct err e;
+    struct run_fault fault;
     struct husk_spec spec = {
         .template_name = "python",
         .kind = HUSK_HANDLER,
@@ -133,8 +133,8 @@ static void run(struct api_call *call, uint64_t limit_ms, const char *event, con
     };
 
     spec.limits.timeout_ms = limit_ms;
-    if (service_run(call_service(call), &spec, &result, &e) < 0) {
-        call_reply_err(call, &e);
+    if (service_run(call_service(call), &spec, &result, &fault) < 0) {
+        call_reply_fault(call, &fault, NULL);
         return;
     }
     if (failure_code(result) == NULL) {
@@ -154,7 +154,10 @@ void api_se_v2_execute_code(struct api_call *call)
         json_dumps(json_object_get(call_body(call), "context"), JSON_COMPACT);
 
     if (!service_await_ready(call_service(call))) {
-        call_reply_error(call, 503, "Sandbox.NotInitialized", NULL, NULL, NULL);
+        struct err e;
+        (void)err_set(&e, ERR_UNAVAILABLE,
+                      "the server is starting or stopping, or waits for its launcher");
+        call_reply_unbegun(call, &e);
     } else if (limit_ms == 0) {
         se_reply_field(call, "event", "float_type",
                        "event." TIMEOUT_KEY " must be a number of seconds");

@@ -192,7 +192,11 @@ int v1_execute_start(struct api_call *call, struct execution_entry *ret)
     if (service_key_used(svc, &key, known) && execution_open(svc, known, ret, &e) == 0) {
         return 0;
     }
-    v1_reply_err(call, &e, s == NULL ? V1_SESSION : V1_CONTEXT);
+    if (e.code == ERR_NOT_FOUND) {
+        v1_reply_err(call, &e, s == NULL ? V1_SESSION : V1_CONTEXT);
+    } else {
+        call_reply_unbegun(call, &e);
+    }
     return -1;
 }
 
@@ -242,6 +246,11 @@ void api_v1_execute_sync(struct api_call *call)
         struct err e;
         (void)err_set(&e, ERR_STORAGE, "the result could not be written");
         v1_reply_err(call, &e, V1_OTHER);
+        return;
+    }
+    struct run_fault fault;
+    if (execution_fault(&it, &fault)) {
+        call_reply_fault(call, &fault, execution_view(&it).id);
         return;
     }
     call_reply_json(call, 200, v1_execution_json(&it));

@@ -109,6 +109,22 @@ json_t *v1_execution_state_json(const struct execution_entry *it)
     return to;
 }
 
+/* In the words of an answer: the recorded message may name things of the host. */
+static void set_fault(json_t *to, const struct execution_entry *it)
+{
+    struct run_fault fault;
+
+    if (!execution_fault(it, &fault)) {
+        json_object_set_new(to, "fault", json_null());
+        return;
+    }
+    json_t *words = call_fault_json(&fault);
+    json_object_set_new(to, "error",
+                        json_pack("{s:s, s:O, s:n}", "type", err_type(fault.err.code), "message",
+                                  json_object_get(words, "error_detail"), "traceback"));
+    json_object_set_new(to, "fault", words);
+}
+
 json_t *v1_execution_json(const struct execution_entry *it)
 {
     json_t *to = head_json(it);
@@ -116,6 +132,7 @@ json_t *v1_execution_json(const struct execution_entry *it)
 
     set_request(to, it);
     set_result(to, result);
+    set_fault(to, it);
     json_decref(result);
     return to;
 }

@@ -68,8 +68,9 @@ class Client(threading.Thread):
                 return None
 
         answer = wait_until(ask, f"an answer to {key}")
-        assert answer.status in (200, 201), (key, answer)
-        return answer.body
+        is_lost = answer.status == 503 and answer["error_code"] == "Sandbox.ExecutionLost"
+        assert answer.status in (200, 201) or is_lost, (key, answer)
+        return {**answer.body, "status": "lost"} if is_lost else answer.body
 
     def work(self, key: str) -> None:
         kind = self.random.choice(["sync", "async", "file"])

@@ -43,11 +43,9 @@ def from_answer(status: int, body: Any, retry_after: str | None = None) -> HuskE
         body: the decoded body in any of the server's dialects; any other body is quoted.
         retry_after: the header of that name.
     """
-    fields = body if isinstance(body, dict) else {}
+    fields = fields_of(body)
     detail = fields.get("detail")
-    if isinstance(detail, dict):  # /workspace/se
-        fields = detail
-    elif isinstance(detail, list):  # its validation errors
+    if isinstance(detail, list):  # validation errors of /run and /workspace/se
         fields = {"error_detail": "; ".join(_fault(f) for f in detail)}
     code = str(fields.get("error_code", ""))
     kind = BY_CODE.get(code) or BY_STATUS.get(status)
@@ -64,7 +62,18 @@ def from_answer(status: int, body: Any, retry_after: str | None = None) -> HuskE
     )
     if isinstance(error, (errors.TooManyRequestsError, errors.UnavailableError)) and retry_after:
         error.retry_after = float(retry_after) if retry_after.isdigit() else 1.0
+    if "begun" in fields:
+        error.begun = bool(fields["begun"])
+        error.queue_ms = float(fields.get("queue_ms", 0.0))
+        error.execution_id = str(fields.get("execution_id", ""))
     return error
+
+
+def fields_of(body: Any) -> dict[str, Any]:
+    """Return the members of an error answer, in whichever dialect it is."""
+    fields = body if isinstance(body, dict) else {}
+    detail = fields.get("detail")
+    return detail if isinstance(detail, dict) else fields
 
 
 def _fault(fault: Any) -> str:

@@ -8,10 +8,11 @@ twice is harmless. A server that has never answered is not retried.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import Any, TypeVar
 
 from husk.calls.call import Call
+from husk.calls.errors import fields_of
 from husk.calls.sessions import execution_events
 from husk.errors import (
     AnswerTimeoutError,
@@ -30,6 +31,11 @@ T = TypeVar("T")
 REPEAT_SECONDS = 10.0
 FIRST_PAUSE = 0.02
 LONGEST_PAUSE = 0.5
+
+
+def never_began(fault: Mapping[str, Any]) -> bool:
+    """Return whether a run failed before it began, and may be requested again."""
+    return not fault["begun"] and bool(fault.get("retryable"))
 
 
 class Attempts:
@@ -66,11 +72,20 @@ class Attempts:
 
     def answered(self, answer: Answer) -> float | None:
         """Return None if this answer is final, else the seconds to wait before a retry."""
-        if answer.status != 503 or not self.can_repeat:
+        if answer.status not in (429, 503):
             return None
-        body = answer.json()
-        code = body.get("error_code") if isinstance(body, dict) else None
-        return self._next_pause() if code == "Sandbox.Unavailable" and self._has_time() else None
+        fields = fields_of(answer.json())
+        if not self._may_retry(fields) or not self._has_time():
+            return None
+        if answer.status == 429:  # its Retry-After; a part that restarts is back sooner
+            said = answer.headers.get("retry-after", "")
+            return float(said) if said.isdigit() else self._next_pause()
+        return self._next_pause()
+
+    def _may_retry(self, fields: Mapping[str, Any]) -> bool:
+        if "begun" in fields:  # of a run: the server knows
+            return never_began(fields)
+        return self.can_repeat and fields.get("error_code") == "Sandbox.Unavailable"
 
     def _has_time(self) -> bool:
         now = time.monotonic()
@@ -101,6 +116,8 @@ class Watch:
         self._last = after
         self._reader = EventReader()
         self._outputs: list[Any] = []
+        self._is_ours = not execution_id  # this watch requests the execution
+        self._restart_until = 0.0
         # Replaced by the client.
         self.attempts = Attempts(call.can_repeat, Address(None, ""), False)
 
@@ -120,7 +137,19 @@ class Watch:
             self.attempts.begin()
             self.attempts.has_worked = True
             self.attempts.can_repeat = self.attempts.can_repeat or bool(self.execution_id)
+        if self.result is not None and self._can_restart(self.result.data.get("fault")):
+            self.result, self.execution_id, self._last = None, "", ""
+            self.is_over = False
+            raise Broken("the run did not begin", is_sent=False)
         return found
+
+    def _can_restart(self, fault: Mapping[str, Any] | None) -> bool:
+        """Return whether to request a run again that the server accepted and could not begin."""
+        if fault is None or not self._is_ours or not never_began(fault):
+            return False
+        now = time.monotonic()
+        self._restart_until = self._restart_until or now + REPEAT_SECONDS
+        return now < self._restart_until
 
     def refused(self, answer: Answer) -> None:
         """The answer is not a stream: raise its error, or Broken to retry."""
@@ -152,4 +181,6 @@ def ended(watch: Watch | None) -> Result:
         raise HuskError("The stream ended before its run began.")
     if watch.result is None:
         raise HuskError("The server ended the stream without a result.")
+    if watch.result.fault is not None:
+        raise watch.result.fault
     return watch.result

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from husk import errors
+from husk.calls.errors import from_answer
 from husk.results import markup
 from husk.results.models import Cost, Receipt
 
@@ -279,6 +280,19 @@ class Result:
         return reason
 
     @cached_property
+    def fault(self) -> errors.HuskError | None:
+        """The exception if the server failed to run it, or lost it; None if the run has a result."""
+        fault = self.data.get("fault")
+        if fault is None:
+            return None
+        waited = (self.data.get("metrics") or {}).get("queue_ms") or 0.0
+        told = {**fault, "execution_id": self.id, "queue_ms": waited}
+        error = from_answer(int(fault["status"]), told)
+        if isinstance(error, errors.RunError):
+            error.result = self
+        return error
+
+    @cached_property
     def cost(self) -> Cost:
         """Time, CPU time and memory that the run used."""
         return Cost.parse(self.data.get("metrics") or {})
@@ -290,9 +304,14 @@ class Result:
         return Receipt.parse(receipt) if receipt else None
 
     def check(self) -> Result:
-        """Return this result if the run succeeded, else raise the matching RunError."""
+        """Return this result if the run succeeded, else raise the matching RunError.
+
+        If the server failed and not the run, raise `fault`.
+        """
         if self.ok:
             return self
+        if self.fault is not None:
+            raise self.fault
         kind = _ERRORS.get(self.status, errors.RunFailedError)
         error = kind(self._why(), detail=str((self.error or {}).get("traceback") or ""))
         error.code = f"Run.{self.status}"
