@@ -136,26 +136,18 @@ static int confine(struct err *e)
                : confine_self(store, e);
 }
 
-/*
- * Names by which clients may call us: loopback, what we listen on, and what the configuration adds.
- */
+/* Names by which clients may call us; addresses need no list. */
 static int list_hosts(struct http_config *http)
 {
-    static const char *const loopback[] = {"localhost", "127.0.0.1", "[::1]"};
     const struct config *c = &d.config;
     size_t n = 0;
 
     free(d.hosts);
-    d.hosts = calloc(ARRAY_LEN(loopback) + c->listen.n + c->allowed_hosts.n, sizeof(*d.hosts));
+    d.hosts = calloc(1 + c->allowed_hosts.n, sizeof(*d.hosts));
     if (d.hosts == NULL) {
         return -1;
     }
-    for (size_t i = 0; i < ARRAY_LEN(loopback); i++) {
-        d.hosts[n++] = loopback[i];
-    }
-    for (size_t i = 0; i < c->listen.n; i++) {
-        d.hosts[n++] = c->listen.items[i];
-    }
+    d.hosts[n++] = "localhost";
     for (size_t i = 0; i < c->allowed_hosts.n; i++) {
         d.hosts[n++] = c->allowed_hosts.items[i];
     }

@@ -2,6 +2,7 @@
 /* Hosts and origins; see host.h. */
 #include "http/host.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 #include <strings.h>
 
@@ -69,12 +70,31 @@ static bool entry_matches(const char *entry, const struct http_host *host)
            (want.port == -1 || want.port == host->port);
 }
 
-bool http_host_listed(const char *const *list, size_t n, const char *host)
+/* Only as inet_pton() reads it: what else a resolver takes for an address (127.1) is a name. */
+static bool is_address(const struct http_host *host)
+{
+    unsigned char address[sizeof(struct in6_addr)];
+    char text[INET6_ADDRSTRLEN];
+    bool is_v6 = host->name[0] == '[';
+    size_t len = is_v6 ? host->len - 2 : host->len;
+
+    if (len >= sizeof(text)) {
+        return false;
+    }
+    memcpy(text, host->name + (is_v6 ? 1 : 0), len);
+    text[len] = '\0';
+    return inet_pton(is_v6 ? AF_INET6 : AF_INET, text, address) == 1;
+}
+
+bool http_host_served(const char *const *list, size_t n, const char *host)
 {
     struct http_host got;
 
     if (!http_host_parse(host, strlen(host), &got)) {
         return false;
+    }
+    if (is_address(&got)) {
+        return true;
     }
     for (size_t i = 0; i < n; i++) {
         if (entry_matches(list[i], &got)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of hosts and web origins: grammar, and the lists of those that may be used.
+ * Names of hosts and web origins: grammar, and which of them may be used.
  *
  * The list of hosts stops DNS rebinding (a foreign name that resolves to us), the list of origins
  * stops other web sites from posting to us through their visitors' browsers. Pure.
@@ -19,8 +19,12 @@ struct http_host {
 /* "name", "name:port", "[address]:port". False if the text is anything else. */
 bool http_host_parse(const char *s, size_t n, struct http_host *ret);
 
-/* host is the value of a Host field. An entry without a port matches every port. */
-bool http_host_listed(const char *const *list, size_t n, const char *host);
+/*
+ * host is the value of a Host field: a name of the list, or any address. Only a name can be made to
+ * resolve to us; a browser that sends an address was given that address, and a page from there has
+ * it as its origin. An entry without a port matches every port.
+ */
+bool http_host_served(const char *const *list, size_t n, const char *host);
 
 /*
  * True if the Origin is listed ("name", "name:port", "scheme://name:port") or is this server itself

@@ -19,8 +19,10 @@ static int check_names(const struct http_conn *c, const struct http_head *h, con
     const char *origin = http_head_known(h, HTTP_ORIGIN);
 
     if (!c->peer.is_unix && !config->any_host &&
-        !http_host_listed(config->hosts, config->nhosts, host)) {
-        *ret_why = "this Host is not served here";
+        !http_host_served(config->hosts, config->nhosts, host)) {
+        *ret_why =
+            "this Host is not served here: call the server by its address or as localhost, or "
+            "start it with --allowed-hosts NAME (setting allowed_hosts)";
         return 421;
     }
     if (origin != NULL && !http_origin_listed(config->origins, config->norigins, origin, host)) {
