@@ -148,6 +148,12 @@ size_t engine_boxes(const struct engine *engine, struct engine_box *ret, size_t 
 /* What is enforced around one that is in use. False: there is none such. */
 bool engine_box_receipt(const struct engine *engine, uint64_t id, struct husk_receipt *ret);
 
+/*
+ * How many boxes could not be made so far, for whatever reason: a change is the cue to try whether
+ * any can be.
+ */
+uint64_t engine_births_failed(const struct engine *engine);
+
 /* The fixed pool of a template's one-shot boxes. */
 int engine_pool_set(struct engine *engine, const char *template_name,
                     const struct husk_limits *limits, uint32_t min, uint32_t max, struct err *e);

@@ -15,20 +15,13 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/str.h"
 #include "box/cgroup.h"
 #include "box/landlock.h"
 #include "box/netns.h"
 #include "box/seccomp.h"
-#include "husk/husk.h"
+#include "core/doctor.h"
 
-#define FACT(row, ...) (void)str_format((row)->fact, sizeof((row)->fact), __VA_ARGS__)
-
-/*
- * Runs probe in a child: what it does to itself is gone with it. Its exit code is an errno, 0 for
- * success.
- */
-static int in_child(int (*probe)(void))
+int doctor_in_child(int (*probe)(void))
 {
     int status;
 
@@ -54,6 +47,11 @@ static int try_namespaces(void)
                : 0;
 }
 
+static int try_user_namespace(void)
+{
+    return unshare(CLONE_NEWUSER) < 0 ? errno : 0;
+}
+
 static int try_seccomp(void)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
@@ -75,7 +73,7 @@ static int try_mount_api(void)
 static void say(struct husk_layer *row, int err, const char *fine)
 {
     row->present = err == 0;
-    FACT(row, "%s", err == 0 ? fine : strerrordesc_np(err));
+    DOCTOR_FACT(row, "%s", err == 0 ? fine : strerrordesc_np(err));
 }
 
 static void probe_kernel(struct husk_layer *row)
@@ -83,17 +81,28 @@ static void probe_kernel(struct husk_layer *row)
     struct utsname u;
 
     row->present = uname(&u) == 0;
-    FACT(row, "Linux %.100s %.20s", u.release, u.machine);
+    DOCTOR_FACT(row, "Linux %.100s %.20s", u.release, u.machine);
 }
 
 static void probe_namespaces(struct husk_layer *row)
 {
-    say(row, in_child(try_namespaces), "user, mount, pid, net, ipc, uts, cgroup");
+    int user = doctor_in_child(try_user_namespace);
+
+    if (user != 0) {
+        doctor_explain_namespaces(row, user);
+    } else {
+        say(row, doctor_in_child(try_namespaces), "user, mount, pid, net, ipc, uts, cgroup");
+    }
 }
 
 static void probe_mounts(struct husk_layer *row)
 {
-    say(row, in_child(try_mount_api), "open_tree, move_mount, mount_setattr");
+    if (doctor_in_child(try_user_namespace) != 0) {
+        DOCTOR_FACT(row, "not known: it is tried in a user namespace");
+        row->fix = "as for namespaces";
+    } else {
+        say(row, doctor_in_child(try_mount_api), "open_tree, move_mount, mount_setattr");
+    }
 }
 
 static void probe_seccomp(struct husk_layer *row)
@@ -102,7 +111,7 @@ static void probe_seccomp(struct husk_layer *row)
 
     (void)str_format(fine, sizeof(fine), "profile default, digest %s",
                      seccomp_find("default")->digest);
-    say(row, in_child(try_seccomp), fine);
+    say(row, doctor_in_child(try_seccomp), fine);
 }
 
 static void probe_landlock(struct husk_layer *row)
@@ -110,14 +119,14 @@ static void probe_landlock(struct husk_layer *row)
     int abi = landlock_abi();
 
     row->present = abi > 0;
-    FACT(row, abi > 0 ? "ABI %d" : "absent (%d)", abi);
+    DOCTOR_FACT(row, abi > 0 ? "ABI %d" : "absent (%d)", abi);
 }
 
 static void probe_ids(struct husk_layer *row)
 {
     row->present = geteuid() == 0;
-    FACT(row,
-         row->present ? "a block of 65536 host ids per box" : "not root: boxes share your own id");
+    DOCTOR_FACT(row, row->present ? "a block of 65536 host ids per box"
+                                  : "not root: boxes share your own id");
 }
 
 static void probe_cgroup(struct husk_layer *row)
@@ -129,9 +138,9 @@ static void probe_cgroup(struct husk_layer *row)
     cgroup_probe(&f);
     row->present = f.memory && f.cpu && f.pids;
     if (row->present) {
-        FACT(row, "%s; memory, cpu, pids%s", kinds[f.kind], f.kill ? ", kill" : "");
+        DOCTOR_FACT(row, "%s; memory, cpu, pids%s", kinds[f.kind], f.kill ? ", kill" : "");
     } else {
-        FACT(row, "%s: %.120s", kinds[f.kind], f.why_not);
+        DOCTOR_FACT(row, "%s: %.120s", kinds[f.kind], f.why_not);
     }
 }
 
@@ -143,9 +152,9 @@ static void probe_server_memory(struct husk_layer *row)
     cgroup_probe(&f);
     row->present = f.memory;
     if (f.memory) {
-        FACT(row, "a cgroup for huskd, of the size daemon_memory");
+        DOCTOR_FACT(row, "a cgroup for huskd, of the size daemon_memory");
     } else {
-        FACT(row, "none for huskd: %.120s", f.why_not);
+        DOCTOR_FACT(row, "none for huskd: %.120s", f.why_not);
     }
 }
 
@@ -158,7 +167,7 @@ static void probe_core(struct husk_layer *row)
     pattern[strcspn(pattern, "\n")] = '\0';
     bool piped = pattern[0] == '|';
     row->present = !piped || (getrlimit(RLIMIT_CORE, &core) == 0 && core.rlim_max >= 1);
-    FACT(row, "core_pattern %.50s", piped ? "is a pipe, limit 1 keeps it out" : pattern);
+    DOCTOR_FACT(row, "core_pattern %.50s", piped ? "is a pipe, limit 1 keeps it out" : pattern);
 }
 
 static void probe_files(struct husk_layer *row)
@@ -166,7 +175,7 @@ static void probe_files(struct husk_layer *row)
     struct rlimit files = {0};
 
     row->present = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max >= NETNS_FILES_LEAST;
-    FACT(row, "hard limit %" PRIu64, (uint64_t)files.rlim_max);
+    DOCTOR_FACT(row, "hard limit %" PRIu64, (uint64_t)files.rlim_max);
 }
 
 static const struct {

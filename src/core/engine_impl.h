@@ -142,6 +142,7 @@ struct engine {
     struct fiber *releaser;    /* releases them */
     uint32_t adaptive_max;     /* > 0: a box that no pool has makes one of at most so many */
     struct budget budget;      /* of what is held for all boxes */
+    uint64_t births_failed;    /* boxes that were asked for and never ready */
 };
 
 /* engine.c, engine_adopt.c */

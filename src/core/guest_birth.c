@@ -32,8 +32,8 @@ static int await_zygote_end(struct engine *engine, struct live_template *live, s
     return engine->lost ? engine_lost(e) : 0;
 }
 
-int guest_with(struct engine *engine, struct live_template *live,
-               const struct guest_options *options, const struct guest_use *use, struct err *e)
+static int try_with(struct engine *engine, struct live_template *live,
+                    const struct guest_options *options, const struct guest_use *use, struct err *e)
 {
     struct guest *g = use->parked;
 
@@ -64,6 +64,20 @@ int guest_with(struct engine *engine, struct live_template *live,
             return -1;
         }
     }
+}
+
+int guest_with(struct engine *engine, struct live_template *live,
+               const struct guest_options *options, const struct guest_use *use, struct err *e)
+{
+    int r = try_with(engine, live, options, use, e);
+
+    engine->births_failed += r < 0;
+    return r;
+}
+
+uint64_t engine_births_failed(const struct engine *engine)
+{
+    return engine->births_failed;
 }
 
 static int take(void *user, struct guest *g, struct err *e)

@@ -235,6 +235,7 @@ static void park_or_drop(struct engine *engine, struct pool *pool, struct guest 
     } else {
         pool->warm -= !g->cool;
         pool->stats.dead += g->state == GUEST_BROKEN;
+        engine->births_failed += g->state == GUEST_BROKEN;
         guest_free(engine, g);
     }
 }
@@ -274,6 +275,7 @@ void pool_lost(struct engine *engine, struct guest *g)
     }
     pool->warm -= !g->cool;
     pool->stats.dead++;
+    engine->births_failed += g->state != GUEST_READY;
     pool->refusal = g->refusal;
     guest_free(engine, g);
     fiber_wake(engine->pool_keeper);

@@ -257,6 +257,16 @@ static int watch(struct err *e)
     return 0;
 }
 
+/*
+ * Of the first daemon the supervisor waits for this before it reports that husk is ready. A server
+ * in which nothing can run is of no use.
+ */
+static void prove(void *user)
+{
+    (void)user;
+    supervisor_link_tell_verdict(service_await_boxes(d.service, -1) == NULL);
+}
+
 static int serve(int launcher, struct fd_set_msg *listeners, struct err *e)
 {
     struct service_options options = {
@@ -274,6 +284,9 @@ static int serve(int launcher, struct fd_set_msg *listeners, struct err *e)
         return err_sys(e, ENOMEM, "open the API");
     }
     warm();
+    if (service_watch(d.service, e) < 0) {
+        return -1;
+    }
     /*
      * In this order: libuv calls prepare handles in reverse order of their creation, and the one
      * that checks whether a fiber can run must come last. Writing to workers may wake fibers.
@@ -287,6 +300,10 @@ static int serve(int launcher, struct fd_set_msg *listeners, struct err *e)
     }
     api_set_server(d.api, d.http);
     supervisor_link_tell_ready();
+    int r = fiber_start(prove, NULL);
+    if (r < 0) {
+        return err_sys(e, -r, "start a fiber");
+    }
     uv_run(&d.loop, UV_RUN_DEFAULT);
     return 0;
 }

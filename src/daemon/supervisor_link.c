@@ -58,6 +58,13 @@ void supervisor_link_tell_ready(void)
     FAULT_POINT("start.ready.after");
 }
 
+void supervisor_link_tell_verdict(bool can_run)
+{
+    struct supervisor_verdict verdict = {.pid = (uint32_t)getpid(), .can_run = can_run};
+
+    (void)send(SUPERVISOR_FD, &verdict, sizeof(verdict), MSG_NOSIGNAL);
+}
+
 void supervisor_link_ask_settings(void)
 {
     struct supervisor_reread reread = {0};

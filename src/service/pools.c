@@ -43,15 +43,15 @@ static void open_template(void *user)
     free(user);
     if (engine_start_template(o.svc->engine, o.template_name, (uint32_t)boxes, &e) < 0) {
         log_error("template_broken", "template=%s: %s", o.template_name, e.msg);
+        readiness_opened(o.svc, o.template_name, &e);
     } else {
         const char *language = engine_language(o.svc->engine, o.template_name);
         keep_pool(&o, false, o.min, c->pool_max);
         if (o.sessions && language != NULL && str_eq(language, "python")) {
             keep_pool(&o, true, c->session_pool_min, c->session_pool_max);
         }
+        readiness_opened(o.svc, o.template_name, NULL);
     }
-    o.svc->ready = true; /* also if not: what needs the template fails, everything else works */
-    fiber_queue_wake_all(&o.svc->readied);
 }
 
 static int open_in_fiber(struct service *svc, const char *name, const struct husk_limits *limits,
@@ -74,6 +74,7 @@ static int open_in_fiber(struct service *svc, const char *name, const struct hus
         free(o);
         return err_sys(e, -r, "start a fiber");
     }
+    svc->readiness.opening++;
     return 0;
 }
 
@@ -92,7 +93,6 @@ static int open_preloaded(struct service *svc, struct err *e)
 
 int pools_start(struct service *svc, struct err *e)
 {
-    svc->ready = svc->config->templates_preload.n == 0;
     return open_preloaded(svc, e);
 }
 

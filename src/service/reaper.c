@@ -142,7 +142,7 @@ static void reap(void *user)
     while (!svc->closing) {
         (void)fiber_poll(NULL, 0, ROUND_MS);
         if (!svc->closing && engine_is_lost(svc->engine) && svc->on_launcher_lost != NULL) {
-            fiber_queue_wake_all(&svc->readied);
+            fiber_queue_wake_all(&svc->readiness.readied);
             svc->on_launcher_lost(svc->user);
             svc->on_launcher_lost = NULL;
         }

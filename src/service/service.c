@@ -17,8 +17,7 @@
 
 #define STORE_PATIENCE_MS 10000
 #define SAVE_PATIENCE_MS 20000 /* for all of them, at the end */
-#define READY_PATIENCE_MS 10000
-#define BOXES_PART 4 /* of daemon_memory: what is held for boxes */
+#define BOXES_PART 4           /* of daemon_memory: what is held for boxes */
 
 const struct config *service_config(const struct service *svc)
 {
@@ -28,19 +27,6 @@ const struct config *service_config(const struct service *svc)
 struct engine *service_engine(struct service *svc)
 {
     return svc->engine;
-}
-
-bool service_is_ready(const struct service *svc)
-{
-    return svc->ready && !svc->closing && !engine_is_lost(svc->engine);
-}
-
-bool service_await_ready(struct service *svc)
-{
-    if (!svc->ready && !svc->closing && !engine_is_lost(svc->engine)) {
-        (void)fiber_queue_wait(&svc->readied, READY_PATIENCE_MS);
-    }
-    return service_is_ready(svc);
 }
 
 /* ---- commits ---- */
@@ -198,8 +184,10 @@ static void wait_for_fibers(struct service *svc)
 {
     uint64_t until = clock_ms() + 5000;
 
-    while ((svc->fibers > 0 || svc->reaper != NULL) && clock_ms() < until) {
+    while ((svc->fibers > 0 || svc->reaper != NULL || svc->readiness.watcher != NULL) &&
+           clock_ms() < until) {
         fiber_wake(svc->reaper);
+        fiber_wake(svc->readiness.watcher);
         fiber_run();
         (void)poll(NULL, 0, 1);
     }

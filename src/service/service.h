@@ -68,13 +68,22 @@ void service_save(struct service *svc);
 void service_leave(struct service *svc);
 
 const struct config *service_config(const struct service *svc);
-/* Zygotes run, the launcher answers, the store writes. */
-bool service_is_ready(const struct service *svc);
 /*
- * The same, but waits for a moment right after the start: a client that saw husk come up gets an
- * answer, not an error. In a fiber.
+ * Whether a run would succeed now, by the last one that did or did not: NULL, or why not. Borrowed
+ * until the next wait.
  */
-bool service_await_ready(struct service *svc);
+const char *service_boxes_fail(const struct service *svc);
+const char *service_disk_fails(const struct service *svc); /* likewise: records can be written */
+/* Both. */
+const char *service_fails(const struct service *svc);
+/* From now on both are watched. A daemon calls it once, after service_warm(). */
+int service_watch(struct service *svc, struct err *e);
+bool service_is_starting(const struct service *svc); /* no box was tried yet */
+/*
+ * Waits for the first box right after the start. NULL, or why none can be made. In a fiber.
+ * timeout_ms < 0: without limit.
+ */
+const char *service_await_boxes(struct service *svc, int64_t timeout_ms);
 
 /* ---- one-shot runs: no record, no session ---- */
 

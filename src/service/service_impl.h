@@ -29,6 +29,18 @@ struct gate {
     struct gate_waiter *first;
 };
 
+/* Whether a run would succeed now; see readiness.c. */
+struct readiness {
+    size_t opening;             /* templates that are being started */
+    bool is_known;              /* a box was tried: it worked, or `failure` says why not */
+    struct err failure;         /* of the last try; ERR_NONE: it worked */
+    char template_name[64];     /* that worked last; "": none did */
+    uint64_t births_failed;     /* as of the last try */
+    char disk[160];             /* why records cannot be written; "": they can */
+    struct fiber *watcher;      /* looks once a second */
+    struct fiber_queue readied; /* fibers that wait for the first try */
+};
+
 struct service {
     const struct config *config;
     struct store *store;
@@ -53,8 +65,7 @@ struct service {
     size_t alone;                   /* executions that run in boxes of their own */
     struct fiber_queue alone_ended; /* fibers that wait until none does */
     bool closing;
-    bool ready;
-    struct fiber_queue readied; /* fibers that wait for that */
+    struct readiness readiness;
 };
 
 /* One context of a session runs one thing at a time. */
@@ -346,6 +357,10 @@ int reaper_start(struct service *svc, struct err *e);
 
 /* pools.c */
 int pools_start(struct service *svc, struct err *e);
+
+/* readiness.c */
+/* A template that was being started runs, or (failure != NULL) does not. Waits for a run. */
+void readiness_opened(struct service *svc, const char *template_name, const struct err *failure);
 void pools_reconfigure(struct service *svc);
 
 /* template_text.c, template_put.c */

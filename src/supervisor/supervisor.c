@@ -136,7 +136,9 @@ int supervisor_run(const struct supervisor_options *options, struct err *e)
     s->signals = s->folder = s->pid_file = s->launcher.socket = s->daemon.socket = -1;
     if (begin(s, e) == 0) {
         supervisor_loop(s);
-        r = s->failed ? err_set(e, ERR_SYSTEM, "the server could not start") : 0;
+        r = s->cannot_run ? err_set(e, ERR_ISOLATION, "no program can run in a sandbox here")
+            : s->failed   ? err_set(e, ERR_SYSTEM, "the server could not start")
+                          : 0;
     }
     end_all(s);
     free(s);

@@ -23,7 +23,7 @@ enum phase {
     PAUSED,   /* the daemon has ended; the next one is started when due */
 
     /* On the way out: the loop ends when neither daemon nor workers run. */
-    LOST, /* the launcher or the first daemon failed to start; the daemon ends by itself */
+    LOST, /* the launcher or the first daemon failed to start, or nothing can run */
     /* The operator asked for the end. Processes that do not end are killed when due. */
     CUT_SHORT, /* the daemon was told to end before it served */
     DRAINING,  /* the daemon was told to end */
@@ -33,6 +33,8 @@ enum phase {
 
 enum event {
     SERVES,
+    CAN_RUN,    /* and programs run in sandboxes */
+    CANNOT_RUN, /* or none does */
     DAEMON_ENDED,
     LAUNCHER_ENDED,
     ASKED, /* by a signal, to end */
@@ -56,7 +58,9 @@ struct supervisor {
     uint64_t due; /* when DUE happens; 0: never */
     uint64_t daemon_started;
     unsigned pause_ms;
-    bool failed; /* the first daemon could not start */
+    bool failed;     /* the first daemon could not start */
+    bool cannot_run; /* it did, and can make no box */
+    bool greeted;    /* husk was reported to be ready */
 };
 
 /* Both may be called only while none runs. */

@@ -71,6 +71,10 @@ static void hear_daemon(struct supervisor *s)
     ssize_t n = fd_recv(s->daemon.socket, msg, sizeof(msg), NULL, MSG_DONTWAIT);
     if (n == (ssize_t)sizeof(struct supervisor_ready)) {
         supervisor_happen(s, SERVES, 0);
+    } else if (n == (ssize_t)sizeof(struct supervisor_verdict)) {
+        struct supervisor_verdict verdict;
+        memcpy(&verdict, msg, sizeof(verdict));
+        supervisor_happen(s, verdict.can_run != 0 ? CAN_RUN : CANNOT_RUN, 0);
     } else if (n == (ssize_t)sizeof(struct supervisor_reread)) {
         settings_read(&s->settings);
     } else if (n > 0) {

@@ -52,12 +52,25 @@ uint64_t supervisor_end_ms(const struct config *c)
 
 /* ---- steps ---- */
 
+static void serve(struct supervisor *s, int status)
+{
+    enter(s, SERVING, s->due);
+}
+
+/* Of a restarted daemon nothing is reported: the server was ready before. */
 static void greet(struct supervisor *s, int status)
 {
-    if (s->kit.o->on_ready != NULL) {
+    if (!s->greeted && s->kit.o->on_ready != NULL) {
         s->kit.o->on_ready(s->kit.o->user);
     }
-    enter(s, s->phase == STARTING ? SERVING : DRAINING, s->due);
+    s->greeted = true;
+}
+
+/* It ends in the usual way, whether it was ready or not. */
+static void serve_cut_short(struct supervisor *s, int status)
+{
+    greet(s, status);
+    enter(s, DRAINING, s->due);
 }
 
 /* Nothing was served yet. The process that ended has logged why. */
@@ -65,6 +78,16 @@ static void give_up(struct supervisor *s, int status)
 {
     s->failed = true;
     enter(s, LOST, 0);
+}
+
+/* A server that was ready goes on: it may recover, and its clients can read what they have. */
+static void refuse(struct supervisor *s, int status)
+{
+    if (!s->greeted) {
+        s->cannot_run = true;
+        enter(s, LOST, 0);
+        tell_daemon(s, SIGTERM);
+    }
 }
 
 static void pause_start(struct supervisor *s, int status)
@@ -154,11 +177,15 @@ static void kill_all(struct supervisor *s, int status)
 /* An event that is not listed is ignored. */
 static void (*const steps[][EVENTS])(struct supervisor *s, int status) = {
     [STARTING] =
-        {[SERVES] = greet, [DAEMON_ENDED] = give_up, [LAUNCHER_ENDED] = give_up, [ASKED] = drain},
-    [SERVING] = {[DAEMON_ENDED] = pause_start, [LAUNCHER_ENDED] = miss_launcher, [ASKED] = drain},
+        {[SERVES] = serve, [DAEMON_ENDED] = give_up, [LAUNCHER_ENDED] = give_up, [ASKED] = drain},
+    [SERVING] = {[CAN_RUN] = greet,
+                 [CANNOT_RUN] = refuse,
+                 [DAEMON_ENDED] = pause_start,
+                 [LAUNCHER_ENDED] = miss_launcher,
+                 [ASKED] = drain},
     [PAUSED] = {[LAUNCHER_ENDED] = miss_launcher, [ASKED] = save, [DUE] = start_next},
     [LOST] = {[ASKED] = kill_all},
-    [CUT_SHORT] = {[SERVES] = greet, [ASKED] = kill_all, [DUE] = kill_all},
+    [CUT_SHORT] = {[SERVES] = serve_cut_short, [ASKED] = kill_all, [DUE] = kill_all},
     [DRAINING] = {[DAEMON_ENDED] = save_instead, [ASKED] = kill_all, [DUE] = kill_all},
     [LAST] = {[SERVES] = end_last, [ASKED] = kill_all, [DUE] = kill_all},
     [KILLING] = {[ASKED] = kill_all, [DUE] = kill_all},

@@ -31,6 +31,16 @@ struct supervisor_ready {
     uint32_t pid;
 };
 
+/*
+ * From the daemon, once, after that: a program has run in a sandbox, or none can. The daemon has
+ * printed why not.
+ */
+struct supervisor_verdict {
+    uint32_t pid;
+    uint32_t can_run;
+    uint32_t zero;
+};
+
 /* From the daemon, after each SIGHUP: the supervisor reads settings again. */
 struct supervisor_reread {
     uint64_t unused;

@@ -24,11 +24,18 @@ void api_run_root(struct api_call *call)
     call_reply_static(call, 200, "application/json", text, sizeof(text) - 1);
 }
 
+/* Of runs only, which need no disk. */
 void api_run_health(struct api_call *call)
 {
     static const char text[] = "{\"status\":\"healthy\"}";
+    const char *reason = service_boxes_fail(call_service(call));
 
-    call_reply_static(call, 200, "application/json", text, sizeof(text) - 1);
+    if (reason == NULL || service_is_starting(call_service(call))) {
+        call_reply_static(call, 200, "application/json", text, sizeof(text) - 1);
+    } else {
+        call_reply_json(call, 503,
+                        json_pack("{s:s, s:s}", "status", "unhealthy", "reason", reason));
+    }
 }
 
 /* ---- which template ---- */

@@ -12,7 +12,7 @@
 
 void api_se_healthy(struct api_call *call)
 {
-    if (!service_is_ready(call_service(call))) {
+    if (service_fails(call_service(call)) != NULL) {
         call_reply_error(call, 503, "Sandbox.NotInitialized", NULL, NULL, NULL);
         return;
     }

@@ -11,6 +11,7 @@
 
 #define TIMEOUT_KEY "__timeout"
 #define ANSWER_MAX ((size_t)256 << 20)
+#define READY_PATIENCE_MS 10000 /* right after the start */
 
 /* Absent or not above 0: the configuration's; 0: it is no number. */
 static uint64_t timeout_ms(const struct api_call *call, const json_t *event)
@@ -153,10 +154,10 @@ void api_se_v2_execute_code(struct api_call *call)
     AUTO_FREE char *context_text =
         json_dumps(json_object_get(call_body(call), "context"), JSON_COMPACT);
 
-    if (!service_await_ready(call_service(call))) {
+    const char *unready = service_await_boxes(call_service(call), READY_PATIENCE_MS);
+    if (unready != NULL) {
         struct err e;
-        (void)err_set(&e, ERR_UNAVAILABLE,
-                      "the server is starting or stopping, or waits for its launcher");
+        (void)err_set(&e, ERR_UNAVAILABLE, "%s", unready);
         call_reply_unbegun(call, &e);
     } else if (limit_ms == 0) {
         se_reply_field(call, "event", "float_type",

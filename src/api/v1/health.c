@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the server is, and which one it is. Every state is looked at when asked. */
+/*
+ * How the server is, and which one it is. The short forms say what service/readiness.c found last;
+ * the long one looks at each part.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <openssl/crypto.h>
@@ -30,19 +33,12 @@ static double uptime(const struct api_call *call)
     return (double)ms / 1000.0;
 }
 
-/*
- * A server that never was ready is starting; one that was and is not any more has lost something.
- */
-static const char *status_word(struct api_call *call, const char **ret_reason)
+static const char *status_word(const struct api_call *call, const char *reason)
 {
-    if (service_is_ready(call_service(call))) {
-        call->api->was_ready = true;
-        *ret_reason = NULL;
+    if (reason == NULL) {
         return "healthy";
     }
-    *ret_reason = call->api->was_ready ? "the launcher or a zygote does not work"
-                                       : "sandboxes are being prepared";
-    return call->api->was_ready ? "unhealthy" : "starting";
+    return service_is_starting(call_service(call)) ? "starting" : "unhealthy";
 }
 
 static void reply_health(struct api_call *call, const char *status, const char *reason)
@@ -54,10 +50,9 @@ static void reply_health(struct api_call *call, const char *status, const char *
 
 void api_v1_health(struct api_call *call)
 {
-    const char *reason;
-    const char *status = status_word(call, &reason);
+    const char *reason = service_fails(call_service(call));
 
-    reply_health(call, status, reason);
+    reply_health(call, status_word(call, reason), reason);
 }
 
 void api_v1_health_ready(struct api_call *call)
@@ -114,7 +109,8 @@ static json_t *disk_part(struct service *service)
                      figures.data_bytes >> 20, config->data_quota_bytes >> 20);
     bool is_low = free_bytes < DISK_LOW ||
                   figures.data_bytes > config->data_quota_bytes / 100 * QUOTA_LOW_PERCENT;
-    return part(is_low ? "degraded" : "healthy", detail, 0);
+    const char *status = is_low ? "degraded" : "healthy";
+    return part(service_disk_fails(service) != NULL ? "unhealthy" : status, detail, 0);
 }
 
 static json_t *pool_part(struct service *service)
@@ -136,19 +132,17 @@ static json_t *pool_part(struct service *service)
 void api_v1_health_detailed(struct api_call *call)
 {
     struct service *service = call_service(call);
-    const char *reason;
     bool store_ok;
 
     json_t *store = store_part(service, &store_ok);
-    const char *status = status_word(call, &reason);
+    const char *reason = service_fails(service);
+    const char *boxes = service_boxes_fail(service);
     bool ok = reason == NULL && store_ok;
-    json_t *engine = part(reason == NULL ? "healthy" : "unhealthy",
-                          reason == NULL ? "launcher and zygotes answer" : reason, 0);
+    json_t *engine = part(boxes == NULL ? "healthy" : "unhealthy",
+                          boxes == NULL ? "the last run that was tried succeeded" : boxes, 0);
+    const char *status = ok || reason != NULL ? status_word(call, reason) : "unhealthy";
     call_reply_json(call, ok ? 200 : 503,
-                    json_pack("{s:s, s:s, s:f, s:{s:o, s:o, s:o, s:o}}", "status",
-                              ok               ? "healthy"
-                              : reason != NULL ? status
-                                               : "unhealthy",
+                    json_pack("{s:s, s:s, s:f, s:{s:o, s:o, s:o, s:o}}", "status", status,
                               "version", HUSK_VERSION, "uptime", uptime(call), "components",
                               "engine", engine, "store", store, "pool", pool_part(service), "disk",
                               disk_part(service)));

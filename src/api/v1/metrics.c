@@ -269,7 +269,8 @@ void api_metrics(struct api_call *call)
     struct service_figures figures;
 
     service_figures(service, &figures);
-    gauge(&p, "husk_ready", service_is_ready(service) ? 1 : 0, "1 if new work is accepted.");
+    gauge(&p, "husk_ready", service_fails(service) == NULL ? 1 : 0,
+          "1 if a run and a new session would succeed now.");
     gauge(&p, "husk_uptime_seconds", (double)(clock_ns() - call->api->start_ns) / NS_PER_SEC,
           "Since the start.");
     put_process(&p, &figures);

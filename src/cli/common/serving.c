@@ -21,6 +21,8 @@
 #include "core/paths.h"
 #include "core/template_fill.h"
 
+#define LAYERS_MAX 48
+
 struct starting {
     const struct serving *serving;
     struct config *config;
@@ -73,6 +75,20 @@ static int define(void *user, const struct definition_wanted *want,
                                                         : template_fill(def, &choice, &sink, e);
 }
 
+/* The reason was printed; a layer of this machine that is missing is the likely cause of it. */
+static void show_missing_layers(void)
+{
+    struct husk_layer layers[LAYERS_MAX] = {0};
+    size_t n = MIN(husk_doctor(layers, LAYERS_MAX), (size_t)LAYERS_MAX);
+
+    for (size_t i = 0; i < n; i++) {
+        if (layers[i].mandatory && !layers[i].present) {
+            term_say(PROGRAM, "%s: %s (to get it: %s)", layers[i].name, layers[i].fact,
+                     layers[i].fix);
+        }
+    }
+}
+
 static int supervise(struct starting *s)
 {
     char launcher[PATH_MAX];
@@ -94,6 +110,9 @@ static int supervise(struct starting *s)
         paths_daemon(daemon, sizeof(daemon), &e) < 0 || paths_lib_dir(lib, sizeof(lib), &e) < 0 ||
         supervisor_run(&options, &e) < 0) {
         term_say(PROGRAM, "%s", e.msg);
+        if (e.code == ERR_ISOLATION) {
+            show_missing_layers();
+        }
         return EXIT_HUSK;
     }
     return 0;

@@ -140,6 +140,16 @@ static void print_layer(const struct husk_layer *l, bool color)
     }
 }
 
+static bool has_layer(const struct husk_layer *layers, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (str_eq(layers[i].name, name)) {
+            return layers[i].present;
+        }
+    }
+    return false;
+}
+
 static void print_table(const struct host *h, const struct husk_layer *layers, size_t n)
 {
     bool color = term_has_color(STDOUT_FILENO);
@@ -155,6 +165,9 @@ static void print_table(const struct host *h, const struct husk_layer *layers, s
     }
     if (missing == 0) {
         puts("\nAll layers that full isolation needs are here.");
+    } else if (!has_layer(layers, n, "namespaces")) {
+        puts(
+            "\nWithout namespaces no program can run in a sandbox, whatever --min-isolation says.");
     } else {
         printf("\n%zu layer%s that full isolation needs %s missing: husk refuses to run unless "
                "--min-isolation userns is given.\n",

@@ -96,7 +96,7 @@ def fill_inodes(folder: Path) -> list[Path]:
 def wait_successor(server: Server, old: Tree) -> None:
     """Another huskd serves."""
     wait_next_huskd(server, old)
-    server.wait_ready()
+    server.wait_runs()
 
 
 def kill_and_wait(server: Server) -> None:

@@ -157,6 +157,17 @@ class Server(Heard):
         except (OSError, http.client.HTTPException):
             return False
 
+    def wait_runs(self) -> None:
+        """Like wait_ready(), also with a full disk: programs run in sandboxes."""
+        wait_until(self.runs, lambda: f"sandboxes can be made:\n{self.output}")
+
+    def runs(self) -> bool:
+        try:
+            parts = self.get("/api/v1/health/detailed").json["components"]
+            return bool(parts["engine"]["status"] == "healthy")
+        except (OSError, http.client.HTTPException):
+            return False
+
     def pid_of_huskd(self) -> int:
         """The daemon itself, which is a descendant of husk up."""
         for process in below(self.process.pid):

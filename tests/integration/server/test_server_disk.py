@@ -84,10 +84,13 @@ class Scene:
             self.ledger.accepted.add(answer["execution_id"])
             self.counted += 1
 
-    def check_reads(self) -> None:
+    def check_reads(self, ready: int) -> None:
+        """ready: the status of a readiness probe."""
         self.audit.check_health()
         self.audit.check_ledger(self.ledger)
-        assert self.server.get("/api/v1/health/ready").status == 200
+        wait_until(lambda: self.server.get("/api/v1/health/ready").status == ready, "it is seen")
+        reason = self.server.get("/api/v1/health/ready").json["reason"]
+        assert reason is None if ready == 200 else "disk" in reason
         items = self.api.get(f"/sessions/{self.session}/executions")["items"]
         assert {item["id"] for item in items} >= self.ledger.accepted
         assert self.api.get("/templates/mine").body == self.template
@@ -96,6 +99,7 @@ class Scene:
     def check_works_again(self) -> None:
         below = f"/sessions/{self.session}"
         self.ledger.saw(wait_taken(self.api, "POST", f"{below}/execute-sync", {"code": "1"}).body)
+        self.server.wait_ready()
         assert self.api.run(self.session, "kept")["value"] == "'before'"
         for method, path, body in self.changes():
             answer = self.api.call(method, path, body)
@@ -113,13 +117,13 @@ def test_full_disk(kind: str) -> None:
         filler = fill(server.data)
         scene.check_refused(scene.changes())
         scene.upload("meanwhile.bin", os.urandom(5000))  # the workspace is in the box's memory
-        scene.check_reads()
+        scene.check_reads(503)
         assert server.post("/run", {"code": "print(1)"}).json["stdout"] == "1\n"  # no record
 
         if kind == "tmpfs":
             kill_and_wait(server)
             scene.check_refused(scene.changes())
-            scene.check_reads()
+            scene.check_reads(503)
             filler.unlink()
         else:  # the index of the log may not fit: then it serves once there is room
             old = wait_tree(server)
@@ -296,7 +300,7 @@ def test_no_inodes() -> None:
         scene = Scene(server)
         fillers = fill_inodes(server.data)
         scene.check_refused(scene.template_changes())
-        scene.check_reads()
+        scene.check_reads(200)
         execution = scene.api.run(scene.session, "print('out'); 6 * 7")
         assert (execution["stdout"], execution["value"]) == ("out\n", "42")
         scene.ledger.saw(execution)
@@ -307,7 +311,7 @@ def test_no_inodes() -> None:
 
         kill_and_wait(server)
         scene.check_refused(scene.template_changes())
-        scene.check_reads()
+        scene.check_reads(200)
 
         for filler in fillers:
             filler.unlink()
