@@ -72,19 +72,35 @@ static int visit_code(PyObject *code, struct found *found)
     return r;
 }
 
+/*
+ * Some objects of a type that the collector knows are unknown to it: classes that an extension
+ * defines as static data. Traversing one aborts the interpreter.
+ */
+static bool is_collected(PyObject *o, PyTypeObject *type)
+{
+    inquiry is_gc;
+
+    if ((PyType_GetFlags(type) & Py_TPFLAGS_HAVE_GC) == 0) {
+        return false;
+    }
+    void *slot = PyType_GetSlot(type, Py_tp_is_gc);
+    memcpy(&is_gc, &slot, sizeof(is_gc)); /* C has no cast between them */
+    return slot == NULL || is_gc(o) != 0;
+}
+
 static int visit_what_it_holds(PyObject *o, struct found *found)
 {
     PyTypeObject *type = Py_TYPE(o);
+    traverseproc traverse;
 
     if (type == found->code_type) {
         return visit_code(o, found);
     }
-    if ((PyType_GetFlags(type) & Py_TPFLAGS_HAVE_GC) == 0) {
+    if (!is_collected(o, type)) {
         return 0;
     }
     void *slot = PyType_GetSlot(type, Py_tp_traverse);
-    traverseproc traverse;
-    memcpy(&traverse, &slot, sizeof(traverse)); /* C has no cast between them */
+    memcpy(&traverse, &slot, sizeof(traverse)); /* as above */
     return slot != NULL ? traverse(o, visit, found) : 0;
 }
 
