@@ -44,6 +44,7 @@ test: ## install what tests need, build, run every suite
 	@$(MAKE) --no-print-directory $(BUILD)/build.ninja
 	@tools/python-env $(BUILD) & fetching=$$!; $(MAKE) --no-print-directory build && wait $$fetching
 	@tools/python-env $(BUILD) --run
+	@tools/science-env $(BUILD) $$(tools/science-env --list)
 	@echo "==> Testing"
 	@T_MUST_WORK=1 $(PYTHON) tools/test_summary.py $(BUILD)
 

@@ -327,6 +327,15 @@ struct husk_template_info {
 int husk_template_list(const char *dir, struct husk_template_info **ret, size_t *n,
                        struct husk_error *e);
 
+struct husk_template_start {
+    double ms;      /* until its zygote was ready, with its preloads */
+    char note[400]; /* preloads that its boxes do without: "NAME: REASON; ..."; empty: none */
+};
+
+/* Starts a template with its preloads, unless the engine has. The error names what fails. */
+int husk_template_start(struct husk_engine *engine, const char *name,
+                        struct husk_template_start *ret, struct husk_error *e);
+
 /*
  * Writes a template file for a virtual environment or a Python prefix. The path is an interpreter
  * or its directory.

@@ -14,15 +14,18 @@ sys.path.insert(0, HUSK_DIR + "/runtimes/python")
 
 import _husk  # noqa: E402
 
-# The launcher reads only the last line of this stderr, and only if this process dies.
+# The launcher reads this stderr only if this process dies.
 sys.excepthook = lambda kind, error, _: _husk.broken(f"{kind.__name__}: {error}")
 
 import argparse  # noqa: E402
 import gc  # noqa: E402
 import os  # noqa: E402
 import threading  # noqa: E402
+from typing import NoReturn  # noqa: E402
 
 import runner  # noqa: E402
+
+environment = dict(os.environ)  # modules change it
 
 # A user's own handler.py or runner.py must be found, not ours.
 ours, sys.path[0:2] = sys.path[0:2], []
@@ -31,26 +34,71 @@ for name, module in list(sys.modules.items()):
         del sys.modules[name]
 
 
-def preload(names: list[str]) -> None:
-    """Imports the template's modules; the first that fails ends the zygote with its name."""
+def explain(error: BaseException) -> str:
+    """Type, last lines and origin of an exception, in a few hundred bytes: the first lines of a
+    long message are seldom the ones that matter. Paths are left out, modules say enough.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = lines[-1] if lines else ""
+    for line in reversed(lines[:-1]):
+        if len(line) + len(said) > 150:
+            break
+        said = f"{line} {said}"
+    where, trace = "", error.__traceback__
+    while trace is not None:
+        module = trace.tb_frame.f_globals.get("__name__", "")
+        if not str(module).startswith(("__main__", "importlib.", "zipimport")):
+            where = f" ({module}, line {trace.tb_lineno})"
+        trace = trace.tb_next
+    text = f"{type(error).__name__}: {said[-200:]}{where}"
+    cause = error.__cause__
+    return text if cause is None else f"{text}, from {type(cause).__name__}: {str(cause)[-100:]}"
+
+
+def count_threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def preload(names: list[str]) -> list[str]:
+    """Imports the template's modules; the first that fails ends the zygote with its name. Returns
+    those that started threads.
+    """
     gc.disable()
+    threaded = []
     for name in names:
+        before = count_threads()
         try:
             __import__(name)
         except BaseException as error:
-            _husk.broken(f"preload of module {name!r} failed: {type(error).__name__}: {error}")
+            _husk.broken(f"preload of module {name!r} failed: {explain(error)}")
+        if count_threads() > before:
+            threaded.append(name)
+    return threaded
 
 
-def check_threads() -> None:
+def check_threads(chosen: argparse.Namespace, threaded: list[str]) -> None:
     """A fork copies only the thread that calls it: whatever the others held stays locked for
-    ever.
+    ever. Boxes import modules that start threads themselves.
     """
-    n = len(os.listdir("/proc/self/task"))
-    if n != 1:
-        names = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
-        _husk.broken(
-            f"preloads started {n - 1} threads, which no fork can copy: {', '.join(names)}"
-        )
+    n = count_threads()
+    if n == 1:
+        return
+    if threaded:
+        start_again(chosen, chosen.without + threaded)
+    names = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
+    _husk.broken(f"preloads started {n - 1} threads, which no fork can copy: {', '.join(names)}")
+
+
+def start_again(chosen: argparse.Namespace, without: list[str]) -> NoReturn:
+    """Nothing else undoes an import."""
+    options = [word for name in without for word in ("--without", name)]
+    if chosen.warm:
+        options += ["--warm", chosen.warm]
+    if chosen.plain_fork:
+        options.append("--plain-fork")
+    modules = [name for name in chosen.modules if name not in without]
+    program = [sys.executable, "-I", "-B", __file__, *options, *modules]
+    os.execve(sys.executable, program, environment)
 
 
 def fill_holes() -> list[object]:
@@ -87,15 +135,19 @@ def options() -> argparse.Namespace:
         "--plain-fork", action="store_true", help="do not freeze memory (benchmarks)"
     )
     parser.add_argument("--warm", default="", help="code that boxes run before they are parked")
+    parser.add_argument(
+        "--without", action="append", default=[], help="a module that started threads"
+    )
     parser.add_argument("modules", nargs="*")
     return parser.parse_args()
 
 
 def main() -> None:
     chosen = options()
-    preload(chosen.modules)
+    threaded = preload(chosen.modules)
     runner.prepare(chosen.warm)
-    check_threads()
+    check_threads(chosen, threaded)
+    _husk.note("; ".join(f"{name}: its import starts threads" for name in chosen.without))
     gc.collect()
     if not chosen.plain_fork:
         make_immortal()

@@ -39,8 +39,8 @@ const struct launcher_facts *backend_facts(const struct backend *b)
     return b->ops->facts(b);
 }
 
-int backend_open_template(struct backend *b, const struct backend_template *t, uint32_t *ret,
-                          struct err *e)
+int backend_open_template(struct backend *b, const struct backend_template *t,
+                          struct backend_opened *ret, struct err *e)
 {
     return b->ops->open_template(b, t, ret, e);
 }

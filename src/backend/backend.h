@@ -38,6 +38,11 @@ struct backend_template {
     void *user;
 };
 
+struct backend_opened {
+    uint32_t id;
+    char note[400]; /* which preloads its guests do without, and why; "": none */
+};
+
 struct backend_guest {
     uint32_t template_id;
     struct limits limits;
@@ -87,6 +92,7 @@ struct backend_left {
     uint64_t definition;
     uint64_t age_ms;
     uint64_t made; /* guests */
+    const char *note;
 };
 
 /* Takes what an earlier process left, templates before guests before what is kept of them. */
@@ -109,8 +115,8 @@ struct backend_ops {
     bool (*has_event)(const struct backend *b);
     int (*next)(struct backend *b, struct backend_event *ret, struct err *e);
     const struct launcher_facts *(*facts)(const struct backend *b);
-    int (*open_template)(struct backend *b, const struct backend_template *t, uint32_t *ret,
-                         struct err *e);
+    int (*open_template)(struct backend *b, const struct backend_template *t,
+                         struct backend_opened *ret, struct err *e);
     int (*close_template)(struct backend *b, uint32_t id, struct err *e);
     int (*make_guest)(struct backend *b, const struct backend_guest *spec,
                       void (*born)(void *user, struct backend_birth *birth), void *user,
@@ -144,8 +150,8 @@ int backend_next(struct backend *b, struct backend_event *ret, struct err *e);
 const struct launcher_facts *backend_facts(const struct backend *b);
 
 /* Makes a template ready to have guests. Waits. */
-int backend_open_template(struct backend *b, const struct backend_template *t, uint32_t *ret,
-                          struct err *e);
+int backend_open_template(struct backend *b, const struct backend_template *t,
+                          struct backend_opened *ret, struct err *e);
 int backend_close_template(struct backend *b, uint32_t id,
                            struct err *e); /* ends its guests; waits */
 

@@ -127,7 +127,8 @@ static void hand_on(const struct backend_heir *heir, const struct launcher_rep *
                                           .boxes = rep->template.boxes,
                                           .definition = rep->template.definition,
                                           .age_ms = rep->template.age_ms,
-                                          .made = rep->template.made};
+                                          .made = rep->template.made,
+                                          .note = rep->template.note};
         heir->on_template(heir->user, &left);
     } else if (rep->event == LAUNCHER_EV_BOX) {
         struct backend_birth birth = {.id = rep->box_id,

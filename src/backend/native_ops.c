@@ -78,6 +78,25 @@ static int call_template(struct native *n, enum launcher_op op, uint32_t id, str
     return native_call(n, &req, NULL, 0, &rep, e);
 }
 
+static void take_note(const struct launcher_rep *rep, struct backend_opened *ret)
+{
+    if (rep->event == LAUNCHER_EV_OK) {
+        (void)str_copy(ret->note, sizeof(ret->note), rep->template.note);
+    }
+}
+
+static int ask_operator(struct native *n, struct backend_opened *ret, struct err *e)
+{
+    struct launcher_req req = {.op = LAUNCHER_ASK, .template_id = ret->id};
+    struct launcher_rep rep;
+
+    if (native_call(n, &req, NULL, 0, &rep, e) < 0) {
+        return -1;
+    }
+    take_note(&rep, ret);
+    return 0;
+}
+
 static int begin_template(struct native *n, const struct backend_template *t, uint32_t *ret,
                           struct err *e)
 {
@@ -99,7 +118,7 @@ static int begin_template(struct native *n, const struct backend_template *t, ui
 
 struct description {
     struct native *native;
-    uint32_t id;
+    struct backend_opened *opened;
 };
 
 static int put_part(void *to, struct launcher_req *part, const int *fd, struct err *e)
@@ -107,30 +126,35 @@ static int put_part(void *to, struct launcher_req *part, const int *fd, struct e
     const struct description *d = to;
     struct launcher_rep rep;
 
-    part->template_id = d->id;
-    return native_call(d->native, part, fd, fd != NULL ? 1 : 0, &rep, e);
+    part->template_id = d->opened->id;
+    if (native_call(d->native, part, fd, fd != NULL ? 1 : 0, &rep, e) < 0) {
+        return -1;
+    }
+    take_note(&rep, d->opened);
+    return 0;
 }
 
-static int open_template(struct backend *b, const struct backend_template *t, uint32_t *ret,
-                         struct err *e)
+static int open_template(struct backend *b, const struct backend_template *t,
+                         struct backend_opened *ret, struct err *e)
 {
     struct native *n = native_of(b);
-    struct description d = {.native = n};
+    struct backend_opened opened = {0};
+    struct description d = {.native = n, .opened = &opened};
     struct err ignored;
 
-    if (begin_template(n, t, &d.id, e) < 0) {
+    if (begin_template(n, t, &opened.id, e) < 0) {
         return -1;
     }
     FAULT_POINT("zygote.begun");
     FAULT_POINT("zygote.start.before");
-    int r = t->describe != NULL ? t->describe(t->user, put_part, &d, e)
-                                : call_template(n, LAUNCHER_ASK, d.id, e);
+    int r =
+        t->describe != NULL ? t->describe(t->user, put_part, &d, e) : ask_operator(n, &opened, e);
     FAULT_POINT("zygote.started");
     if (r < 0) { /* the launcher has taken it apart, or does so now */
-        (void)call_template(n, LAUNCHER_STOP, d.id, &ignored);
+        (void)call_template(n, LAUNCHER_STOP, opened.id, &ignored);
         return -1;
     }
-    *ret = d.id;
+    *ret = opened;
     return 0;
 }
 

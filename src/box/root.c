@@ -286,6 +286,26 @@ static int place_descriptors(const struct root_entry *entry, struct err *e)
     return 0;
 }
 
+/* Names a folder on the way that is closed to the ids of boxes, which the host does not know. */
+static int explain_start(const char *program, int sys_errno, struct err *e)
+{
+    char folder[ROOT_PATH_MAX];
+
+    for (const char *slash = strchr(program + 1, '/'); sys_errno == EACCES && slash != NULL;
+         slash = strchr(slash + 1, '/')) {
+        if (str_format(folder, sizeof(folder), "%.*s", (int)(slash - program), program) == 0 &&
+            access(folder, X_OK) < 0) {
+            return err_set(e, ERR_TEMPLATE,
+                           "cannot start %.120s: the folder %.120s is closed to other accounts, as "
+                           "which boxes run (chmod o+x opens it)",
+                           program, folder);
+        }
+    }
+    err_sys(e, sys_errno, "start %s", program);
+    e->code = ERR_TEMPLATE;
+    return -1;
+}
+
 int root_enter(const struct root_entry *entry, struct err *e)
 {
     const struct root_plan *plan = entry->plan;
@@ -296,6 +316,7 @@ int root_enter(const struct root_entry *entry, struct err *e)
     bool own_etc = true;
     for (size_t i = 0; i < plan->n_places; i++) {
         if (put_place(&plan->places[i], e) < 0) {
+            e->code = ERR_TEMPLATE; /* what it asks for, this host cannot give */
             return -1;
         }
         own_etc = own_etc && !str_eq(plan->places[i].path, "/etc");
@@ -311,5 +332,5 @@ int root_enter(const struct root_entry *entry, struct err *e)
         return err_sys(e, errno, "tie to the launcher's life");
     }
     execve(plan->args[0], plan->args, plan->env);
-    return err_sys(e, errno, "start %s", plan->args[0]);
+    return explain_start(plan->args[0], errno, e);
 }

@@ -80,6 +80,11 @@ const struct template_dirs *engine_dirs(const struct engine *engine);
 /* The definition in force. Borrowed until the next wait; NULL and *e: there is none. */
 const struct template_def *engine_template(struct engine *engine, const char *name, struct err *e);
 
+/*
+ * Which preloads its boxes do without, and why: "NAME: REASON; ...". "": none, or it does not run.
+ */
+const char *engine_note(const struct engine *engine, const char *name);
+
 /* "python", ...; NULL: there is no such template. Does not open it. */
 const char *engine_language(const struct engine *engine, const char *name);
 
@@ -99,7 +104,10 @@ struct zygote_policy {
     void (*on_replaced)(void *user, const char *template_name, uint64_t boxes, const struct err *e);
     void *user;
 };
-/* Replaces one zygote that is over its age or number of boxes, in a fiber. Called every second. */
+/*
+ * Replaces one zygote that is over its age or number of boxes, or whose definition has changed, in
+ * a fiber. Called every second.
+ */
 void engine_rotate_zygotes(struct engine *engine, const struct zygote_policy *policy);
 
 /* ---- pools: boxes that wait for their one use ---- */

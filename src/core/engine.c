@@ -288,6 +288,7 @@ static int find_dirs(struct engine *engine, const struct engine_options *o, stru
     engine->dirs = (struct template_dirs){
         .operators = engine->operator_dir,
         .clients = o->client_dir != NULL ? engine->client_dir : NULL,
+        .others_start = o->socket > 0,
     };
     return 0;
 }

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/str.h"
 #include "core/notebook_impl.h"
 
 struct adoption {
@@ -30,6 +31,7 @@ static void on_template(void *user, const struct backend_left *left)
         live->boxes_asked = left->boxes;
         live->opened_ms = clock_ms() - MIN(left->age_ms, clock_ms());
         live->made = left->made;
+        (void)str_copy(live->note, sizeof(live->note), left->note);
     }
 }
 

@@ -59,6 +59,11 @@ struct live_template {
     bool being_replaced;            /* by one that is apart */
     uint64_t opened_ms;             /* when its zygote became ready */
     uint64_t made;                  /* boxes, of that zygote */
+    char note[400];                 /* preloads that its boxes do without, and why */
+    struct err failed;              /* why its zygote did not start the last time, */
+    uint64_t failed_ms;             /* and when */
+    uint64_t refused;               /* a changed definition that did not start */
+    bool file_broken;               /* that was reported */
     struct err condemned;           /* why the launcher will not have it any more; ERR_NONE */
     bool starting_up;               /* a fiber is starting it */
     uint32_t users;                 /* fibers that make a box of it: it must not go away */
@@ -136,6 +141,7 @@ struct engine {
     bool lost;          /* the launcher is gone */
     bool closing;
     bool attached;             /* the launcher is not ours to end */
+    size_t looked;             /* the first of those whose definitions were last compared */
     struct fiber *pool_keeper; /* refills pools where fibers take from them */
     struct fiber_queue parked; /* fibers that wait until a pool has one box more */
     struct guest *retired;     /* results are known, boxes are not released yet */
@@ -179,7 +185,9 @@ struct live_template *live_successor(struct engine *engine, const struct live_te
                                      struct err *e);
 struct live_template *live_one_off(struct engine *engine, const char *name, bool preload,
                                    const struct husk_mount *mounts, size_t n, struct err *e);
-/* Starts its zygote, unless it runs. */
+/* Reads its definition again: one that was corrected may be started. Not while it runs. */
+int live_refresh(struct engine *engine, struct live_template *live, struct err *e);
+/* Starts its zygote, unless it runs. One that just failed and has not changed fails again. */
 int live_start(struct engine *engine, struct live_template *live, const struct husk_mount *mounts,
                size_t n, struct err *e);
 uint32_t live_boxes(const struct live_template *live); /* how many it should be able to have */

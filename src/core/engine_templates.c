@@ -7,9 +7,22 @@
 
 const struct template_def *engine_template(struct engine *engine, const char *name, struct err *e)
 {
-    const struct live_template *live = live_get(engine, name, true, e);
+    struct live_template *live = live_get(engine, name, true, e);
 
-    return live != NULL ? &live->def : NULL;
+    if (live == NULL || (!live->open && !live->starting_up && live_refresh(engine, live, e) < 0)) {
+        return NULL;
+    }
+    return &live->def;
+}
+
+const char *engine_note(const struct engine *engine, const char *name)
+{
+    for (const struct live_template *t = engine->templates; t != NULL; t = t->next) {
+        if (t->open && t->preload && !t->retired && str_eq(t->name, name)) {
+            return t->note;
+        }
+    }
+    return "";
 }
 
 const char *engine_language(const struct engine *engine, const char *name)

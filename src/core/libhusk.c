@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/str.h"
+#include "base/units.h"
 #include "core/core.h"
 #include "core/husk_impl.h"
 
@@ -172,6 +174,20 @@ int husk_template_list(const char *dir, struct husk_template_info **ret, size_t 
         template_list(&dirs, ret, n, &e) < 0) {
         return fail(&e, error);
     }
+    return 0;
+}
+
+int husk_template_start(struct husk_engine *husk, const char *name, struct husk_template_start *ret,
+                        struct husk_error *error)
+{
+    uint64_t began = clock_ns();
+    struct err e = {0};
+
+    if (engine_start_template(husk->inner, name, 0, &e) < 0) {
+        return fail(&e, error);
+    }
+    ret->ms = (double)(clock_ns() - began) / NS_PER_MS;
+    (void)str_copy(ret->note, sizeof(ret->note), engine_note(husk->inner, name));
     return 0;
 }
 

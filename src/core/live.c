@@ -10,6 +10,8 @@
 #include "core/template_fill.h"
 
 #define BOXES_WITHOUT_POOL 63 /* one ward of host ids */
+/* A try may take as long as its imports: until then its failure is the answer. */
+#define RETRY_MS 10000
 
 uint32_t live_boxes(const struct live_template *live)
 {
@@ -64,10 +66,31 @@ static int start_zygote(struct engine *engine, struct live_template *live,
     if (n > 0 && engine->attached) {
         return err_set(e, ERR_INVALID, "boxes of a server have the mounts of their template only");
     }
-    if (backend_open_template(engine->backend, &t, &live->id, e) < 0) {
+    struct backend_opened opened;
+    if (backend_open_template(engine->backend, &t, &opened, e) < 0) {
         return -1;
     }
+    live->id = opened.id;
+    (void)str_copy(live->note, sizeof(live->note), opened.note);
     live->boxes_most = t.boxes;
+    return 0;
+}
+
+int live_refresh(struct engine *engine, struct live_template *live, struct err *e)
+{
+    AUTO_FREE struct template_def *def = malloc(sizeof(*def)); /* large, for a fiber's stack */
+
+    if (def == NULL) {
+        return err_sys(e, ENOMEM, "template %s", live->name);
+    }
+    if (template_find(&engine->dirs, live->name, def, e) < 0) {
+        return -1;
+    }
+    if (def->fingerprint != live->def.fingerprint) {
+        live->def = *def;
+        live->condemned.code = ERR_NONE;
+        live->failed.code = ERR_NONE;
+    }
     return 0;
 }
 
@@ -80,12 +103,21 @@ int live_start(struct engine *engine, struct live_template *live, const struct h
     if (live->open) {
         return 0;
     }
+    if (live_refresh(engine, live, e) < 0) {
+        return -1;
+    }
     if (live->condemned.code != ERR_NONE) {
         *e = live->condemned;
         return -1;
     }
+    if (live->failed.code != ERR_NONE && clock_ms() - live->failed_ms < RETRY_MS) {
+        *e = live->failed;
+        return -1;
+    }
     live->starting_up = true;
     int r = start_zygote(engine, live, mounts, n, e);
+    live->failed = r < 0 && e->code == ERR_TEMPLATE ? *e : (struct err){0};
+    live->failed_ms = clock_ms();
     live->open = r == 0;
     live->opened_ms = clock_ms();
     live->made = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Replaces zygotes by age and by number of boxes: an attacker that learns the address layout of
- * one box knows it for all boxes of its zygote.
+ * one box knows it for all boxes of its zygote. Likewise when the operator changes a definition.
  *
  * How it works: a second zygote of the same definition is started apart, with pools like those of
  * the first. When they are filled the two change places. The first makes no more boxes, and goes
@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "core/engine_impl.h"
 
+#define LOOKS 4       /* files that are read in one round: each takes up to 0.1 ms */
 #define FILL_MS 10000 /* pools that are not full by then are filled later */
 
 struct rotation {
@@ -75,6 +76,7 @@ static void replace(void *user)
         r.policy.on_replaced(r.policy.user, old->name, old->made, NULL);
     } else {
         if (fresh != NULL) {
+            old->refused = fresh->def.fingerprint;
             fresh->retired = true; /* swept */
         }
         old->opened_ms = clock_ms(); /* tried again after the same time */
@@ -84,16 +86,56 @@ static void replace(void *user)
     old->users--;
 }
 
-static bool is_due(const struct zygote_policy *p, const struct live_template *t)
+static bool is_in_use(const struct live_template *t)
 {
-    return t->open && !t->retired && !t->apart && !t->one_off && !t->being_replaced &&
-           (clock_ms() - t->opened_ms >= p->max_age_ms || t->made >= p->max_boxes);
+    return t->open && !t->retired && !t->apart && !t->one_off && !t->being_replaced;
+}
+
+/* A file that cannot be used is reported once, and the zygote stays. */
+static bool has_changed(const struct engine *engine, const struct zygote_policy *p,
+                        struct live_template *t)
+{
+    AUTO_FREE struct template_def *def = malloc(sizeof(*def)); /* large, for a fiber's stack */
+    struct err e = {0};
+
+    if (def == NULL) {
+        return false;
+    }
+    bool was_broken = t->file_broken;
+    t->file_broken = template_find(&engine->dirs, t->name, def, &e) < 0;
+    if (t->file_broken && !was_broken) {
+        p->on_replaced(p->user, t->name, 0, &e);
+    }
+    return !t->file_broken && def->fingerprint != t->def.fingerprint &&
+           def->fingerprint != t->refused;
+}
+
+static bool is_due(struct engine *engine, const struct zygote_policy *p, struct live_template *t,
+                   bool looks)
+{
+    return is_in_use(t) && (clock_ms() - t->opened_ms >= p->max_age_ms || t->made >= p->max_boxes ||
+                            (looks && has_changed(engine, p, t)));
+}
+
+static size_t count(const struct engine *engine)
+{
+    size_t n = 0;
+
+    for (const struct live_template *t = engine->templates; t != NULL; t = t->next) {
+        n++;
+    }
+    return n;
 }
 
 void engine_rotate_zygotes(struct engine *engine, const struct zygote_policy *policy)
 {
-    for (struct live_template *t = engine->templates; t != NULL; t = t->next) {
-        struct rotation *r = is_due(policy, t) ? malloc(sizeof(*r)) : NULL;
+    size_t n = count(engine);
+    size_t i = 0;
+
+    engine->looked = n > 0 ? (engine->looked + LOOKS) % n : 0;
+    for (struct live_template *t = engine->templates; t != NULL; t = t->next, i++) {
+        bool due = is_due(engine, policy, t, (i + n - engine->looked) % n < LOOKS);
+        struct rotation *r = due ? malloc(sizeof(*r)) : NULL;
         if (r == NULL) {
             continue;
         }

@@ -54,13 +54,43 @@ int template_default_dir(char *ret, size_t size, struct err *e)
     return r < 0 ? err_set(e, ERR_INVALID, "template directory path is too long") : 0;
 }
 
-/* What this host lacks for the template, in words; empty when nothing. */
-static void find_missing(struct template_def *def)
+/* The first folder of an absolute path that we may not enter; "": none. */
+static void find_closed(const char *path, char *ret, size_t size)
+{
+    for (const char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        if (str_format(ret, size, "%.*s", (int)(slash - path), path) == 0 &&
+            access(ret, X_OK) < 0) {
+            return;
+        }
+    }
+    ret[0] = '\0';
+}
+
+static void explain_runtime(struct template_def *def, int sys_errno)
 {
     const char *path = def->info.runtime;
+    char closed[TEMPLATE_PATH_MAX] = "";
 
-    if (def->host_root && access(path, X_OK) < 0) {
-        (void)str_format(def->info.missing, sizeof(def->info.missing), "%s is not installed", path);
+    if (sys_errno == EACCES) {
+        find_closed(path, closed, sizeof(closed));
+    }
+    if (closed[0] != '\0') {
+        (void)str_format(def->info.missing, sizeof(def->info.missing),
+                         "%.120s is in a folder that this account may not enter: %.60s", path,
+                         closed);
+    } else {
+        (void)str_format(def->info.missing, sizeof(def->info.missing), "%.120s is not %s", path,
+                         sys_errno == EACCES ? "executable" : "installed");
+    }
+}
+
+/* What this host lacks for the template, in words; empty when nothing. */
+static void find_missing(const struct template_dirs *dirs, struct template_def *def)
+{
+    if (def->host_root && access(def->info.runtime, X_OK) < 0) {
+        if (errno != EACCES || !dirs->others_start) {
+            explain_runtime(def, errno);
+        }
     } else if (!def->host_root && access(def->root, R_OK) < 0) {
         (void)str_format(def->info.missing, sizeof(def->info.missing), "root %.200s is not there",
                          def->root);
@@ -170,7 +200,7 @@ static int read_one(const struct template_dirs *dirs, const struct folder *in, c
     if (r < 0 || (in->side == CLIENTS && template_rebase(dirs, ret, e) < 0)) {
         return -1;
     }
-    find_missing(ret);
+    find_missing(dirs, ret);
     return 1;
 }
 

@@ -56,6 +56,8 @@ struct template_dirs {
      * root's, in such a folder, that no other user can write.
      */
     bool must_be_ours;
+    /* Another account starts them: what is closed to us may be open to it. */
+    bool others_start;
 };
 
 const char *template_language_name(enum husk_language language); /* python, shell, javascript */

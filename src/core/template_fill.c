@@ -176,6 +176,7 @@ static int add_env(const struct template_sink *to, const struct template_def *de
         "OPENBLAS_NUM_THREADS=1",
         "OMP_NUM_THREADS=1",
         "MKL_NUM_THREADS=1",
+        "_RJEM_MALLOC_CONF=background_thread:false", /* polars before 2.0 */
         "MPLCONFIGDIR=/tmp/.matplotlib",
     };
 
@@ -293,6 +294,10 @@ static int add_places(const struct template_sink *to, const struct template_def 
     }
     for (size_t i = 0; i < def->n_mounts; i++) {
         if (add_host(to, AT_FDCWD, def->mounts[i].host, def->mounts[i].box, e) < 0) {
+            if (e->code == ERR_SYSTEM) { /* the definition's mistake, and its reader must see it */
+                e->code = ERR_TEMPLATE;
+                e->sys_errno = 0;
+            }
             return -1;
         }
     }

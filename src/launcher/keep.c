@@ -135,6 +135,7 @@ void keep_adopt(struct launcher *l)
         };
         if (t->state == TEMPLATE_RUNNING) {
             memcpy(rep.template.name, t->name, sizeof(rep.template.name));
+            memcpy(rep.template.note, t->note, sizeof(rep.template.note));
             reply(l, &rep);
         }
     }

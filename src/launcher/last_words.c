@@ -14,7 +14,7 @@
 #include "base/str.h"
 #include "launcher/launcher.h"
 
-#define TAIL 1024
+#define SHOWN 8192 /* of each end of a longer text */
 
 int last_words_open(struct err *e)
 {
@@ -23,22 +23,41 @@ int last_words_open(struct err *e)
     return fd < 0 ? err_sys(e, errno, "memory for the zygote's stderr") : fd;
 }
 
+void last_words_clean(char *ret, size_t size, const char *text, size_t n)
+{
+    while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == ' ')) {
+        n--;
+    }
+    str_printable(ret, size, text, n);
+    for (char *c = ret; *c != '\0'; c++) {
+        *c = *c == '\n' || *c == '\t' ? ' ' : *c;
+    }
+}
+
+/*
+ * The reason is at the end of a traceback and at the beginning of a crash report: of a text that is
+ * too long both ends are shown.
+ */
 void last_words_read(int fd, char *ret, size_t size)
 {
-    char tail[TAIL];
+    char text[SHOWN];
     struct stat st;
+    size_t half = MIN(size, sizeof(text)) / 2 - 4;
 
     ret[0] = '\0';
     if (fd < 0 || fstat(fd, &st) < 0) {
         return;
     }
-    ssize_t n = pread(fd, tail, sizeof(tail), MAX(st.st_size - TAIL, 0));
-    while (n > 0 && (tail[n - 1] == '\n' || tail[n - 1] == ' ')) {
-        n--;
+    bool fits = st.st_size < (off_t)(2 * half);
+    ssize_t n = pread(fd, text, fits ? sizeof(text) : half, 0);
+    last_words_clean(ret, size, text, (size_t)MAX(n, 0));
+    if (fits) {
+        return;
     }
-    if (n > 0) {
-        const char *newline = memrchr(tail, '\n', (size_t)n);
-        const char *line = newline != NULL ? newline + 1 : tail;
-        str_printable(ret, size, line, (size_t)(tail + n - line));
+    size_t used = strlen(ret); /* more than half, if something had to be escaped */
+    n = pread(fd, text, half, st.st_size - (off_t)half);
+    if (n > 0 && used + 8 < size) {
+        memcpy(ret + used, " ... ", 6);
+        last_words_clean(ret + used + 5, size - used - 5, text, (size_t)n);
     }
 }

@@ -113,8 +113,9 @@ struct template
     uint64_t start_deadline; /* ns */
     uint64_t worked;         /* ns: when it last started or reaped a box */
     bool said_ready;
-    uint64_t ready; /* ns: since when */
-    uint64_t made;  /* boxes */
+    char note[sizeof(((struct launcher_rep *)0)->template.note)]; /* what it said about preloads */
+    uint64_t ready;                                               /* ns: since when */
+    uint64_t made;                                                /* boxes */
     /* inspect.c */
     pid_t inspector;    /* our child, while verdict is open */
     int verdict;        /* a pipe for the inspector's answer; -1: no inspection */
@@ -215,9 +216,11 @@ void template_ready(struct launcher *l, uint32_t id); /* reports it to the clien
 /* Its zygote is dying or dead: reports it to the client. */
 void template_died(struct launcher *l, uint32_t id);
 
-/* last_words.c: a zygote's stderr while it starts. The last line, made printable; "": none. */
+/* last_words.c: a zygote's stderr while it starts. Made printable, in one line; "": none. */
 int last_words_open(struct err *e);
 void last_words_read(int fd, char *ret, size_t size);
+/* The same for any text of a zygote. Cuts to fit. */
+void last_words_clean(char *ret, size_t size, const char *text, size_t n);
 
 /* zygote_clone.c: sets pid, pidfd and socket, some of them also on -1. */
 int zygote_clone(const struct launcher *l, struct template *t, struct err *e);

@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
 #include "base/units.h"
 #include "box/sys.h"
 #include "launcher/launcher.h"
@@ -16,11 +18,26 @@
 #define WORDS_AT_ONCE 64    /* messages of a zygote before others get their turn */
 #define LAST_WORDS_MAX 1024 /* more than a socket holds */
 
+/* To the client, and for the operator of a server to the log. */
+static void report_failure(struct launcher *l, uint32_t id, const struct err *e)
+{
+    const struct template *t = &l->templates[id];
+    char words[600];
+
+    reply_error(l, t->start_seq, id, e);
+    if (l->supervised) {
+        last_words_read(t->last_words, words, sizeof(words));
+        log_error("template_failed", "template=%s error=\"%s\" stderr=\"%s\"", t->name, e->msg,
+                  words);
+    }
+}
+
 static void answer_start(struct launcher *l, struct template *t, uint32_t id, const struct err *e)
 {
     struct launcher_rep rep = {.event = LAUNCHER_EV_OK, .seq = t->start_seq, .template_id = id};
 
     if (e == NULL) {
+        memcpy(rep.template.note, t->note, sizeof(rep.template.note));
         t->state = TEMPLATE_RUNNING;
         t->start_deadline = 0;
         fd_close(&t->devices);
@@ -28,7 +45,7 @@ static void answer_start(struct launcher *l, struct template *t, uint32_t id, co
         root_plan_release(&t->plan); /* the mounts live in the zygote's namespace now */
         reply(l, &rep);
     } else {
-        reply_error(l, t->start_seq, id, e);
+        report_failure(l, id, e);
     }
 }
 
@@ -93,7 +110,7 @@ void template_refuse(struct launcher *l, uint32_t id, const struct err *e)
         return; /* its client knows why, or is gone */
     }
     err_wrap(&why, "template %s", t->name);
-    reply_error(l, t->start_seq, id, &why);
+    report_failure(l, id, &why);
     template_stop(l, id);
 }
 
@@ -124,7 +141,7 @@ static int check_alone(const struct template *t, struct err *e)
                             "its preloads left %" PRIu64 " processes or threads running", n - 1);
 }
 
-static void zygote_is_ready(struct launcher *l, uint32_t id)
+static void zygote_is_ready(struct launcher *l, uint32_t id, const char *note)
 {
     struct template *t = &l->templates[id];
     struct err e;
@@ -134,6 +151,7 @@ static void zygote_is_ready(struct launcher *l, uint32_t id)
         return;
     }
     t->said_ready = true;
+    last_words_clean(t->note, sizeof(t->note), note, strlen(note));
     if (t->state != TEMPLATE_STARTING) {
         return;
     }
@@ -144,16 +162,25 @@ static void zygote_is_ready(struct launcher *l, uint32_t id)
     }
 }
 
+/* Its modules can have it say anything: what is shown are words, in one line. */
+static void refuse_broken(struct launcher *l, uint32_t id, const struct err *said)
+{
+    struct err e = {.code = said->code != ERR_NONE ? said->code : ERR_TEMPLATE};
+
+    last_words_clean(e.msg, sizeof(e.msg), said->msg, strlen(said->msg));
+    template_refuse(l, id, &e);
+}
+
 static void zygote_says(struct launcher *l, uint32_t id, struct zygote_rep *rep,
                         struct fd_set_msg *fds)
 {
     switch (rep->event) {
     case ZYGOTE_READY:
-        zygote_is_ready(l, id);
+        zygote_is_ready(l, id, rep->err.msg);
         break;
     case ZYGOTE_BROKEN:
         if (l->templates[id].state == TEMPLATE_STARTING) {
-            template_refuse(l, id, &rep->err);
+            refuse_broken(l, id, &rep->err);
         }
         break;
     default:
@@ -201,9 +228,23 @@ void template_serve(struct launcher *l, uint32_t id)
     hear(l, id, WORDS_AT_ONCE);
 }
 
+/* " (signal 6)", " (exit status 1)", or "" if the kernel does not say. */
+static void describe_end(const struct template *t, char *ret, size_t size)
+{
+    siginfo_t info = {0};
+
+    ret[0] = '\0';
+    if (waitid(P_PIDFD, (id_t)t->pidfd, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        info.si_pid != 0) {
+        (void)str_format(ret, size, " (%s %d)",
+                         info.si_code == CLD_EXITED ? "exit status" : "signal", info.si_status);
+    }
+}
+
 static void explain_death(const struct template *t, struct err *ret)
 {
-    char words[160];
+    char words[260];
+    char end[40];
 
     last_words_read(t->last_words, words, sizeof(words));
     const char *colon = words[0] != '\0' ? ": " : "";
@@ -219,8 +260,9 @@ static void explain_death(const struct template *t, struct err *ret)
                 t->name, (t->start.memory_bytes != 0 ? t->start.memory_bytes : ZYGOTE_MEMORY) / MIB,
                 colon, words);
     } else {
-        err_set(ret, ERR_TEMPLATE, "template %s: its zygote died while starting%s%s", t->name,
-                colon, words);
+        describe_end(t, end, sizeof(end));
+        err_set(ret, ERR_TEMPLATE, "template %s: its zygote died while starting%s%s%s", t->name,
+                end, colon, words);
     }
 }
 

@@ -50,6 +50,18 @@ static PyObject *husk_broken(PyObject *self, PyObject *args)
     zygote_broken(message);
 }
 
+static PyObject *husk_note(PyObject *self, PyObject *args)
+{
+    const char *message;
+
+    (void)self;
+    if (!PyArg_ParseTuple(args, "s", &message)) {
+        return NULL;
+    }
+    zygote_note(message);
+    Py_RETURN_NONE;
+}
+
 static PyObject *husk_session(PyObject *self, PyObject *args)
 {
     (void)self;
@@ -79,6 +91,7 @@ static PyMethodDef methods[] = {
     {"rehearse", husk_rehearse, METH_NOARGS, "Find out which memory a first run touches."},
     {"zygote", husk_zygote, METH_NOARGS, "Serve the launcher; returns in a box that needs Python."},
     {"broken", husk_broken, METH_VARARGS, "Report that the template cannot work and exit."},
+    {"note", husk_note, METH_VARARGS, "Say which preloads boxes have to do without."},
     {"session", husk_session, METH_NOARGS, "Be PID 1 of a session; returns in a context."},
     {"ready", husk_ready, METH_NOARGS, "Report that this box or context waits for code."},
     {"mute", husk_mute, METH_NOARGS, "Point stdio at /dev/null."},

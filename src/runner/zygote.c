@@ -59,6 +59,7 @@ static struct {
     const char *writable[BOX_WRITABLE_MAX];
     size_t n_writable;
     char writable_text[1024];
+    char note[sizeof(((struct err *)0)->msg)];
     uint32_t profile;  /* number of the filter that all boxes have, plus 1; 0: no box yet */
     bool shares_table; /* a new child has our table of descriptors until it leaves it */
 } z;
@@ -79,6 +80,11 @@ void zygote_broken(const char *message)
     str_printable(rep.err.msg, sizeof(rep.err.msg), message, strlen(message));
     report(&rep, -1);
     _exit(1);
+}
+
+void zygote_note(const char *message)
+{
+    str_printable(z.note, sizeof(z.note), message, strlen(message));
 }
 
 static void refuse(uint32_t box_id, const struct err *e)
@@ -123,6 +129,8 @@ static void start(void)
 {
     struct zygote_rep ready = {.event = ZYGOTE_READY};
     sigset_t mask;
+
+    (void)str_copy(ready.err.msg, sizeof(ready.err.msg), z.note);
 
     /* Boxes inherit half of their confinement from us: without it none may be made. */
     if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != SECCOMP_MODE_FILTER ||

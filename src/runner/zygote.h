@@ -22,5 +22,8 @@ struct zygote_child {
  */
 void zygote_serve(struct zygote_child *ret);
 
+/* Goes to the launcher when this template is ready: which preloads its boxes do without. */
+void zygote_note(const char *message);
+
 /* Tells the launcher that this template cannot work, and ends the process. */
 void zygote_broken(const char *message) __attribute__((noreturn));

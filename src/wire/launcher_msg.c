@@ -146,8 +146,10 @@ bool launcher_rep_check(const struct launcher_rep *rep, size_t n)
     case LAUNCHER_EV_HELLO:
         return FIELD_TERMINATED(rep->facts.cgroup) && FIELD_TERMINATED(rep->facts.missing) &&
                FIELD_TERMINATED(rep->facts.seccomp) && FIELD_TERMINATED(rep->facts.base);
+    case LAUNCHER_EV_OK:
+        return FIELD_TERMINATED(rep->template.note);
     case LAUNCHER_EV_TEMPLATE:
-        return FIELD_TERMINATED(rep->template.name);
+        return FIELD_TERMINATED(rep->template.name) && FIELD_TERMINATED(rep->template.note);
     case LAUNCHER_EV_KEPT:
         return rep->kept.slot < LAUNCHER_KEEP_SLOTS;
     case LAUNCHER_EV_EXIT:

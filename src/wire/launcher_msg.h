@@ -209,6 +209,7 @@ struct launcher_rep {
             uint64_t definition;
             uint64_t age_ms; /* of its zygote */
             uint64_t made;   /* boxes, by it */
+            char note[400];  /* also OK of START: what its zygote said about its preloads */
         } template;          /* TEMPLATE */
         struct {
             uint32_t slot;

@@ -79,12 +79,23 @@ REFUSED: dict[str, tuple[str, list[str], list[str]]] = {
         ["left"],
     ),
     "leaves_a_thread": (
-        "import threading, time\n"
-        "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n",
-        [],
+        # while it is imported a second time: only then no module is left to do without
+        "",
+        [
+            "warm = import threading, time; "
+            "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()"
+        ],
         ["threads"],
     ),
-    "ends_the_zygote": ("import os\nos._exit(0)\n", [], ["died"]),
+    "hides_a_thread": (
+        # from the zygote's own count; the launcher counts, too
+        "import os, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
+        "os.listdir = lambda path: ['1']\n",
+        [],
+        ["left", "threads"],
+    ),
+    "ends_the_zygote": ("import os\nos._exit(0)\n", [], ["died", "exit status 0"]),
     "speaks_to_the_launcher": (
         # what it says is no answer of a zygote: the launcher ends it
         "import os, stat\nfor fd in map(int, os.listdir('/proc/self/fd')):\n    try:\n"

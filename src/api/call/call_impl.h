@@ -38,7 +38,6 @@ struct api {
     EVP_MD *sha256;
     EVP_MD_CTX *digest;
     uint64_t start_ns;
-    bool no_datascience; /* that template does not run here: see post_run.c */
     uint8_t random[256]; /* for request ids */
     size_t random_left;
     char *text; /* answers are written here first */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "api/call/call_impl.h"
-#include "base/log.h"
 #include "base/str.h"
 #include "base/units.h"
 #include "config/config.h"
@@ -59,23 +58,18 @@ static bool names_stack(const char *code)
 }
 
 /*
- * Runs it; on a host where the template with the stack does not start, by the plain one from then
- * on.
+ * Runs it; by the plain template where the one with the stack does not start. The engine remembers
+ * that for a while, and the launcher has logged the reason.
  */
 static int run_somewhere(struct api_call *call, struct husk_spec *spec, struct husk_result **ret,
                          struct run_fault *fault)
 {
-    struct api *api = call->api;
-
-    if (!api->no_datascience && names_stack(spec->code)) {
+    if (names_stack(spec->code)) {
         spec->template_name = "python-datascience";
         int r = service_run(call_service(call), spec, ret, fault);
         if (r == 0 || (fault->err.code != ERR_TEMPLATE && fault->err.code != ERR_NOT_FOUND)) {
             return r;
         }
-        api->no_datascience = true;
-        log_warn("run_template", "template=python-datascience used=pyrunner message=\"%s\"",
-                 fault->err.msg);
     }
     spec->template_name = "pyrunner";
     return service_run(call_service(call), spec, ret, fault);

@@ -207,6 +207,25 @@ def test_template_show(husk: Program) -> None:
     assert "did you mean 'python'?" in done.error
 
 
+def test_template_check(husk: Program, outside_tmp: Path) -> None:
+    folder = outside_tmp / "templates"
+    folder.mkdir()
+    husk.env["HUSK_TEMPLATE_DIR"] = str(folder)
+    (folder / "sound.template").write_text("preload = decimal\n")
+    (folder / "lame.template").write_text("preload = decimal no_such_module_at_all\n")
+    (folder / "mute.template").write_text("language = shell\nruntime = /bin/false\n")
+    done = husk("template", "check", "sound")
+    assert done.code == 0 and "template sound works" in done.text, done.error
+    shown = json.loads(husk("template", "check", "--json", "sound").out)
+    assert shown["works"] is True and shown["not_preloaded"] == "" and shown["start_ms"] > 0
+    done = husk("template", "check", "lame")
+    assert done.code == 125 and "preload of module 'no_such_module_at_all' failed" in done.error
+    done = husk("template", "check", "mute")
+    assert done.code == 125 and "an empty program ends with" in done.error
+    assert husk("template", "check", "python", "shell").code == 125
+    assert "there is no template" in husk("template", "check", "absent").error
+
+
 def pythons() -> list[str]:
     """CPython interpreters from 3.9 on: Debian's, and whatever else is installed."""
     found = []

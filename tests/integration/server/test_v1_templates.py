@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import sys
+import tempfile
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -267,10 +271,169 @@ def test_delete_waits_for_templates_that_are_made_from_it(v1: Api) -> None:
     assert v1.call("DELETE", f"/templates/{base}").status == 204
 
 
-def test_a_template_that_cannot_start_says_so(v1: Api, v1_server: Server) -> None:
+@pytest.fixture
+def modules() -> Iterator[Path]:
+    """Where a Python of its own finds modules. Not below /tmp, of which boxes have their own."""
+    with tempfile.TemporaryDirectory(prefix="husk-test-", dir="/var/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "bin").mkdir()
+        (folder / "bin" / "python3").symlink_to("/usr/bin/python3")
+        (folder / "pyvenv.cfg").write_text("home = /usr/bin\n")
+        found = folder / "lib" / f"python3.{sys.version_info[1]}" / "site-packages"
+        found.mkdir(parents=True)
+        yield found
+
+
+def preloading(module: str, found: Path) -> str:
+    """A template of that Python."""
+    venv = found.parents[2]
+    return f"mount = {venv}\nruntime = {venv}/bin/python3\npreload = {module}\n"
+
+
+# The module's text, and words of the answer. What is said is shown in one line, control characters
+# as what they are.
+FAILURES = {
+    "raises": (
+        "def load():\n    raise ImportError('Read this first.\\n\\nlibfoo.so: no such file\\x1b[1m')\nload()\n",
+        [
+            "preload of module 'fails_here'",
+            "ImportError",
+            r"libfoo.so: no such file\x1b[1m",
+            "line 2",
+        ],
+    ),
+    "has_a_cause": (
+        "try:\n    import no_such_part\nexcept ImportError as e:\n    raise RuntimeError('no part') from e\n",
+        ["RuntimeError: no part", "No module named 'no_such_part'"],
+    ),
+    "exits": (
+        "raise SystemExit('the licence has expired')\n",
+        ["SystemExit", "the licence has expired"],
+    ),
+    "crashes": (
+        "import os\nos.write(2, b'engine: cannot find its licence\\n')\nos.abort()\n",
+        ["died while starting (signal", "engine: cannot find its licence"],
+    ),
+    "ends": (
+        "import os\nos.write(2, b'bye\\n\\n')\nos._exit(3)\n",
+        ["died while starting (exit status 3)", "bye"],
+    ),
+    "talks": (
+        "import os\nos.write(2, b'first words ' + b'x' * 100000 + b' last words\\n')\nos._exit(3)\n",
+        ["first words", "last words"],
+    ),
+}
+
+
+@pytest.mark.parametrize("how", FAILURES)
+def test_a_template_that_cannot_start_says_why(
+    v1: Api, v1_server: Server, modules: Path, how: str
+) -> None:
+    text, words = FAILURES[how]
+    name = f"fails-{how.replace('_', '-')}"
+    (modules / "fails_here.py").write_text(text)
+    (v1_server.templates / f"{name}.template").write_text(preloading("fails_here", modules))
+    answer = v1.post("/sessions", {"template_id": name, "mode": "persistent"})
+    check_error(answer, 422, "InvalidParameter", *words)
+    assert str(modules) not in answer["error_detail"] and "\n" not in answer["error_detail"]
+    wait_until(lambda: f"template_failed template={name}" in v1_server.output, "a line of the log")
+    line = next(x for x in v1_server.output.splitlines() if f"template_failed template={name}" in x)
+    assert all(word in line for word in words), line
+
+
+def test_a_mount_that_cannot_be_made_is_named(v1: Api, v1_server: Server, modules: Path) -> None:
+    file = v1_server.templates / "misplaced.template"
+    for line, words in (
+        (f"{modules} /usr/nowhere/x", "Read-only file system"),
+        (f"{modules}/none", "No such file"),
+    ):
+        file.write_text(f"mount = {line}\n")
+        answer = v1.post("/sessions", {"template_id": "misplaced", "mode": "persistent"})
+        check_error(answer, 422, "InvalidParameter", words)
+
+
+def test_a_module_that_does_not_exist_is_named(v1: Api, v1_server: Server) -> None:
     (v1_server.templates / "lame.template").write_text("preload = no_such_module_at_all\n")
     answer = v1.post("/sessions", {"template_id": "lame", "mode": "persistent"})
-    check_error(answer, 422, "InvalidParameter", "preloaded module")
+    check_error(answer, 422, "InvalidParameter", "No module named 'no_such_module_at_all'")
+
+
+def test_a_corrected_template_starts_without_a_restart(v1: Api, v1_server: Server) -> None:
+    file = v1_server.templates / "mended.template"
+    file.write_text("preload = no_such_module_at_all\n")
+    body = {"template_id": "mended", "mode": "persistent"}
+    assert v1.post("/sessions", body).status == 422
+    assert v1.post("/sessions", body).status == 422
+    file.write_text("preload = decimal\nmemory = 200M\n")
+    session = v1.session(template_id="mended")
+    assert v1.run(session, "import sys; 'decimal' in sys.modules")["return_value"] is True
+    assert v1.get(f"/sessions/{session}")["resources"]["memory"] == "200Mi"
+
+
+def test_a_running_template_follows_its_file(v1: Api, v1_server: Server) -> None:
+    """Live sessions stay as they are; a file with a mistake changes nothing."""
+    file = v1_server.templates / "changing.template"
+    file.write_text("env = EDITION=1\n")
+    code = "import os; os.environ['EDITION']"
+
+    def edition() -> Any:
+        session = v1.post("/sessions", {"template_id": "changing"})["id"]
+        seen = v1.run(session, code)["return_value"]
+        v1.call("DELETE", f"/sessions/{session}")
+        return seen
+
+    old = v1.session(template_id="changing")
+    assert v1.run(old, code)["return_value"] == "1"
+    file.write_text("env = EDITION=2\n")
+    wait_until(lambda: edition() == "2", "new sessions have the new definition")
+    assert v1.run(old, code)["return_value"] == "1"
+    file.write_text("env = EDITION=3\npreload = no_such_module_at_all\n")
+    wait_until(lambda: "zygote_not_replaced template=changing" in v1_server.output, "it is refused")
+    file.write_text("environment = EDITION=4\n")
+    wait_until(lambda: 'unknown key "environment"' in v1_server.output, "and so is this")
+    assert edition() == "2"
+    file.write_text("env = EDITION=5\n")
+    wait_until(lambda: edition() == "5", "the next correct one is used")
+
+
+def test_a_module_that_starts_threads_is_left_to_the_boxes(
+    v1: Api, v1_server: Server, modules: Path
+) -> None:
+    (modules / "threaded.py").write_text(
+        "import os, threading, time\nos.environ['CHANGED'] = 'yes'\n"
+        "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
+    )
+    text = preloading("decimal threaded fractions", modules)
+    (v1_server.templates / "threaded.template").write_text(text)
+    session = v1.session(template_id="threaded")
+    names = ["decimal", "threaded", "fractions"]
+    seen = v1.run(
+        session, f"import sys, os; ([n in sys.modules for n in {names}], 'CHANGED' in os.environ)"
+    )
+    assert seen["return_value"] == [[True, False, True], False]
+    code = "import threaded, threading; threading.active_count()"
+    assert v1.run(session, code)["return_value"] == 2
+    shown = v1.get("/templates/threaded").body
+    assert shown["not_preloaded"] == ["threaded: its import starts threads"]
+    assert shown["is_active"] is True and shown["missing"] is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another account")
+def test_a_python_in_a_closed_folder_is_named_as_that(
+    v1: Api, v1_server: Server, modules: Path
+) -> None:
+    closed = modules / "closed"
+    closed.mkdir(mode=0o700)
+    shutil.copy("/usr/bin/python3", closed / "python3")
+    file = v1_server.templates / "closed.template"
+    file.write_text(f"mount = {modules}\nruntime = {closed}/python3\n")
+    answer = v1.post("/sessions", {"template_id": "closed", "mode": "persistent"})
+    check_error(answer, 422, "InvalidParameter", "closed to other accounts")
+    wait_until(lambda: f"the folder {closed} is closed" in v1_server.output, "the log has its path")
+    modules.chmod(0o700)  # of huskd, too; what boxes see is the mount
+    closed.chmod(0o755)
+    assert v1.get("/templates/closed")["is_active"] is True
 
 
 @pytest.mark.parametrize("module", ["antigravity", "no_such_module_at_all", "os.path"])

@@ -100,14 +100,15 @@ void fake_guest_end(struct fake_guest *g, int end, int wait_status)
     }
 }
 
-static int open_template(struct backend *b, const struct backend_template *t, uint32_t *ret,
-                         struct err *e)
+static int open_template(struct backend *b, const struct backend_template *t,
+                         struct backend_opened *ret, struct err *e)
 {
     struct fake *f = fake_of(b);
 
     (void)t;
     (void)e;
-    f->template = *ret = ++f->opened;
+    f->template = ++f->opened;
+    *ret = (struct backend_opened){.id = f->template};
     return 0;
 }
 
