@@ -57,7 +57,7 @@ int backend_make_guest(struct backend *b, const struct backend_guest *spec,
     return b->ops->make_guest(b, spec, born, user, e);
 }
 
-int backend_adopt(struct backend *b, const struct backend_heir *heir, struct err *e)
+int backend_adopt(struct backend *b, struct backend_heir *heir, struct err *e)
 {
     return b->ops->adopt(b, heir, e);
 }

@@ -99,10 +99,17 @@ struct backend_left {
 struct backend_heir {
     void (*on_template)(void *user, const struct backend_left *left);
     void (*on_guest)(void *user, uint32_t template_id, struct backend_birth *birth);
+    /* Also of guests that are gone with their template: on_guest was not called for them. */
     void (*on_kept)(void *user, uint32_t guest, uint32_t slot, const uint8_t *note,
                     struct fd_set_msg *fds);
     void (*on_event)(void *user, const struct backend_event *event);
     void *user;
+    uint64_t epoch; /* the caller's count of its starts */
+    /*
+     * Set: that of the first heir. What processes of that epoch or a later one kept and did not let
+     * go of comes back here.
+     */
+    uint64_t first_epoch;
 };
 
 struct backend;
@@ -121,7 +128,7 @@ struct backend_ops {
     int (*make_guest)(struct backend *b, const struct backend_guest *spec,
                       void (*born)(void *user, struct backend_birth *birth), void *user,
                       struct err *e);
-    int (*adopt)(struct backend *b, const struct backend_heir *heir, struct err *e);
+    int (*adopt)(struct backend *b, struct backend_heir *heir, struct err *e);
     int (*arm)(struct backend *b, uint32_t guest, uint64_t deadline_ms, struct err *e);
     int (*usage)(struct backend *b, uint32_t guest, bool want_disk, struct launcher_usage *ret,
                  struct err *e);
@@ -164,7 +171,7 @@ int backend_make_guest(struct backend *b, const struct backend_guest *spec,
                        struct err *e);
 
 /* Blocks, so only before there are fibers. */
-int backend_adopt(struct backend *b, const struct backend_heir *heir, struct err *e);
+int backend_adopt(struct backend *b, struct backend_heir *heir, struct err *e);
 
 /* A parked guest begins its run. Does not wait. */
 int backend_arm(struct backend *b, uint32_t guest, uint64_t deadline_ms, struct err *e);

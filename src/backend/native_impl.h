@@ -59,6 +59,6 @@ int native_next(struct native *n, struct launcher_rep *ret, struct err *e);
 /* native_open.c */
 void native_hang_up(struct backend *b);
 void native_close(struct backend *b);
-int native_adopt(struct backend *b, const struct backend_heir *heir, struct err *e);
+int native_adopt(struct backend *b, struct backend_heir *heir, struct err *e);
 /* An event in the words of every back end. False: one that is of no interest. */
 bool native_translate(const struct launcher_rep *rep, struct backend_event *ret);

@@ -144,10 +144,10 @@ static void hand_on(const struct backend_heir *heir, const struct launcher_rep *
     }
 }
 
-int native_adopt(struct backend *b, const struct backend_heir *heir, struct err *e)
+int native_adopt(struct backend *b, struct backend_heir *heir, struct err *e)
 {
     struct native *n = (struct native *)b;
-    struct launcher_req req = {.op = LAUNCHER_ADOPT};
+    struct launcher_req req = {.op = LAUNCHER_ADOPT, .adopt.epoch = heir->epoch};
     struct launcher_rep rep;
 
     if (native_send(n, &req, NULL, 0, e) < 0) {
@@ -163,6 +163,8 @@ int native_adopt(struct backend *b, const struct backend_heir *heir, struct err 
         bool done = rep.seq == req.seq;
         if (!done) {
             hand_on(heir, &rep, &fds);
+        } else if (rep.event == LAUNCHER_EV_OK) {
+            heir->first_epoch = rep.adopted.epoch;
         }
         fd_set_release(&fds);
         if (done) {

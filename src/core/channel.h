@@ -21,9 +21,9 @@ struct channel {
     int fd;
     struct buf inbox;
     bool leave_unread; /* a frame stays in the socket until it is dropped, where that is possible */
-    bool adopted;      /* what an earlier process was told may be told again */
-    bool pending;      /* the frame at the front was taken note of, and is dropped later */
-    size_t unread;     /* bytes of the inbox that are still in the socket, too */
+    unsigned stale_max;         /* frames of an earlier process's runs that may still come */
+    bool pending;               /* the frame at the front was taken note of, and is dropped later */
+    size_t unread;              /* bytes of the inbox that are still in the socket, too */
     uint64_t patience_ms;       /* with an end that takes nothing */
     struct budget_share *share; /* pays for the inbox; borrowed; NULL: not charged */
     size_t charged;             /* bytes of the inbox that were ever used since it was allocated */

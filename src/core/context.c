@@ -54,6 +54,15 @@ int context_signal(struct guest *box, const struct context *c, int signum, struc
     return send_signal(box, c, signum, 0, e);
 }
 
+void context_ask_fate(struct guest *box, uint32_t pid)
+{
+    struct err ignored;
+
+    if (pid != 0 && !box->exited) {
+        (void)context_send(&box->control, FRAME_PING, NULL, pid, 0, &ignored);
+    }
+}
+
 static void hear_signalled(const struct guest *box, const char *body, size_t len)
 {
     struct frame_field f;
@@ -335,6 +344,8 @@ bool context_fate(struct guest *box, uint32_t pid, int *ret_status)
 {
     uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
     size_t i;
+
+    context_hear(box);
 
     while ((i = find_fate(box, pid)) == FATES_KEPT && await_news(box, until)) {
     }

@@ -16,6 +16,7 @@ struct context {
     bool used;
     bool is_checkpoint;
     bool is_awaited; /* unused, but about to be made anew */
+    bool is_own;     /* of one cell, with which it ends */
     bool has_part;   /* of a request: without the rest it takes whatever comes for that */
     struct channel channel;
     uint32_t pid;                   /* inside the box, as it says */
@@ -59,6 +60,9 @@ bool context_sweep(struct guest *box, const struct context *contexts, size_t n,
 
 /* Whether PID 1 has said so by now. What the context forked may hold its socket open for longer. */
 bool context_has_ended(const struct guest *box, uint32_t pid);
+
+/* An earlier process may have heard it, and died with it: has PID 1 say so again. */
+void context_ask_fate(struct guest *box, uint32_t pid);
 
 /* PID 1's word on how a context ended, waited for a moment. False: it did not say. */
 bool context_fate(struct guest *box, uint32_t pid, int *ret_status);

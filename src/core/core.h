@@ -257,11 +257,24 @@ void notebook_end_context(struct notebook *nb, uint32_t id);
 
 /* ---- cells ---- */
 
-/* NULL and *e: it was not started. hooks: NULL is fine; both are borrowed until the cell's end. */
+/* What a cell is known by to a later process (below). */
+struct cell_keeping {
+    const char *tag;
+    bool has_own_context; /* the context ends with the cell */
+};
+
+/*
+ * keep: a supervised launcher holds the cell from before its first byte is sent; NULL: it does not.
+ * NULL and *e: it was not started. hooks: NULL is fine; both are borrowed until the cell's end.
+ */
 struct cell *cell_start(struct notebook *nb, uint32_t context, const struct husk_spec *spec,
-                        const struct run_hooks *hooks, struct err *e);
+                        const struct run_hooks *hooks, const struct cell_keeping *keep,
+                        struct err *e);
 void cell_interrupt(struct cell *c); /* SIGINT */
-/* Waits for its end; *ret is the result. Then, or instead, cell_release(). */
+/*
+ * Waits for its end; *ret is the result, or NULL: it is a kept one, and the earlier process never
+ * sent it. Then, or instead, cell_release().
+ */
 int cell_finish(struct cell *c, struct husk_result **ret, struct err *e);
 void cell_release(struct cell *c); /* NULL is fine */
 
@@ -275,11 +288,6 @@ int notebook_run(struct notebook *nb, uint32_t context, const struct husk_spec *
 #define KEEP_TOKEN_SIZE 16
 
 void notebook_keep(struct notebook *nb, const char *tag);
-/*
- * has_own_context: the context ends with the cell. A cell whose request is not whole yet is kept
- * when it is: the rest exists only here.
- */
-void cell_keep(struct cell *c, const char *tag, bool has_own_context);
 void notebook_drop_cell(struct notebook *nb, uint32_t context); /* once its result is recorded */
 
 /* A cell that an earlier process started. */
@@ -288,9 +296,14 @@ struct kept_cell {
     uint8_t token[KEEP_TOKEN_SIZE];
     uint64_t started_ms; /* clock_ms(), which all processes share */
     uint32_t timeout_ms;
+    uint32_t verdict; /* that the earlier process had come to, and */
+    uint32_t pid;     /* of the context that it was to replace */
+    uint32_t signal;
+    uint32_t exit_code;
     bool has_own_context;
+    bool time_is_up;
     char tag[KEEP_CELL_TAG_MAX];
-    int out;
+    int out; /* -1, as err: it was sent, and can no longer be followed */
     int err;
     struct buf displays; /* that the earlier process has taken: length and frame of each; owned */
 };
@@ -298,14 +311,26 @@ struct kept_cell {
 /* A notebook that came back, and the cells that run in it. */
 struct kept_notebook {
     struct kept_notebook *next;
-    struct notebook *notebook; /* NULL: taken */
+    uint32_t box_id;
+    struct notebook *notebook; /* NULL: taken, or its box is gone with its template */
     char tag[KEEP_TAG_MAX];
     struct kept_cell cells[CONTEXTS_MAX];
     size_t n_cells;
 };
 
-/* What an earlier client of the launcher left. Blocks: before engine_serve(). */
-int engine_adopt(struct engine *engine, struct kept_notebook **ret, struct err *e);
+struct engine_heritage {
+    struct kept_notebook *notebooks;
+    /*
+     * Every cell that a process of this epoch or a later one has sent, and not let go of, is in one
+     * of these notebooks.
+     */
+    int64_t since_epoch;
+};
+/*
+ * What earlier clients of the launcher left; epoch: the caller's count of its starts. Blocks:
+ * before engine_serve().
+ */
+int engine_adopt(struct engine *engine, int64_t epoch, struct engine_heritage *ret, struct err *e);
 void kept_notebooks_free(struct kept_notebook *list); /* ends those that were not taken */
 
 /* Goes on with a kept cell; takes its pipes. NULL and *e on failure. */

@@ -10,6 +10,7 @@
 struct adoption {
     struct engine *engine;
     struct kept_notebook *notebooks;
+    bool is_cut; /* there was no memory for something */
 };
 
 /*
@@ -44,6 +45,7 @@ static void adopt_notebook(struct adoption *a, struct guest *g)
         free(kept);
         return;
     }
+    kept->box_id = g->box_id;
     kept->next = a->notebooks;
     a->notebooks = kept;
     g->claimed = true;
@@ -70,13 +72,23 @@ static void on_guest(void *user, uint32_t template_id, struct backend_birth *bir
 static void on_kept(void *user, uint32_t guest, uint32_t slot, const uint8_t *note,
                     struct fd_set_msg *fds)
 {
-    const struct adoption *a = user;
+    struct adoption *a = user;
+    struct kept_notebook *k = a->notebooks;
 
-    for (struct kept_notebook *k = a->notebooks; k != NULL; k = k->next) {
-        if (notebook_guest_id(k->notebook) == guest) {
-            notebook_adopt_slot(k, slot, note, fds);
-        }
+    while (k != NULL && k->box_id != guest) {
+        k = k->next;
     }
+    if (k == NULL &&
+        (k = calloc(1, sizeof(*k))) != NULL) { /* its box is gone: only tags are left */
+        k->box_id = guest;
+        k->next = a->notebooks;
+        a->notebooks = k;
+    }
+    if (k == NULL) {
+        a->is_cut = true;
+        return;
+    }
+    notebook_adopt_slot(k, slot, note, fds);
 }
 
 static void on_event(void *user, const struct backend_event *event)
@@ -86,14 +98,16 @@ static void on_event(void *user, const struct backend_event *event)
     engine_on_event(a->engine, event);
 }
 
-int engine_adopt(struct engine *engine, struct kept_notebook **ret, struct err *e)
+int engine_adopt(struct engine *engine, int64_t epoch, struct engine_heritage *ret, struct err *e)
 {
     struct adoption a = {.engine = engine};
-    const struct backend_heir heir = {.on_template = on_template,
-                                      .on_guest = on_guest,
-                                      .on_kept = on_kept,
-                                      .on_event = on_event,
-                                      .user = &a};
+    struct backend_heir heir = {.on_template = on_template,
+                                .on_guest = on_guest,
+                                .on_kept = on_kept,
+                                .on_event = on_event,
+                                .user = &a,
+                                .epoch = (uint64_t)epoch,
+                                .first_epoch = INT64_MAX};
 
     if (backend_adopt(engine->backend, &heir, e) < 0) {
         kept_notebooks_free(a.notebooks);
@@ -104,7 +118,11 @@ int engine_adopt(struct engine *engine, struct kept_notebook **ret, struct err *
             guest_free(engine, engine->guests[i]);
         }
     }
-    *ret = a.notebooks;
+    for (struct kept_notebook *k = a.notebooks; k != NULL; k = k->next) {
+        notebook_end_unused(k);
+    }
+    ret->notebooks = a.notebooks;
+    ret->since_epoch = a.is_cut ? INT64_MAX : (int64_t)MIN(heir.first_epoch, (uint64_t)INT64_MAX);
     return 0;
 }
 

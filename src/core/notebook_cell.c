@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Running a cell in a context of a notebook; see core.h.
- *
- * The deadline of a cell is ours, not the launcher's: the box outlives it. First the interpreter
- * is asked to stop (SIGINT, its state survives), then the context is killed and a pristine one
- * takes its place.
- */
+/* Sending a cell to a context of a notebook; see core.h. How it ends is in notebook_end.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -15,15 +9,15 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/rand.h"
+#include "base/str.h"
 #include "base/units.h"
 #include "box/cgroup.h"
 #include "core/notebook_impl.h"
 #include "core/run_frames.h"
 
-#define INTERRUPT_PATIENCE_MS 2000 /* from SIGINT to SIGKILL */
-#define EXIT_PATIENCE_MS 2000      /* from a lost context to PID 1's word about it */
 #define FRAME_SLACK 65536
 #define ONE_PIECE 65536 /* the socket of a context that waits for a cell takes this at once */
 
@@ -44,16 +38,6 @@ static int usage_before(const struct cell *c, struct launcher_usage *ret, struct
         .inodes_free = UINT64_MAX,
     };
     return 0;
-}
-
-/* A cell's own part of counters that run over the whole notebook. */
-static void subtract(struct launcher_usage *now, const struct launcher_usage *before)
-{
-    now->cpu_ns -= MIN(before->cpu_ns, now->cpu_ns);
-    now->io_read -= MIN(before->io_read, now->io_read);
-    now->io_write -= MIN(before->io_write, now->io_write);
-    now->oom_kills -= MIN(before->oom_kills, now->oom_kills);
-    now->pids_refused -= MIN(before->pids_refused, now->pids_refused);
 }
 
 /* Most cells have nothing to read: one pipe without a writer serves all of a notebook. */
@@ -108,9 +92,6 @@ static void on_sent(void *user)
     if (c->context->has_part) {
         notebook_keep_part(c, false);
     }
-    if (c->tag[0] != '\0') {
-        cell_keep(c, c->tag, c->has_own_context);
-    }
 }
 
 /* The rest of a long one goes while the cell is driven. */
@@ -121,10 +102,26 @@ static void hand_over(struct cell *c, const int theirs[3])
     if (run->request.len > ONE_PIECE) {
         notebook_keep_part(c, true);
     }
+    FAULT_POINT("execution.cell.kept");
     run_send_request(run, theirs, 3);
+    FAULT_POINT("execution.cell.sent");
     if (run->request.len > 0 && !c->context->has_part) { /* buffers are smaller here */
         notebook_keep_part(c, true);
     }
+}
+
+/*
+ * Before the first byte: a successor that finds no cell knows that none was sent, and one that
+ * finds it asks its context. So the context comes first.
+ */
+static void keep_before(struct cell *c)
+{
+    if (c->tag[0] != '\0' && c->has_own_context) {
+        c->context->is_own = true;
+        notebook_keep_context(c->notebook, c->context);
+        FAULT_POINT("execution.command.cell_not_kept");
+    }
+    cell_keep(c);
 }
 
 static int send_cell(struct cell *c, struct err *e)
@@ -143,6 +140,8 @@ static int send_cell(struct cell *c, struct err *e)
     if (r == 0) {
         run->started_ns = clock_ns();
         memcpy(c->context->cell, run->token, sizeof(run->token));
+        run_feed(run); /* what the pipe takes is safe there */
+        keep_before(c);
         hand_over(c, theirs);
     }
     for (int i = theirs[0] == c->notebook->no_input ? 1 : 0; i < 3; i++) {
@@ -192,7 +191,8 @@ struct cell *cell_new(struct notebook *nb, struct context *context, const struct
 }
 
 struct cell *cell_start(struct notebook *nb, uint32_t context, const struct husk_spec *spec,
-                        const struct run_hooks *hooks, struct err *e)
+                        const struct run_hooks *hooks, const struct cell_keeping *keep,
+                        struct err *e)
 {
     struct context *to = notebook_context(nb, context, false, e);
 
@@ -210,6 +210,10 @@ struct cell *cell_start(struct notebook *nb, uint32_t context, const struct husk
     if (c == NULL) {
         return NULL;
     }
+    if (keep != NULL) {
+        (void)str_copy(c->tag, sizeof(c->tag), keep->tag);
+        c->has_own_context = keep->has_own_context;
+    }
     channel_drop_pending(&to->channel);
     if (run_init(&c->run, e) < 0 || usage_before(c, &c->before, e) < 0 || send_cell(c, e) < 0) {
         cell_release(c);
@@ -223,148 +227,6 @@ void cell_interrupt(struct cell *c)
     struct err ignored;
 
     (void)context_signal(c->notebook->guest, c->context, SIGINT, &ignored);
-}
-
-static uint64_t time_left(const struct run *run)
-{
-    uint64_t ran_ms = (clock_ns() - run->started_ns) / NS_PER_MS;
-
-    return run->limits.timeout_ms - MIN(ran_ms, run->limits.timeout_ms);
-}
-
-/* Time is up: ask (SIGINT, state survives), then insist. 1: over; -1. */
-static int interrupt(struct cell *c, struct err *e)
-{
-    struct guest *box = c->notebook->guest;
-
-    if (context_signal(box, c->context, SIGINT, e) < 0) {
-        return -1;
-    }
-    int r = run_drive(&c->run, INTERRUPT_PATIENCE_MS, e);
-    if (r != 0) {
-        return r;
-    }
-    if (context_signal(box, c->context, SIGKILL, e) < 0) {
-        return -1;
-    }
-    c->is_context_lost = true; /* even if the cell ends by itself meanwhile */
-    return run_drive(&c->run, EXIT_PATIENCE_MS, e) < 0 ? -1 : 1;
-}
-
-/* The context is gone. Says why in run, and puts a pristine one in its place. */
-static int replace_context(struct cell *c, struct err *e)
-{
-    struct notebook *nb = c->notebook;
-    int status = SIGKILL;
-
-    if (!context_fate(nb->guest, c->context->pid, &status)) {
-        status = SIGKILL;
-    }
-    c->run.signal = WIFSIGNALED(status) ? (uint32_t)WTERMSIG(status) : 0;
-    c->run.exit_code = WIFEXITED(status) ? (uint32_t)WEXITSTATUS(status) : 0;
-    channel_release(&c->context->channel);
-    c->context->used = false;
-    return notebook_replace_context(nb, c->context, e);
-}
-
-/*
- * A cell that was stopped takes along whatever it has started. What it left to itself when it ended
- * by itself lives on.
- */
-static void stop_all(struct cell *c, struct err *e)
-{
-    struct notebook *nb = c->notebook;
-
-    if (c->is_context_lost) {
-        (void)context_signal(nb->guest, c->context, SIGKILL, e);
-    }
-    bool is_swept = context_sweep(nb->guest, nb->contexts, ARRAY_LEN(nb->contexts), c->context,
-                                  c->run.started_ns);
-    if (!is_swept && !c->is_context_lost) {
-        /*
-         * Perhaps it comes later, and would take the next cell's processes: only a context that is
-         * made after it is safe.
-         */
-        (void)context_signal(nb->guest, c->context, SIGKILL, e);
-        c->is_context_lost = true;
-    }
-    run_drain(&c->run); /* what was written until now */
-}
-
-/* What it cost, and a context for the next cell if this one broke its own. */
-static int settle(struct cell *c, bool timed_out, struct err *e)
-{
-    struct notebook *nb = c->notebook;
-    struct run *run = &c->run;
-
-    if (nb->guest->exited) {
-        return 0;
-    }
-    c->is_context_lost = c->is_context_lost || run->phase != RUN_DONE;
-    if (timed_out || run->stopped != RUN_GOES_ON) {
-        stop_all(c, e);
-    }
-    if (nb->guest->exited) {
-        return 0;
-    }
-    bool went_wrong = c->is_context_lost || run->exit_code != 0;
-    nb->guest->usage = c->before;
-    if ((went_wrong || !run->spec->no_metrics) &&
-        guest_usage(nb->engine, nb->guest, went_wrong, &nb->guest->usage, e) < 0) {
-        return -1;
-    }
-    subtract(&nb->guest->usage, &c->before);
-    return c->is_context_lost && !nb->guest->exited ? replace_context(c, e) : 0;
-}
-
-static enum run_verdict verdict_of(const struct cell *c, bool timed_out)
-{
-    if (c->run.stopped != RUN_GOES_ON) {
-        return c->run.stopped;
-    }
-    if (timed_out) { /* whatever the interrupted cell said */
-        return RUN_TIMED_OUT;
-    }
-    /* Of a context that was replaced, PID 1 has told the end. */
-    bool is_known = c->is_context_lost ? !c->notebook->guest->exited : c->run.phase == RUN_DONE;
-    return is_known ? RUN_BY_CLAIM : RUN_BY_FACTS;
-}
-
-/* Its end is that of the interpreter. */
-static const char *restart_reason(const struct husk_result *r)
-{
-    switch (r->status) {
-    case HUSK_TIMEOUT:
-    case HUSK_MEMORY_EXCEEDED:
-    case HUSK_CANCELLED:
-    case HUSK_CRASHED:
-        return husk_status_name(r->status);
-    case HUSK_COMPLETED:
-    case HUSK_FAILED:
-        break;
-    }
-    return r->termination.cause == HUSK_CAUSE_OUTPUT_LIMIT ? "output_limit" : "exited";
-}
-
-int cell_finish(struct cell *c, struct husk_result **ret, struct err *e)
-{
-    struct run *run = &c->run;
-
-    int r = run_drive(run, (int64_t)time_left(run), e);
-    bool timed_out = r == 0;
-    if (timed_out) {
-        r = interrupt(c, e);
-    }
-    if (r < 0 || settle(c, timed_out, e) < 0) {
-        return -1;
-    }
-    memset(c->context->cell, 0, sizeof(c->context->cell));
-    run_conclude(run, verdict_of(c, timed_out), 0, true);
-    if (c->is_context_lost || c->notebook->guest->exited) {
-        run->result->restart = restart_reason(run->result);
-    }
-    *ret = TAKE_PTR(run->result);
-    return 0;
 }
 
 void cell_release(struct cell *c)
@@ -384,7 +246,7 @@ void cell_release(struct cell *c)
 int notebook_run(struct notebook *nb, uint32_t context, const struct husk_spec *spec,
                  const struct run_hooks *hooks, struct husk_result **ret, struct err *e)
 {
-    struct cell *c = cell_start(nb, context, spec, hooks, e);
+    struct cell *c = cell_start(nb, context, spec, hooks, NULL, e);
     int r = c != NULL ? cell_finish(c, ret, e) : -1;
 
     cell_release(c);

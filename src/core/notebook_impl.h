@@ -39,7 +39,10 @@ struct cell {
     struct launcher_usage before;
     char tag[KEEP_CELL_TAG_MAX]; /* that it is kept under; "": it is not to be kept */
     bool has_own_context;
-    bool is_context_lost; /* killed, or ended by itself: another one takes its place */
+    bool time_is_up;          /* and it was told: what it says now is not its own end */
+    enum run_verdict verdict; /* RUN_GOES_ON until it is known */
+    uint32_t pid_before;      /* an earlier process came to it, and was to replace this context */
+    bool is_context_lost;     /* killed, or ended by itself: another one takes its place */
 };
 
 /* One that is not sent yet. NULL and *e: no memory. */
@@ -54,10 +57,13 @@ struct cell *cell_new(struct notebook *nb, struct context *context, const struct
 
 void notebook_keep_context(struct notebook *nb, const struct context *c);
 void notebook_drop_context(struct notebook *nb, const struct context *c);
+void cell_keep(const struct cell *c); /* if it is to be kept; again when its verdict is known */
 /* Of a request that may not go in one piece: true before the first byte, false after the last. */
 void notebook_keep_part(const struct cell *c, bool has_part);
 
 struct notebook *notebook_adopt(struct engine *engine, struct guest *g); /* NULL: no memory */
+/* Ends contexts that were made for a cell which was never sent. */
+void notebook_end_unused(struct kept_notebook *kept);
 /* Puts what came back of one slot into place. */
 void notebook_adopt_slot(struct kept_notebook *kept, uint32_t slot, const uint8_t *note,
                          struct fd_set_msg *fds);

@@ -18,6 +18,9 @@
 #include "core/notebook_impl.h"
 #include "core/run_frames.h"
 
+/* Ends of cells and answers that earlier processes left unread: one or two for each of them. */
+#define STALE_MAX 256
+
 struct box_note {
     struct limits limits; /* its template may say others by the time they are asked for */
     char tag[KEEP_TAG_MAX];
@@ -27,14 +30,20 @@ struct context_note {
     uint32_t pid;
     uint32_t is_checkpoint;
     uint32_t has_part;
+    uint32_t is_own;
 };
 
 struct cell_note {
     uint8_t token[FRAME_TOKEN_SIZE];
     uint64_t started_ms;
     uint32_t timeout_ms;
+    uint32_t verdict; /* RUN_GOES_ON, or why its context is replaced */
+    uint32_t pid;     /* of that context */
+    uint32_t signal;
+    uint32_t exit_code;
     char tag[KEEP_CELL_TAG_MAX];
     uint8_t has_own_context;
+    uint8_t time_is_up;
 };
 
 _Static_assert(KEEP_TOKEN_SIZE == FRAME_TOKEN_SIZE, "a kept cell has the token of its frames");
@@ -78,7 +87,11 @@ void notebook_keep(struct notebook *nb, const char *tag)
 void notebook_keep_context(struct notebook *nb, const struct context *c)
 {
     struct context_note note = {
-        .pid = c->pid, .is_checkpoint = c->is_checkpoint, .has_part = c->has_part};
+        .pid = c->pid,
+        .is_checkpoint = c->is_checkpoint,
+        .has_part = c->has_part,
+        .is_own = c->is_own,
+    };
 
     if (nb->kept && c->used) {
         put(nb, KEEP_CONTEXTS + index_of(nb, c), &note, sizeof(note), &c->channel.fd, 1);
@@ -101,32 +114,45 @@ void notebook_keep_part(const struct cell *c, bool has_part)
     }
 }
 
-void cell_keep(struct cell *c, const char *tag, bool has_own_context)
+void cell_keep(const struct cell *c)
 {
     const int fds[] = {c->pipes[1], c->pipes[2]};
     struct cell_note note = {.started_ms = c->run.started_ns / NS_PER_MS,
                              .timeout_ms = (uint32_t)MIN(c->run.limits.timeout_ms, UINT32_MAX),
-                             .has_own_context = has_own_context};
+                             .verdict = c->verdict,
+                             .pid = c->run.pid,
+                             .signal = c->run.signal,
+                             .exit_code = c->run.exit_code,
+                             .has_own_context = c->has_own_context,
+                             .time_is_up = c->time_is_up};
 
-    if (c->run.request.len > 0) {
-        (void)str_copy(c->tag, sizeof(c->tag), tag);
-        c->has_own_context = has_own_context;
-    } else if (c->notebook->kept && c->pipes[1] >= 0 && c->pipes[2] >= 0) {
-        memcpy(note.token, c->run.token, sizeof(note.token));
-        (void)str_copy(note.tag, sizeof(note.tag), tag);
-        put(c->notebook, KEEP_CELLS + index_of(c->notebook, c->context), &note, sizeof(note), fds,
-            2);
-        if (has_own_context) {
-            FAULT_POINT("execution.command.context_not_kept");
-            notebook_keep_context(c->notebook, c->context);
-        }
+    if (c->tag[0] == '\0' || !c->notebook->kept) {
+        return;
     }
+    memcpy(note.token, c->run.token, sizeof(note.token));
+    memcpy(note.tag, c->tag, sizeof(note.tag));
+    put(c->notebook, KEEP_CELLS + index_of(c->notebook, c->context), &note, sizeof(note), fds, 2);
 }
 
 void notebook_drop_cell(struct notebook *nb, uint32_t context)
 {
     if (nb->kept) {
         put(nb, KEEP_CELLS + context, NULL, 0, NULL, 0);
+    }
+}
+
+void notebook_end_unused(struct kept_notebook *kept)
+{
+    struct notebook *nb = kept->notebook;
+
+    for (uint32_t i = 0; nb != NULL && i < CONTEXTS_MAX; i++) {
+        bool is_used = !nb->contexts[i].used || !nb->contexts[i].is_own;
+        for (size_t j = 0; j < kept->n_cells; j++) {
+            is_used = is_used || kept->cells[j].context == i;
+        }
+        if (!is_used) {
+            notebook_end_context(nb, i);
+        }
     }
 }
 
@@ -142,8 +168,16 @@ struct notebook *notebook_adopt(struct engine *engine, struct guest *g)
     return nb;
 }
 
-static void adopt_box(struct notebook *nb, const uint8_t *bytes, struct fd_set_msg *fds,
-                      char *ret_tag)
+static void adopt_tag(const uint8_t *bytes, char ret[KEEP_TAG_MAX])
+{
+    struct box_note note;
+
+    memcpy(&note, bytes, sizeof(note));
+    memcpy(ret, note.tag, sizeof(note.tag));
+    ret[KEEP_TAG_MAX - 1] = '\0';
+}
+
+static void adopt_box(struct notebook *nb, const uint8_t *bytes, struct fd_set_msg *fds)
 {
     struct guest *g = nb->guest;
     struct box_note note;
@@ -151,9 +185,7 @@ static void adopt_box(struct notebook *nb, const uint8_t *bytes, struct fd_set_m
     size_t at = 0;
 
     memcpy(&note, bytes, sizeof(note));
-    memcpy(ret_tag, note.tag, sizeof(note.tag));
-    ret_tag[KEEP_TAG_MAX - 1] = '\0';
-    (void)str_copy(g->used_by, sizeof(g->used_by), ret_tag);
+    adopt_tag(bytes, g->used_by);
     nb->limits = g->limits = note.limits;
     guest_open_share(g);
     channel_init(&g->control, take_fd(&fds->fds[at++]));
@@ -173,17 +205,20 @@ static void adopt_context(struct notebook *nb, uint32_t id, const uint8_t *bytes
     nb->contexts[id] = (struct context){.used = true,
                                         .is_checkpoint = note.is_checkpoint != 0,
                                         .has_part = note.has_part != 0,
+                                        .is_own = note.is_own != 0,
                                         .pid = note.pid};
     channel_init(&nb->contexts[id].channel, take_fd(&fds->fds[0]));
     nb->contexts[id].channel.share = &nb->guest->share;
     nb->contexts[id].channel.leave_unread = true;
-    nb->contexts[id].channel.adopted = true;
+    nb->contexts[id].channel.stale_max = STALE_MAX;
 }
 
+/* Without descriptors the launcher had no room for them: that the cell was sent is all we know. */
 static void adopt_cell(struct kept_notebook *kept, uint32_t context, const uint8_t *bytes,
                        struct fd_set_msg *fds)
 {
     struct cell_note note;
+    bool is_whole = fds->n == 2;
 
     if (kept->n_cells == ARRAY_LEN(kept->cells)) {
         return;
@@ -193,9 +228,14 @@ static void adopt_cell(struct kept_notebook *kept, uint32_t context, const uint8
     *cell = (struct kept_cell){.context = context,
                                .started_ms = note.started_ms,
                                .timeout_ms = note.timeout_ms,
+                               .verdict = note.verdict,
+                               .pid = note.pid,
+                               .signal = note.signal,
+                               .exit_code = note.exit_code,
                                .has_own_context = note.has_own_context != 0,
-                               .out = take_fd(&fds->fds[0]),
-                               .err = take_fd(&fds->fds[1])};
+                               .time_is_up = note.time_is_up != 0,
+                               .out = is_whole ? take_fd(&fds->fds[0]) : -1,
+                               .err = is_whole ? take_fd(&fds->fds[1]) : -1};
     memcpy(cell->token, note.token, sizeof(note.token));
     memcpy(cell->tag, note.tag, sizeof(note.tag));
     cell->tag[sizeof(cell->tag) - 1] = '\0';
@@ -204,11 +244,18 @@ static void adopt_cell(struct kept_notebook *kept, uint32_t context, const uint8
 void notebook_adopt_slot(struct kept_notebook *kept, uint32_t slot, const uint8_t *note,
                          struct fd_set_msg *fds)
 {
-    if (slot == KEEP_BOX && fds->n >= 3) {
-        adopt_box(kept->notebook, note, fds, kept->tag);
+    bool has_box = kept->notebook != NULL;
+
+    if (slot == KEEP_BOX) {
+        adopt_tag(note, kept->tag);
+        if (has_box && fds->n >= 3) {
+            adopt_box(kept->notebook, note, fds);
+        }
     } else if (slot >= KEEP_CONTEXTS && slot < KEEP_CONTEXTS + CONTEXTS_MAX && fds->n == 1) {
-        adopt_context(kept->notebook, slot - KEEP_CONTEXTS, note, fds);
-    } else if (slot >= KEEP_CELLS && slot < KEEP_CELLS + CONTEXTS_MAX && fds->n == 2) {
+        if (has_box) {
+            adopt_context(kept->notebook, slot - KEEP_CONTEXTS, note, fds);
+        }
+    } else if (slot >= KEEP_CELLS && slot < KEEP_CELLS + CONTEXTS_MAX) {
         adopt_cell(kept, slot - KEEP_CELLS, note, fds);
     }
 }
@@ -230,6 +277,28 @@ static void take_displays(struct run *run, const struct buf *displays)
     }
 }
 
+/*
+ * The earlier process may have died before it sent the cell. The context reads its socket in order:
+ * if its answer comes before the end of the cell, the cell was never there.
+ */
+static void ask_whether_begun(struct cell *c)
+{
+    struct run *run = &c->run;
+
+    run->request = BUF_INIT(sizeof(struct frame_head));
+    if (c->verdict != RUN_GOES_ON || c->notebook->guest->exited) {
+        return; /* it is over */
+    }
+    if (c->context->has_part) { /* it waits for the rest, which is nowhere */
+        run->is_unbegun = true;
+        return;
+    }
+    context_ask_fate(run->guest, run->pid);
+    if (frame_begin(&run->request, FRAME_PING, run->token) == 0) {
+        run_send_request(run, NULL, 0);
+    }
+}
+
 struct cell *cell_adopt(struct notebook *nb, struct kept_cell *kept, const struct husk_spec *spec,
                         const struct run_hooks *hooks, struct err *e)
 {
@@ -241,6 +310,15 @@ struct cell *cell_adopt(struct notebook *nb, struct kept_cell *kept, const struc
     }
     memcpy(c->run.token, kept->token, sizeof(kept->token));
     memcpy(to->cell, kept->token, sizeof(kept->token));
+    c->run.adopted = true;
+    (void)str_copy(c->tag, sizeof(c->tag), kept->tag);
+    c->has_own_context = kept->has_own_context;
+    c->time_is_up = kept->time_is_up;
+    c->verdict = (enum run_verdict)MIN(kept->verdict, (uint32_t)RUN_BY_FACTS);
+    c->is_context_lost = c->verdict != RUN_GOES_ON;
+    c->pid_before = kept->pid;
+    c->run.signal = kept->signal;
+    c->run.exit_code = kept->exit_code;
     c->run.out = c->pipes[1] = take_fd(&kept->out);
     c->run.err = c->pipes[2] = take_fd(&kept->err);
     c->run.started_ns = kept->started_ms * NS_PER_MS;
@@ -251,5 +329,6 @@ struct cell *cell_adopt(struct notebook *nb, struct kept_cell *kept, const struc
     c->run.replaying = true;
     take_displays(&c->run, &kept->displays);
     c->run.replaying = false;
+    ask_whether_begun(c);
     return c;
 }

@@ -101,7 +101,7 @@ static ssize_t write_quietly(int fd, const void *data, size_t n)
     return w;
 }
 
-static void feed_data(struct run *run)
+void run_feed(struct run *run)
 {
     const struct husk_spec *spec = run->spec;
 
@@ -141,11 +141,11 @@ void run_send_request(struct run *run, const int *fds, size_t nfds)
     struct err ignored;
     ssize_t n = channel_send_some(run->channel, &run->request, fds, nfds, &ignored);
 
-    if (n < 0 || (n == 0 && nfds > 0)) {
+    if ((n < 0 && !run->adopted) || (n == 0 && nfds > 0)) {
         run->channel_lost = true; /* killed between two cells, or stuck: this one is told */
     }
-    if (run->request.len == 0 || run->channel_lost) {
-        buf_release(&run->request);
+    if (run->request.len == 0 || run->channel_lost || n < 0) {
+        buf_release(&run->request); /* of an adopted one: its last word may be there still */
     }
     if (run->request.len == 0 && !run->channel_lost && run->on_sent != NULL) {
         run->on_sent(run->sent_user);
@@ -154,16 +154,30 @@ void run_send_request(struct run *run, const int *fds, size_t nfds)
 
 /*
  * The end of a cell that an earlier process has recorded, but not taken off the socket before it
- * died.
+ * died, and answers to its questions. They come before all frames of a run that this process sent.
  */
 static bool is_stale(struct run *run, const struct frame_head *head)
 {
+    struct channel *c = run->channel;
     bool ours = memcmp(head->token, run->token, sizeof(run->token)) == 0;
 
-    if (ours) {
-        run->channel->adopted = false;
+    if (ours && !run->adopted) {
+        c->stale_max = 0;
     }
-    return !ours && run->channel->adopted;
+    if (ours || c->stale_max == 0) {
+        return false;
+    }
+    c->stale_max--;
+    return true;
+}
+
+/* Before its end, so it never began. */
+static bool is_answer(struct run *run, const struct frame_head *head)
+{
+    bool ours = memcmp(head->token, run->token, sizeof(run->token)) == 0;
+
+    run->is_unbegun = run->adopted && ours && head->type == FRAME_PONG;
+    return run->is_unbegun;
 }
 
 /* At once: what is to be killed first may take its time. */
@@ -185,6 +199,10 @@ static void take_frames(struct run *run)
             channel_drop(run->channel, &head);
             continue;
         }
+        if (is_answer(run, &head)) {
+            channel_drop(run->channel, &head);
+            return;
+        }
         if (budget_charge(&run->guest->share, head.len) < 0) {
             r = -EDQUOT;
             break;
@@ -204,7 +222,7 @@ static void take_frames(struct run *run)
             channel_drop(run->channel, &head);
         }
     }
-    bool answers_half = run->phase == RUN_DONE && run->request.len > 0;
+    bool answers_half = run->phase == RUN_DONE && run->request.len > 0 && !run->adopted;
     if (r == -ENODATA && run->phase != RUN_DONE) {
         run->channel_lost = true; /* how the box ends will tell */
     } else if (r == -EDQUOT) {
@@ -242,8 +260,8 @@ static void watch(struct run *run, struct pollfd p[P_COUNT], bool stdin_ready)
 
 static bool is_over(const struct run *run)
 {
-    return !is_talking(run) || run->stopped != RUN_GOES_ON || run->guest->exited ||
-           (run->channel_lost && run->in_session);
+    return !is_talking(run) || run->is_unbegun || run->stopped != RUN_GOES_ON ||
+           run->guest->exited || (run->channel_lost && run->in_session);
 }
 
 void run_drain(struct run *run)
@@ -294,7 +312,7 @@ static void serve(struct run *run, struct pollfd p[P_COUNT], bool *stdin_ready)
             feed_fd(run);
             *stdin_ready = false;
         } else {
-            feed_data(run);
+            run_feed(run);
         }
     }
     if (p[P_CANCEL].revents != 0) {
@@ -343,7 +361,7 @@ static void take_rest(struct run *run)
     if (run->ended_ns == 0) {
         run->ended_ns = clock_ns();
     }
-    if (run->phase != RUN_DONE && !run->channel_lost) {
+    if (run->phase != RUN_DONE && !run->channel_lost && !run->is_unbegun) {
         take_frames(run); /* its last word may have come together with its end */
     }
     run_drain(run);
@@ -356,7 +374,7 @@ int run_drive(struct run *run, int64_t wait_ms, struct err *e)
     uint64_t until = wait_ms >= 0 ? clock_ms() + (uint64_t)wait_ms : UINT64_MAX;
 
     if (run->spec->stdin_fd <= 0) {
-        feed_data(
+        run_feed(
             run); /* mostly there is none: then there is no need to wait for room in its pipe */
     }
     look_for_end(run);

@@ -38,6 +38,8 @@ struct run {
     struct channel *channel; /* to the box's first process, or to a context */
     bool channel_lost;       /* closed, or garbage came through it */
     bool in_session;         /* then a lost channel ends the run: the box itself lives on */
+    bool adopted;            /* an earlier process sent it, or was about to */
+    bool is_unbegun;         /* it was not: its context knows nothing of it */
     uint32_t pid;            /* of that context */
     struct buf request;      /* what of a cell's frame the context has not taken yet */
     /* Called once it has taken all of it, or NULL. */
@@ -83,6 +85,9 @@ void run_release(struct run *run); /* frees what was not handed over */
  * byte.
  */
 void run_send_request(struct run *run, const int *fds, size_t nfds);
+
+/* Writes what its stdin takes now. */
+void run_feed(struct run *run);
 
 /*
  * Drives the run until it is done, the box ended, or wait_ms passed (negative: no limit). 1: over,

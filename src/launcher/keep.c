@@ -41,19 +41,18 @@ int keep_put(struct launcher *l, struct box_entry *box, const struct launcher_re
         cgroup_fold(box->cgroup, false); /* a session's: there may be many, for hours */
     }
     keep_drop(l, box, req->keep.slot);
+    p->slot = req->keep.slot;
+    memcpy(p->note, req->keep.note, sizeof(p->note));
+    p->next = box->kept->places;
+    box->kept->places = p;
     for (size_t i = 0; i < fds->n; i++) {
         int r = fdlimit_settle(l, &fds->fds[i]);
-        if (r < 0) {
-            free(p);
+        if (r < 0) { /* the note stays: a successor must know that there was something */
             return err_sys(e, -r, "keep descriptors of box %u", box->id);
         }
     }
-    p->slot = req->keep.slot;
-    memcpy(p->note, req->keep.note, sizeof(p->note));
     p->fds = *fds;
     fds->n = 0;
-    p->next = box->kept->places;
-    box->kept->places = p;
     return 0;
 }
 
@@ -145,6 +144,7 @@ void keep_adopt(struct launcher *l)
             continue;
         }
         if (box->is_orphan) { /* its template_id may mean another template now */
+            tell_kept(l, box);
             box_forget(l, box);
             continue;
         }

@@ -166,7 +166,9 @@ struct launcher {
     pid_t closers_dying[8]; /* killed, and perhaps not gone yet; 0: none */
     uid_t client_uid;
     bool greeted;
-    bool single_id; /* not root: every box maps onto the one id we have */
+    bool was_adopted;
+    uint64_t first_epoch; /* of the first client that sent ADOPT; not ours to read */
+    bool single_id;       /* not root: every box maps onto the one id we have */
     struct launcher_facts facts;
     struct rlimit files; /* rlim_cur: descriptors that stay open have lower numbers */
     struct cgroup_host *cgroups;

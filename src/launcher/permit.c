@@ -253,7 +253,7 @@ static int handle_keep(struct launcher *l, struct launcher_req *req, struct fd_s
     if (box != NULL && req->op == LAUNCHER_DROP) {
         keep_drop(l, box, req->keep.slot);
     } else if (box != NULL) {
-        /* No answer: if it cannot be kept, the successor reports this box as lost. */
+        /* No answer: what cannot be kept comes back to the successor without descriptors. */
         struct err lost;
         (void)keep_put(l, box, req, fds, &lost);
     }
@@ -263,10 +263,17 @@ static int handle_keep(struct launcher *l, struct launcher_req *req, struct fd_s
 static int handle_adopt(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds,
                         struct err *e)
 {
+    struct launcher_rep rep = {.event = LAUNCHER_EV_OK, .seq = req->seq};
+
     (void)fds;
     (void)e;
+    if (!l->was_adopted) {
+        l->first_epoch = req->adopt.epoch;
+        l->was_adopted = true;
+    }
     keep_adopt(l);
-    reply_ok(l, req);
+    rep.adopted.epoch = l->first_epoch;
+    reply(l, &rep);
     return 0;
 }
 

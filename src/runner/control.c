@@ -28,7 +28,7 @@ int control_send(int fd, const struct buf *frame)
     return 0;
 }
 
-int control_recv(int fd, struct frame_head *head, struct buf *body, struct fd_set_msg *fds)
+static int recv_frame(int fd, struct frame_head *head, struct buf *body, struct fd_set_msg *fds)
 {
     char raw[sizeof(*head)];
 
@@ -63,6 +63,30 @@ int control_recv(int fd, struct frame_head *head, struct buf *body, struct fd_se
     }
     body->len = head->len;
     return 1;
+}
+
+static int send_pong(int fd, const struct frame_head *ping)
+{
+    struct frame_head pong = {.type = FRAME_PONG};
+
+    memcpy(pong.token, ping->token, sizeof(pong.token));
+    ssize_t n = fd_send(fd, &pong, sizeof(pong), NULL, 0, 0);
+    return n < 0 ? (int)n : 0;
+}
+
+int control_recv(int fd, struct frame_head *head, struct buf *body, struct fd_set_msg *fds)
+{
+    int r;
+
+    while ((r = recv_frame(fd, head, body, fds)) > 0 && head->type == FRAME_PING &&
+           head->len == 0) {
+        fd_set_release(fds);
+        r = send_pong(fd, head);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return r;
 }
 
 static bool has_processors(void)

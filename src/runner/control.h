@@ -10,8 +10,8 @@
 int control_send(int fd, const struct buf *frame);
 
 /*
- * Waits for a frame. 1 with head, body and descriptors (owned by *fds); 0 at end of file; -errno,
- * among them -EINTR only before the first byte.
+ * Waits for a frame, and answers an empty PING meanwhile. 1 with head, body and descriptors (owned
+ * by *fds); 0 at end of file; -errno, among them -EINTR only before the first byte.
  */
 int control_recv(int fd, struct frame_head *head, struct buf *body, struct fd_set_msg *fds);
 

@@ -20,7 +20,16 @@
 #include "runner/rawfork.h"
 #include "runner/sweep.h"
 
+#define FATES_KEPT CONTEXTS_MAX
+
 static pid_t contexts[CONTEXTS_MAX]; /* that we have forked; 0: a free place */
+
+/* How the last contexts ended: a client that dies may have heard of it, and done nothing yet. */
+static struct {
+    pid_t pid;
+    int status;
+} fates[FATES_KEPT];
+static size_t next_fate;
 
 static int send_exited(pid_t pid, int status)
 {
@@ -35,9 +44,43 @@ static int send_exited(pid_t pid, int status)
     return n < 0 && n != -EAGAIN ? (int)n : 0;
 }
 
+/* For a successor of the client. Nothing while it lives, or if that is too long ago. */
+static void repeat_fate(const struct buf *body)
+{
+    struct frame_field f;
+    uint32_t pid = 0;
+
+    for (size_t at = 0; frame_next(body->data, body->len, &at, &f) > 0;) {
+        if (f.key == KEY_PID) {
+            (void)frame_field_u32(&f, &pid);
+        }
+    }
+    for (size_t i = 0; pid != 0 && i < FATES_KEPT; i++) {
+        if (fates[i].pid == (pid_t)pid && send_exited(fates[i].pid, fates[i].status) < 0) {
+            _exit(0);
+        }
+    }
+}
+
+static void forget_fate(pid_t pid)
+{
+    for (size_t i = 0; i < FATES_KEPT; i++) {
+        fates[i].pid = fates[i].pid == pid ? 0 : fates[i].pid;
+    }
+}
+
+static void note_fate(pid_t pid, int status)
+{
+    forget_fate(pid);
+    fates[next_fate].pid = pid;
+    fates[next_fate].status = status;
+    next_fate = (next_fate + 1) % FATES_KEPT;
+}
+
 /* From 0 to a pid: adds it. From a pid to 0: removes it. */
 static void note_context(pid_t from, pid_t to)
 {
+    forget_fate(to); /* of another that had this number before */
     for (size_t i = 0; i < ARRAY_LEN(contexts); i++) {
         if (contexts[i] == from) {
             contexts[i] = to;
@@ -73,6 +116,9 @@ static void reap_one(pid_t pid)
     }
     note_context(pid, 0);
     interrupt_forget(pid);
+    if (is_context) {
+        note_fate(pid, status);
+    }
     if (!fileworkers_reaped(pid) && is_context && send_exited(pid, status) < 0) {
         _exit(0);
     }
@@ -223,6 +269,8 @@ void pid1_serve(void)
         }
         if (head.type == FRAME_SIGNAL) {
             pass_signal(&head, &body);
+        } else if (head.type == FRAME_PING) {
+            repeat_fate(&body);
         } else if (head.type == FRAME_SWEEP) {
             serve_sweep(&body);
         } else if (head.type == FRAME_FILES && fds.n == 1) {

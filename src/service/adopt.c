@@ -5,9 +5,12 @@
  *
  * A session whose box the launcher kept goes on as if nothing had happened, and so does the cell
  * that runs in it. A session whose box is gone gets a new one when it is next used, with the files
- * that were saved. An execution that was under way and whose end cannot be known is `lost`, with
- * the output that was seen of it. So is one that had not begun, since it may have: nothing is
+ * that were saved. An execution that was never sent to a box keeps its place in line. One that was
+ * sent and whose end cannot be known is `lost`, with the output that was seen of it: nothing is
  * repeated.
+ *
+ * Whether it was sent is known from the launcher, which is told of each cell before the box is. A
+ * launcher knows nothing of what was sent to the boxes of another one.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +23,17 @@
 
 #define DISPLAYS_MAX ((size_t)32 << 20) /* more than a run may have */
 
+/* One that goes back into line, with those behind it: rows come newest first. */
+struct waiting {
+    struct waiting *next;
+    struct execution *execution;
+};
+
 struct adoption {
     struct service *svc;
     struct kept_notebook *boxes;
+    int64_t since_epoch; /* cells of that daemon and later ones are known */
+    struct waiting *first;
 };
 
 static struct kept_notebook *find_box(const struct adoption *a, const char *id)
@@ -86,11 +97,24 @@ static struct kept_cell *find_cell(const struct adoption *a, const char *session
     return NULL;
 }
 
-/* Goes on where the other daemon stopped. */
-static bool resume_cell(struct adoption *a, struct session *s, const struct store_execution *row)
+/* Of one without a record there is only its cell. */
+static struct execution *make_unknown(struct session *s, const struct store_execution *row)
 {
-    struct kept_cell *kept = find_cell(a, s->id, row->id);
-    struct execution *x = kept != NULL ? execution_new(s, row) : NULL;
+    struct execution *x = execution_new(s, row);
+
+    if (x != NULL) {
+        row_phase_step(&x->row, ROW_STORED);
+        x->is_unknown = true;
+        x->kind = str_eq(row->kind, "command") ? EXECUTE_COMMAND : EXECUTE_CODE;
+        x->code = strdup("");
+    }
+    return x;
+}
+
+/* Goes on where the other daemon stopped. Takes x; NULL is fine. */
+static bool resume_cell(struct adoption *a, struct execution *x, struct kept_cell *kept)
+{
+    struct session *s = x != NULL ? x->session : NULL;
     struct err e = {0};
 
     if (x == NULL || (x->kept = malloc(sizeof(*kept))) == NULL) {
@@ -100,23 +124,68 @@ static bool resume_cell(struct adoption *a, struct session *s, const struct stor
     *x->kept = *kept;
     kept->out = kept->err = -1;
     kept->tag[0] = '\0';
-    row_phase_step(&x->row, ROW_STORED);
     x->rich = true; /* whatever it was asked for is taken */
     x->kept->displays = BUF_INIT(DISPLAYS_MAX);
     spool_read(a->svc, x->id, &x->out, &x->err, &x->kept->displays);
     x->spool_at[0] = x->out.len;
     x->spool_at[1] = x->err.len;
     quota_adopt_execution(x);
-    x->variables = calloc(1, sizeof(*x->variables)); /* likewise */
-    x->kind = str_eq(row->kind, "command") ? EXECUTE_COMMAND : EXECUTE_CODE;
+    if (x->variables == NULL) {
+        x->variables = calloc(1, sizeof(*x->variables)); /* likewise */
+    }
     x->context = x->kept->context;
-    x->code = strdup("");
     x->timeout_ms = x->kept->timeout_ms;
+    x->box = session_box_hold(s);
     FAULT_POINT("adopt.cell.before");
     bool ok = execution_begin(x, &e) == 0;
+    if (!ok) {
+        session_box_give(s);
+    }
     execution_release(x);
     FAULT_POINT("adopt.cell.resumed");
     return ok;
+}
+
+/* It was not sent: no cell of it was kept, and none could be without us knowing. */
+static bool is_unsent(const struct adoption *a, const struct session *s,
+                      const struct store_execution *row)
+{
+    return s->persistent ? row->epoch >= a->since_epoch : row->status == EXECUTION_PENDING;
+}
+
+static bool line_up(struct adoption *a, struct session *s, const struct store_execution *row)
+{
+    struct execution *x = execution_read(s, row);
+    struct waiting *w = x != NULL ? malloc(sizeof(*w)) : NULL;
+
+    if (w == NULL) {
+        execution_release(x);
+        return false;
+    }
+    quota_adopt_execution(x);
+    session_work_begins(s); /* it counts as working before its fiber runs */
+    *w = (struct waiting){.next = a->first, .execution = x};
+    a->first = w;
+    return true;
+}
+
+/* Oldest first, and behind those that run. */
+static void begin_waiting(struct adoption *a)
+{
+    struct err e = {0};
+
+    while (a->first != NULL) {
+        struct waiting *w = a->first;
+        struct execution *x = w->execution;
+        a->first = w->next;
+        FAULT_POINT("adopt.waiting.before");
+        if (execution_begin(x, &e) < 0) {
+            log_warn("execution_not_begun", "execution=%s: %s", x->id, e.msg);
+        }
+        session_work_ends(x->session);
+        execution_release(x);
+        free(w);
+    }
 }
 
 /* Output that was seen stays: a client may have read it. */
@@ -144,52 +213,11 @@ static void on_settled(void *user, const struct store_result *r)
     svc->unsettled = svc->unsettled || r->err.code == ERR_STORAGE;
 }
 
-static bool has_cell(const struct adoption *a, const char *session_id, uint32_t context)
+static int record_lost(const struct adoption *a, struct session *s,
+                       const struct store_execution *row, struct err *e)
 {
-    for (const struct kept_notebook *f = a->boxes; f != NULL; f = f->next) {
-        for (size_t i = 0; i < f->n_cells && str_eq(f->tag, session_id); i++) {
-            if (f->cells[i].context == context) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/*
- * It may have been sent in the daemon's last moment and still run, unwatched. An idle context
- * ignores the signal; a command's own context ended with the daemon.
- */
-static void interrupt_lost(const struct adoption *a, struct session *s,
-                           const struct store_execution *row)
-{
-    json_t *request = json_loads(row->request, 0, NULL);
-    json_int_t id = json_integer_value(json_object_get(request, "context_id"));
-    bool is_command = str_eq(row->kind, "command") || str_eq(row->language, "shell");
-
-    json_decref(request);
-    if (s->box != NULL && !is_command && id >= 0 && id < CONTEXTS_MAX &&
-        !has_cell(a, s->id, (uint32_t)id)) {
-        notebook_interrupt_idly(s->box, (uint32_t)id);
-    }
-}
-
-static int settle_execution(void *user, const struct store_execution *row, struct err *e)
-{
-    struct adoption *a = user;
-    struct session *s;
-
-    if (table_execution(a->svc, row->id, strlen(row->id)) != NULL) {
-        return 0; /* goes on already */
-    }
-    s = table_session(a->svc, row->session_id);
-    if (s != NULL && resume_cell(a, s, row)) {
-        return 0;
-    }
-    if (s != NULL) {
-        interrupt_lost(a, s, row);
-    }
     struct store_batch *b = store_batch_new(a->svc->store);
+
     if (b == NULL) {
         return err_set(e, ERR_SYSTEM, "out of memory");
     }
@@ -208,6 +236,27 @@ static int settle_execution(void *user, const struct store_execution *row, struc
     int r = store_commit(b, on_settled, a->svc, e);
     FAULT_POINT("adopt.lost.handed_over");
     return r;
+}
+
+static int settle_execution(void *user, const struct store_execution *row, struct err *e)
+{
+    struct adoption *a = user;
+
+    if (table_execution(a->svc, row->id, strlen(row->id)) != NULL) {
+        return 0; /* goes on already */
+    }
+    struct session *s = table_session(a->svc, row->session_id);
+    struct kept_cell *kept = find_cell(a, row->session_id, row->id);
+    if (s != NULL && kept == NULL && is_unsent(a, s, row) && line_up(a, s, row)) {
+        return 0;
+    }
+    if (s != NULL && s->box != NULL && kept != NULL) {
+        if (kept->out >= 0 && resume_cell(a, execution_read(s, row), kept)) {
+            return 0;
+        }
+        notebook_interrupt_idly(s->box, kept->context); /* it may run, unwatched */
+    }
+    return record_lost(a, s, row, e);
 }
 
 /* Waits until the store has tried all of it. */
@@ -229,7 +278,8 @@ static int settle_executions(struct adoption *a, struct err *e)
 
 void service_settle(struct service *svc)
 {
-    struct adoption a = {.svc = svc};
+    /* What can go on does so already: of the rest nothing is known. */
+    struct adoption a = {.svc = svc, .since_epoch = INT64_MAX};
     struct err e = {0};
 
     if (!svc->unsettled) {
@@ -238,6 +288,7 @@ void service_settle(struct service *svc)
     if (settle_executions(&a, &e) < 0) {
         svc->unsettled = true;
     }
+    begin_waiting(&a);
     if (!svc->unsettled) {
         spool_sweep(svc);
     }
@@ -273,7 +324,7 @@ static void resume_unrecorded(struct adoption *a)
     for (struct kept_notebook *f = a->boxes; f != NULL; f = f->next) {
         struct session *s = table_session(a->svc, f->tag);
         for (size_t i = 0; s != NULL && s->box != NULL && i < f->n_cells; i++) {
-            const struct kept_cell *cell = &f->cells[i];
+            struct kept_cell *cell = &f->cells[i];
             int64_t now = clock_wall_ms();
             struct store_execution row = {
                 .id = cell->tag,
@@ -289,7 +340,7 @@ static void resume_unrecorded(struct adoption *a)
             };
             if (cell->out >= 0 && cell->tag[0] != '\0' && !let_go_of_ended(a->svc, s, cell)) {
                 s->record.executions++;
-                (void)resume_cell(a, s, &row);
+                (void)resume_cell(a, make_unknown(s, &row), cell);
             }
         }
     }
@@ -298,9 +349,12 @@ static void resume_unrecorded(struct adoption *a)
 int service_adopt(struct service *svc, struct err *e)
 {
     struct adoption a = {.svc = svc};
+    struct engine_heritage left = {0};
 
     templates_settle(svc); /* before boxes come back: they know their templates by name */
-    int r = engine_adopt(svc->engine, &a.boxes, e);
+    int r = engine_adopt(svc->engine, svc->figures.epoch, &left, e);
+    a.boxes = left.notebooks;
+    a.since_epoch = left.since_epoch;
     FAULT_POINT("adopt.boxes_found");
     if (r == 0) {
         r = store_each_session(svc->store, &(struct store_filter){.live = true}, adopt_session, &a,
@@ -312,6 +366,7 @@ int service_adopt(struct service *svc, struct err *e)
     if (r == 0) {
         resume_unrecorded(&a);
     }
+    begin_waiting(&a);
     FAULT_POINT("adopt.rest.before");
     kept_notebooks_free(a.boxes); /* no record has them: they end */
     FAULT_POINT("adopt.rest.freed");

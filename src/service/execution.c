@@ -43,6 +43,15 @@ size_t execution_queue_position(const struct execution *x)
                : place;
 }
 
+void execution_forget_kept(struct execution *x)
+{
+    if (x->kept != NULL) {
+        buf_release(&x->kept->displays);
+    }
+    free(x->kept);
+    x->kept = NULL;
+}
+
 static void execution_free(struct execution *x)
 {
     quota_drop_execution(x);
@@ -56,10 +65,7 @@ static void execution_free(struct execution *x)
     free(x->event);
     free(x->context_json);
     text_list_free(x->variables);
-    if (x->kept != NULL) {
-        buf_release(&x->kept->displays);
-    }
-    free(x->kept);
+    execution_forget_kept(x);
     husk_result_free(x->result);
     buf_release(&x->out);
     buf_release(&x->err);
@@ -136,6 +142,27 @@ static bool copy_ask(struct execution *x, const struct execution_ask *ask)
            (ask->event == NULL || x->event != NULL) &&
            (ask->context_json == NULL || x->context_json != NULL) &&
            (ask->stdin_len == 0 || x->stdin_data != NULL);
+}
+
+struct execution *execution_read(struct session *s, const struct store_execution *record)
+{
+    AUTO(execution_request_release) struct execution_request r = {0};
+    json_t *request = json_loads(record->request, JSON_ALLOW_NUL, NULL);
+    struct err ignored;
+
+    bool is_read = execution_request_read(s->svc, request, record->language, &r, &ignored) == 0 &&
+                   r.ask.code != NULL;
+    struct execution *x = is_read ? execution_new(s, record) : NULL;
+    if (x != NULL && !copy_ask(x, &r.ask)) {
+        execution_release(x);
+        x = NULL;
+    }
+    if (x != NULL) {
+        x->record.epoch = s->svc->figures.epoch;
+        row_phase_step(&x->row, ROW_STORED);
+    }
+    json_decref(request);
+    return x;
 }
 
 static struct execution *build(struct session *s, const struct execution_ask *ask, struct err *e)

@@ -230,6 +230,10 @@ static void note_restart(struct execution *x)
 
 void execution_conclude(struct execution *x, int r, const struct err *e)
 {
+    if (x->is_unknown && x->cell == CELL_AHEAD && x->kept == NULL) {
+        end_phase_step(&x->end, END_DURABLE); /* it was never sent, and no client knows its id */
+        return;
+    }
     if (r == 0) {
         note_restart(x);
         if (x->is_cut) {

@@ -15,55 +15,49 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/units.h"
-#include "command_code.h" /* generated from runtimes/shell/command.py */
 #include "service/service_impl.h"
 
-static ssize_t read_output(void *user, enum husk_stream stream, int pipe, char *buf, size_t size)
-{
-    return spool_take(user, stream, pipe, buf, size);
-}
-
-static void on_output(void *user, enum husk_stream stream, const char *data, size_t n)
-{
-    struct execution *x = user;
-    struct buf *to = stream == HUSK_STDOUT ? &x->out : &x->err;
-
-    size_t kept = MIN(n, to->max - to->len);
-    (void)buf_add(to, data, kept);
-    quota_use_output(x, kept);
-    spool_output(x);
-    fiber_queue_wake_all(&x->news);
-}
-
-static void on_display(void *user, const char *frame, size_t n)
-{
-    struct execution *x = user;
-
-    spool_add_display(x, frame, n);
-    fiber_queue_wake_all(&x->news);
-}
-
-/* A move that the store makes in its own time; the order of moves is kept. */
-static void note_running(struct execution *x)
+/* As a batch; NULL: it has no row yet, or there is no memory. */
+static struct store_batch *become_running(struct execution *x)
 {
     int from = x->record.status;
-    struct err e = {0};
 
     x->record.status = EXECUTION_RUNNING;
     if (x->record.started_ms == 0) { /* else an earlier daemon started it */
         x->record.started_ms = clock_wall_ms();
     }
     fiber_queue_wake_all(&x->news);
-    if (x->row != ROW_STORED) {
-        return;
-    }
-    struct store_batch *b = store_batch_new(x->svc->store);
+    struct store_batch *b = x->row == ROW_STORED ? store_batch_new(x->svc->store) : NULL;
     if (b != NULL) {
         store_move_execution(b, from, &x->record);
-        if (store_commit(b, NULL, NULL, &e) < 0) {
-            log_warn("execution_not_recorded", "execution=%s: %s", x->id, e.msg);
-        }
     }
+    return b;
+}
+
+/* A move that the store makes in its own time; the order of moves is kept. */
+static void note_running(struct execution *x)
+{
+    struct store_batch *b = become_running(x);
+    struct err e = {0};
+
+    if (b != NULL && store_commit(b, NULL, NULL, &e) < 0) {
+        log_warn("execution_not_recorded", "execution=%s: %s", x->id, e.msg);
+    }
+}
+
+/*
+ * Durable, for what runs in a box that ends with this process: after that only its row can tell
+ * that it may have begun.
+ */
+static int note_alone(struct execution *x, struct err *e)
+{
+    bool is_stored = x->row == ROW_STORED;
+    struct store_batch *b = become_running(x);
+
+    if (!is_stored) {
+        return 0;
+    }
+    return b != NULL ? service_commit(x->svc, b, NULL, e) : err_sys(e, ENOMEM, "execution");
 }
 
 /* ---- the two ways to run ---- */
@@ -89,28 +83,6 @@ static const char **join_env(const struct execution *x)
     return all;
 }
 
-/* Recorded with its end: until then the session itself knows. */
-static void on_box(void *user, uint64_t box_id)
-{
-    struct session *s = ((struct execution *)user)->session;
-
-    s->once = box_id;
-    s->record.box = (int64_t)box_id;
-}
-
-static struct run_hooks hooks_of(struct execution *x)
-{
-    return (struct run_hooks){
-        .cancel = &x->cancel,
-        .read_output = read_output,
-        .on_display = on_display,
-        .begun = &x->begun,
-        .tag = x->session->id,
-        .on_box = on_box,
-        .user = x,
-    };
-}
-
 static struct husk_spec spec_of(struct execution *x, const char **env)
 {
     struct husk_spec spec = {
@@ -130,7 +102,7 @@ static struct husk_spec spec_of(struct execution *x, const char **env)
         .artifacts = x->row != ROW_NEVER && x->session->persistent,
         .limits = x->session->limits,
         .keep_bytes = x->svc->config->output_keep_bytes,
-        .on_output = on_output,
+        .on_output = execution_take_output,
         .user = x,
     };
 
@@ -141,7 +113,7 @@ static struct husk_spec spec_of(struct execution *x, const char **env)
 /* A box of its own, used once. */
 static int run_alone(struct execution *x, const struct husk_spec *base, struct err *e)
 {
-    const struct run_hooks hooks = hooks_of(x);
+    const struct run_hooks hooks = execution_hooks(x);
     struct husk_spec spec = *base;
 
     if (str_eq(x->record.language, "shell")) {
@@ -158,95 +130,11 @@ static int run_alone(struct execution *x, const struct husk_spec *base, struct e
     return r;
 }
 
-static bool is_command(const struct execution *x)
-{
-    return x->kind == EXECUTE_COMMAND || str_eq(x->record.language, "shell");
-}
-
-/* The command and its own arguments. Borrowed texts in an owned list. */
-static const char **command_args(const struct execution *x)
-{
-    size_t n = 0;
-
-    while (x->args != NULL && x->args[n] != NULL) {
-        n++;
-    }
-    const char **args = calloc(n + 2, sizeof(*args));
-    if (args != NULL) {
-        args[0] = x->code;
-        for (size_t i = 0; i < n; i++) {
-            args[i + 1] = x->args[i];
-        }
-    }
-    return args;
-}
-
-/* One cell in a context of the session's box. */
-static int run_cell(struct execution *x, uint32_t context, const struct husk_spec *spec,
-                    struct err *e)
-{
-    struct notebook *box = x->session->box;
-    const struct run_hooks hooks = hooks_of(x);
-    struct cell *cell;
-
-    if (x->kept != NULL) {
-        cell = cell_adopt(box, x->kept, spec, &hooks, e);
-    } else {
-        FAULT_POINT("execution.cell.before");
-        cell = cell_start(box, context, spec, &hooks, e);
-        FAULT_POINT("execution.cell.sent");
-        if (cell != NULL && x->row != ROW_NEVER) {
-            cell_keep(cell, x->id, x->has_context);
-            FAULT_POINT("execution.cell.kept");
-        }
-    }
-    bool interrupted = x->cell == CELL_INTERRUPTED;
-    cell_phase_step(&x->cell, cell != NULL && x->row != ROW_NEVER ? CELL_KEPT : CELL_SENT);
-    x->begun = x->begun || cell != NULL;
-    if (cell == NULL) {
-        return -1;
-    }
-    if (interrupted) {
-        cell_interrupt(cell);
-    }
-    int r = cell_finish(cell, &x->result, e);
-    FAULT_POINT("execution.cell.finished");
-    cell_release(cell);
-    return r;
-}
-
-/* A command gets a context of its own: it must not see the interpreter's variables. */
-static int run_command(struct execution *x, const struct husk_spec *base, struct err *e)
-{
-    struct notebook *box = x->session->box;
-    struct husk_spec spec = *base;
-
-    AUTO_FREE const char **args = command_args(x);
-    if (args == NULL) {
-        return err_sys(e, ENOMEM, "command");
-    }
-    /* One that was adopted runs there already. */
-    if (x->kept == NULL && notebook_fresh_context(box, &x->context, e) < 0) {
-        /* The session's own limit, not the server's: waiting is no use. */
-        return e->code == ERR_LIMIT && e->sys_errno == 0
-                   ? err_set(e, ERR_CONFLICT,
-                             "session %s has reached its limit of processes or "
-                             "contexts: end some of them",
-                             x->session->id)
-                   : -1;
-    }
-    FAULT_POINT("execution.command.context_made");
-    x->has_context = true;
-    spec.kind = HUSK_SCRIPT;
-    spec.code = command_code;
-    spec.code_len = sizeof(command_code) - 1;
-    spec.args = args;
-    spec.rich = false;
-    return run_cell(x, x->context, &spec, e);
-}
-
 static int take_box(struct execution *x, struct err *e)
 {
+    if (x->box != NULL) { /* adopted with its cell, perhaps dead; another one would not do */
+        return 0;
+    }
     if (session_box(x->session, e) < 0) {
         return -1;
     }
@@ -286,7 +174,8 @@ static int run_in_session(struct execution *x, const struct husk_spec *spec, str
 
     if (r == 0) {
         note_running(x);
-        r = is_command(x) ? run_command(x, spec, e) : run_cell(x, x->context, spec, e);
+        r = execution_is_command(x) ? execution_run_command(x, spec, e)
+                                    : execution_run_cell(x, x->context, spec, e);
         x->session->dirty = true;
     }
     return r;
@@ -305,9 +194,11 @@ static int run(struct execution *x, struct err *e)
     } else if (x->session->persistent) {
         r = run_in_session(x, &spec, e);
     } else {
-        note_running(x);
         x->svc->alone++;
-        r = run_alone(x, &spec, e);
+        r = note_alone(x, e);
+        if (r == 0) {
+            r = run_alone(x, &spec, e);
+        }
         if (--x->svc->alone == 0) {
             fiber_queue_wake_all(&x->svc->alone_ended);
         }
@@ -340,7 +231,7 @@ static int take_turn(struct execution *x, struct err *e)
     struct session *s = x->session;
     int64_t patience = (int64_t)x->svc->config->max_execution_timeout_ms;
 
-    if (!s->persistent || is_command(x)) {
+    if (!s->persistent || execution_is_command(x)) {
         return 0;
     }
     x->svc->in_turn++;
@@ -363,6 +254,9 @@ static void live(void *user)
     struct err e = {0};
 
     x->runner = fiber_self();
+    if (!svc->is_open && x->kept == NULL) { /* it waited in line when an earlier daemon ended */
+        (void)fiber_queue_wait(&svc->opened, -1);
+    }
     x->begun = x->kept != NULL;
     /* Before a place in the gate: an execution that waits for its turn takes no place. */
     int r = take_turn(x, &e);

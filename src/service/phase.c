@@ -27,6 +27,7 @@ static const bool box_steps[BOX_PHASES][BOX_PHASES] = {
 static const bool cell_steps[CELL_PHASES][CELL_PHASES] = {
     [CELL_AHEAD] = {[CELL_INTERRUPTED] = true, [CELL_SENT] = true, [CELL_KEPT] = true},
     [CELL_INTERRUPTED] = {[CELL_INTERRUPTED] = true, [CELL_SENT] = true, [CELL_KEPT] = true},
+    [CELL_KEPT] = {[CELL_AHEAD] = true}, /* by an earlier daemon, which did not come to send it */
 };
 
 static const bool row_steps[ROW_PHASES][ROW_PHASES] = {

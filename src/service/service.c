@@ -176,7 +176,12 @@ static int start(struct service *svc, const struct service_options *o, struct er
     if (r < 0) {
         return err_sys(e, -r, "start a fiber");
     }
-    return pools_start(svc, e) < 0 ? -1 : reaper_start(svc, e);
+    if (pools_start(svc, e) < 0 || reaper_start(svc, e) < 0) {
+        return -1;
+    }
+    svc->is_open = true;
+    fiber_queue_wake_all(&svc->opened);
+    return 0;
 }
 
 /* Fibers of executions see `closing` and end; no new ones start. */

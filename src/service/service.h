@@ -225,6 +225,26 @@ struct execution_ask {
     struct request_key idempotency;
 };
 
+/* An ask as it is read from a request of /api/v1, and what it borrows. */
+struct execution_request {
+    struct execution_ask ask;
+    char **env;
+    const char **args;
+    char *event;
+    char *context;
+    json_t *kept;
+};
+/*
+ * body: as the contract has it; language: of code that names none, may be NULL. Borrows from both.
+ */
+int execution_request_read(const struct service *svc, const json_t *body, const char *language,
+                           struct execution_request *ret, struct err *e);
+void execution_request_release(struct execution_request *r);
+/*
+ * {"A": "1"} as NULL-terminated "A=1" strings in one block, owned. NULL and *e when memory is gone.
+ */
+char **request_env(const json_t *vars, struct err *e);
+
 /*
  * Starts it; everything in ask is copied. Waits until the record is durable; the caller may then
  * wait for the end or go away. *ret_existed: the key was used before, and this is that execution.

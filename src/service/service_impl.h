@@ -65,6 +65,8 @@ struct service {
     size_t alone;                   /* executions that run in boxes of their own */
     struct fiber_queue alone_ended; /* fibers that wait until none does */
     bool closing;
+    bool is_open;              /* boxes can be made */
+    struct fiber_queue opened; /* executions that wait for that */
     struct readiness readiness;
 };
 
@@ -149,6 +151,7 @@ struct execution {
     bool cancel;            /* it is to end */
     struct fiber *runner;   /* while it runs */
     struct kept_cell *kept; /* an earlier daemon started it */
+    bool is_unknown;        /* and left no record of it: only a cell that may have begun */
     struct notebook *box;   /* that it runs in; held by box_users */
     enum cell_phase cell;
     bool begun;       /* its code was handed to a box */
@@ -290,9 +293,20 @@ void session_spec_read(struct session *s);
 
 /* execution.c */
 struct execution *execution_new(struct session *s, const struct store_execution *record);
+/* One that the store has, with all that was asked for. NULL: no memory, or it cannot be read. */
+struct execution *execution_read(struct session *s, const struct store_execution *record);
+void execution_forget_kept(struct execution *x);         /* it has none any more */
 int execution_begin(struct execution *x, struct err *e); /* its fiber */
 /* It has ended by a fault of the server, and nothing of it ran. */
 bool execution_never_began(const struct store_execution *row);
+
+/* execution_cell.c: both wait. */
+int execution_run_cell(struct execution *x, uint32_t context, const struct husk_spec *spec,
+                       struct err *e);
+int execution_run_command(struct execution *x, const struct husk_spec *base, struct err *e);
+bool execution_is_command(const struct execution *x);
+struct run_hooks execution_hooks(struct execution *x);
+void execution_take_output(void *user, enum husk_stream stream, const char *data, size_t n);
 
 /* execution_end.c: r and e are how its run came out. Records it; waits. */
 void execution_conclude(struct execution *x, int r, const struct err *e);

@@ -42,6 +42,11 @@ enum frame_type {
     FRAME_SIGNAL,
     FRAME_FILES, /* session: fork a file worker that serves the descriptor (wire/files_msg.h) */
     FRAME_SWEEP, /* session: kill processes that were started since, but no context */
+    /*
+     * context: answered with PONG, in its place among the frames of runs. session: say once more
+     * how this context ended, if it has
+     */
+    FRAME_PING,
     /* out of the box */
     FRAME_READY = 16, /* isolated, warmed, waiting */
     FRAME_FAILED,     /* a set-up step failed; the process is gone */
@@ -51,8 +56,9 @@ enum frame_type {
     FRAME_EXITED,     /* session: a context is gone, or could not be forked */
     FRAME_SWEPT,      /* session: nothing is left of what FRAME_SWEEP was about */
     FRAME_SIGNALLED,  /* session: whether a FRAME_SIGNAL with an ORDER has hit its run */
+    FRAME_PONG,       /* context: everything that came before the PING of this token is done */
 };
-#define FRAME_LAST FRAME_SIGNALLED
+#define FRAME_LAST FRAME_PONG
 
 enum frame_key {
     KEY_CODE = 1,

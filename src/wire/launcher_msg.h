@@ -133,6 +133,9 @@ struct launcher_req {
             /* KEEP: returned as it is; the launcher never reads it */
             uint8_t note[LAUNCHER_NOTE_MAX];
         } keep;
+        struct {
+            uint64_t epoch; /* the client's own count of its starts; the launcher never reads it */
+        } adopt;
     };
 };
 
@@ -215,6 +218,9 @@ struct launcher_rep {
             uint32_t slot;
             uint8_t note[LAUNCHER_NOTE_MAX];
         } kept; /* KEPT */
+        struct {
+            uint64_t epoch; /* of the first client that sent ADOPT */
+        } adopted;          /* OK to ADOPT */
     };
 };
 

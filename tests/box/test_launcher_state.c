@@ -327,6 +327,23 @@ TEST(a_kept_box_that_is_released_while_it_dies_is_forgotten)
     launcher_box_release(&box);
 }
 
+/* So a client knows whether what an earlier one left was left with this launcher. */
+TEST(every_client_learns_which_one_was_the_first)
+{
+    static const uint64_t epochs[] = {7, 9, 8};
+    AUTO_LAUNCHER struct launcher_client c = launcher_open_for(geteuid());
+
+    for (size_t i = 0; i < ARRAY_LEN(epochs); i++) {
+        struct launcher_req adopt = {.op = LAUNCHER_ADOPT, .adopt.epoch = epochs[i]};
+        if (i > 0) {
+            launcher_succeed(&c, geteuid());
+        }
+        launcher_greet(&c);
+        struct launcher_rep rep = launcher_call(&c, &adopt, NULL, 0, LAUNCHER_EV_OK);
+        CHECK_INT(rep.adopted.epoch, 7);
+    }
+}
+
 /* A client that was killed just after it asked for it: its successor finds the box. */
 TEST(what_was_asked_to_be_kept_is_kept_although_nobody_had_read_it)
 {

@@ -222,3 +222,28 @@ TEST(a_file_is_sent_or_why_it_cannot_be)
     close_pair();
     remove_folder();
 }
+
+TEST(a_ping_is_answered_in_its_place_among_the_frames)
+{
+    const struct frame_head ping = {.type = FRAME_PING, .token = "token of a ping"};
+    AUTO_BUF struct buf sent = BUF_INIT(1 << 20);
+    AUTO_BUF struct buf got = BUF_INIT(1 << 20);
+    struct fd_set_msg fds = {.n = 0};
+    struct frame_head head;
+
+    open_pair();
+    CHECK_INT(fd_write_all(peer, &ping, sizeof(ping)), 0);
+    CHECK_INT(frame_begin(&sent, FRAME_RUN, token) + frame_end(&sent), 0);
+    CHECK_INT(control_send(peer, &sent), 0);
+    CHECK_INT(fd_write_all(peer, &ping, sizeof(ping)), 0);
+    fd_set_nonblock(box, true);
+    CHECK_INT(control_recv(box, &head, &got, &fds), 1);
+    CHECK_INT(head.type, FRAME_RUN);
+    CHECK_INT(take_frame(peer, &got), FRAME_PONG); /* of the first one only */
+    fd_set_nonblock(peer, true);
+    CHECK_INT(control_recv(peer, &head, &got, &fds), -EAGAIN);
+    CHECK_INT(control_recv(box, &head, &got, &fds), -EAGAIN);
+    CHECK_INT(control_recv(peer, &head, &got, &fds), 1);
+    CHECK_INT(memcmp(head.token, ping.token, sizeof(ping.token)), 0);
+    close_pair();
+}

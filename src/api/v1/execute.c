@@ -8,94 +8,8 @@
  */
 #include "api/v1/execute.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "api/v1/shape.h"
 #include "base/str.h"
-
-#define HANDLER_TIMEOUT_MS 300000 /* of an event without a usable __timeout */
-
-/* In ms. `__timeout` of an event wins over `timeout`; both may be absent. */
-static uint64_t timeout_of(const struct service *svc, const json_t *body, bool is_handler)
-{
-    const json_t *own = json_object_get(json_object_get(body, "event"), "__timeout");
-    const json_t *asked = json_object_get(body, "timeout");
-
-    if (is_handler && json_is_number(own)) {
-        double ms = json_number_value(own) * 1000.0;
-        if (!(ms > 0)) {
-            return HANDLER_TIMEOUT_MS;
-        }
-        return ms > HANDLER_TIMEOUT_MAX_MS ? HANDLER_TIMEOUT_MAX_MS
-                                           : MAX((uint64_t)ms, (uint64_t)1);
-    }
-    if (asked != NULL) {
-        return (uint64_t)json_integer_value(asked) * 1000;
-    }
-    return is_handler ? HANDLER_TIMEOUT_MS : service_config(svc)->execution_timeout_ms;
-}
-
-static void set_kind(const json_t *body, struct execution_ask *ask)
-{
-    static const struct {
-        const char *field;
-        enum execution_kind kind;
-    } kinds[] = {
-        {"code", EXECUTE_CODE}, {"command", EXECUTE_COMMAND}, {"handler_code", EXECUTE_HANDLER}};
-
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-        json_t *code = json_object_get(body, kinds[i].field);
-        if (code != NULL) {
-            ask->kind = kinds[i].kind;
-            ask->code = json_string_value(code);
-            ask->code_len = json_string_length(code);
-        }
-    }
-    if (ask->kind == EXECUTE_CODE && json_object_get(body, "event") != NULL) {
-        ask->kind = EXECUTE_HANDLER;
-    }
-}
-
-/* Strings borrowed from the array; the list itself is owned. NULL for an empty one. */
-static const char **args_of(const json_t *array)
-{
-    size_t n = json_array_size(array);
-    const char **list = n > 0 ? calloc(n + 1, sizeof(*list)) : NULL;
-
-    for (size_t i = 0; i < n && list != NULL; i++) {
-        list[i] = json_string_value(json_array_get(array, i));
-    }
-    return list;
-}
-
-/* The request as it is kept: with the time limit that applies, rounded up to seconds. */
-static json_t *request_of(const json_t *body, uint64_t timeout_ms)
-{
-    json_t *request = json_copy((json_t *)body); /* shares the values */
-
-    json_object_set_new(request, "timeout", json_integer((json_int_t)((timeout_ms + 999) / 1000)));
-    return request;
-}
-
-/* Everything that ask borrows. */
-struct borrowed {
-    char **env;
-    const char **args;
-    char *event;
-    char *context;
-    json_t *request;
-};
-
-static void borrowed_release(struct borrowed *b)
-{
-    free(b->env);
-    free(b->args);
-    free(b->event);
-    free(b->context);
-    json_decref(b->request);
-}
 
 /*
  * A context that is not there is the caller's mistake; once started, it would be a failed
@@ -117,57 +31,25 @@ static int check_context(struct session *s, uint32_t context, struct err *e)
                : err_set(e, ERR_NOT_FOUND, "session %s has no context %u", session_id(s), context);
 }
 
-static int fill_ask(struct api_call *call, struct session *s, struct borrowed *b,
-                    struct execution_ask *ask, struct err *e)
-{
-    const char *language = session_language(s);
-    const json_t *body = call_body(call);
-    const json_t *event = json_object_get(body, "event");
-    const json_t *context = json_object_get(body, "context");
-
-    set_kind(body, ask);
-    ask->timeout_ms = timeout_of(call_service(call), body, ask->kind == EXECUTE_HANDLER);
-    b->request = request_of(body, ask->timeout_ms);
-    b->env = v1_env(json_object_get(body, "env_vars"), e);
-    b->args = args_of(json_object_get(body, "args"));
-    b->event = event != NULL ? json_dumps(event, JSON_COMPACT) : NULL;
-    b->context = context != NULL ? json_dumps(context, JSON_COMPACT) : NULL;
-    if (b->env == NULL || b->request == NULL || (event != NULL && b->event == NULL) ||
-        (context != NULL && b->context == NULL)) {
-        return err_sys(e, ENOMEM, "take the request");
-    }
-    ask->language = json_string_value(json_object_get(body, "language"));
-    if (ask->language == NULL && ask->kind != EXECUTE_COMMAND) {
-        ask->language = language;
-        if (language == NULL) {
-            return err_set(e, ERR_CONFLICT, "template %s of the session is no longer there",
-                           session_view(s).template);
-        }
-    }
-    ask->env = (const char *const *)b->env;
-    ask->args = b->args;
-    ask->stdin_data = json_string_value(json_object_get(body, "stdin"));
-    ask->stdin_len = json_string_length(json_object_get(body, "stdin"));
-    ask->event = b->event;
-    ask->context_json = b->context;
-    ask->context = (uint32_t)json_integer_value(json_object_get(body, "context_id"));
-    ask->rich = ask->kind == EXECUTE_CODE && str_eq(ask->language, "python");
-    ask->request = b->request;
-    return 0;
-}
-
 static int start(struct api_call *call, struct session *s, const struct request_key *key,
                  struct execution **ret, struct err *e)
 {
-    AUTO(borrowed_release) struct borrowed b = {0};
-    /* A client that waits for the result is promised nothing before it: one write is enough. */
-    bool waits = call_op(call) == API_V1_EXECUTE_SYNC;
-    struct execution_ask ask = {.idempotency = *key, .record_at_end = waits};
+    AUTO(execution_request_release) struct execution_request r = {0};
     bool existed = false;
 
-    return fill_ask(call, s, &b, &ask, e) < 0 || check_context(s, ask.context, e) < 0
-               ? -1
-               : execution_start(s, &ask, ret, &existed, e);
+    if (execution_request_read(call_service(call), call_body(call), session_language(s), &r, e) <
+        0) {
+        return -1;
+    }
+    if (r.ask.language == NULL && r.ask.kind != EXECUTE_COMMAND) {
+        return err_set(e, ERR_CONFLICT, "template %s of the session is no longer there",
+                       session_view(s).template);
+    }
+    r.ask.idempotency = *key;
+    /* A client that waits for the result is promised nothing before it: one write is enough. */
+    r.ask.record_at_end = call_op(call) == API_V1_EXECUTE_SYNC;
+    return check_context(s, r.ask.context, e) < 0 ? -1
+                                                  : execution_start(s, &r.ask, ret, &existed, e);
 }
 
 void v1_key_scope(struct api_call *call, char ret[static V1_KEY_SCOPE_MAX])

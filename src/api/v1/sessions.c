@@ -130,7 +130,7 @@ void api_v1_session_create(struct api_call *call)
     char detail[API_DETAIL_MAX];
     struct err e = {0};
 
-    AUTO_FREE char **env = v1_env(json_object_get(body, "env_vars"), &e);
+    AUTO_FREE char **env = request_env(json_object_get(body, "env_vars"), &e);
     if (env == NULL) {
         call_reply_err(call, &e);
         return;

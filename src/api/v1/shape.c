@@ -269,33 +269,3 @@ struct request_key v1_key(const struct api_call *call, const char *scope)
     }
     return key;
 }
-
-char **v1_env(const json_t *vars, struct err *e)
-{
-    json_t *object = (json_t *)vars; /* iterating changes nothing */
-    size_t n = json_object_size(vars);
-    size_t bytes = (n + 1) * sizeof(char *);
-    const char *name;
-    json_t *value;
-
-    json_object_foreach(object, name, value)
-    {
-        bytes += strlen(name) + json_string_length(value) + 2;
-    }
-    char **list = malloc(bytes);
-    if (list == NULL) {
-        (void)err_sys(e, ENOMEM, "environment");
-        return NULL;
-    }
-    char *to = (char *)(list + n + 1);
-    size_t i = 0;
-    json_object_foreach(object, name, value)
-    {
-        size_t room = strlen(name) + json_string_length(value) + 2;
-        (void)str_format(to, room, "%s=%s", name, json_string_value(value));
-        list[i++] = to;
-        to += room;
-    }
-    list[i] = NULL;
-    return list;
-}

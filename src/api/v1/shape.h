@@ -61,11 +61,6 @@ void v1_reply_field(struct api_call *call, const char *in, const char *name, con
 /* The request's Idempotency-Key; the scope is borrowed. */
 struct request_key v1_key(const struct api_call *call, const char *scope);
 
-/*
- * {"A": "1"} as NULL-terminated "A=1" strings in one block, owned. NULL and *e when memory is gone.
- */
-char **v1_env(const json_t *vars, struct err *e);
-
 /* The session that the path names; answered and NULL when it is not there or has ended. */
 struct session *v1_hold_session(struct api_call *call);
 static inline void v1_session_cleanup(struct session **s)

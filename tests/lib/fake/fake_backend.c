@@ -180,11 +180,11 @@ static int make_guest(struct backend *b, const struct backend_guest *spec,
     return 0;
 }
 
-static int adopt(struct backend *b, const struct backend_heir *heir, struct err *e)
+static int adopt(struct backend *b, struct backend_heir *heir, struct err *e)
 {
     (void)b;
-    (void)heir;
     (void)e;
+    heir->first_epoch = heir->epoch;
     return 0;
 }
 
