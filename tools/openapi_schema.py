@@ -26,6 +26,7 @@ class ContractError(Exception):
 FORMATS = (
     "agent-id",
     "cpu",
+    "cursor",
     "date-time",
     "env-name",
     "execution-id",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Executions as clients of the service read them; see records.h. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,45 +154,58 @@ bool execution_exit_code(const struct execution_entry *entry, int64_t *ret)
     return is_known;
 }
 
-struct execution_walk {
-    struct service *svc;
-    int (*fn)(void *user, const struct execution_entry *x, struct err *e);
-    void *user;
-};
+/* ---- lists ---- */
 
-static int on_execution(void *user, const struct store_execution *row, struct err *e)
+/* What a list shows of a row: results are up to megabytes, and a page has up to 200 of them. */
+static void *without_output(void *row)
 {
-    struct execution_walk *walk = user;
-    struct execution_entry entry = {
-        .live = row->ended_ms == 0 ? execution_hold(walk->svc, row->id) : NULL,
-        .row = drop_const(row),
-    };
+    AUTO_FREE struct store_execution *whole = row;
+    struct store_execution brief = *whole;
+    char result[64] = "{}";
+    int64_t code = 0;
 
-    int r = walk->fn(walk->user, &entry, e);
-    execution_release(entry.live);
-    return r;
+    if (whole->result != NULL && member_int(whole->result, "exit_code", &code)) {
+        (void)str_format(result, sizeof(result), "{\"exit_code\":%" PRId64 "}", code);
+    }
+    brief.request = "{}";
+    brief.result = whole->result != NULL ? result : NULL;
+    return store_copy_execution(&brief);
 }
 
-static struct store_filter filter_of(const struct execution_filter *f, int *status)
-{
-    *status = f->state != NULL ? execution_state_find(f->state) : 0;
-    return (struct store_filter){
-        .session_id = f->session_id,
-        .status = f->state != NULL ? status : NULL,
-        .limit = f->limit,
-        .offset = f->offset,
-    };
-}
-
-int execution_each(struct service *svc, const struct execution_filter *f,
+int execution_list(struct service *svc, const struct execution_filter *f,
                    int (*fn)(void *user, const struct execution_entry *x, struct err *e),
-                   void *user, struct err *e)
+                   void *user, struct list_seen *ret, struct err *e)
 {
-    struct execution_walk walk = {.svc = svc, .fn = fn, .user = user};
-    int status;
-    struct store_filter filter = filter_of(f, &status);
+    AUTO_FREE struct store_session *session = NULL;
+    int status = f->state != NULL ? execution_state_find(f->state) : 0;
+    struct store_read read = {
+        .kind = STORE_EXECUTIONS,
+        .filter = {.session_id = f->session_id,
+                   .status = f->state != NULL ? &status : NULL,
+                   .limit = f->part.limit,
+                   .offset = f->part.offset,
+                   .before = f->part.before},
+        .with_total = true,
+        .shrink = f->with_output ? NULL : without_output,
+    };
 
-    return store_each_execution(svc->store, &filter, on_execution, &walk, e);
+    if (store_get_session(svc->store, f->session_id, &session, e) < 0 ||
+        service_read(svc, &read, e) < 0) {
+        return -1;
+    }
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < read.executions.n; i++) {
+        struct store_execution *row = read.executions.rows[i];
+        struct execution_entry entry = {
+            .live = row->ended_ms == 0 ? execution_hold(svc, row->id) : NULL,
+            .row = row,
+        };
+        r = fn(user, &entry, e);
+        execution_release(entry.live);
+    }
+    *ret = (struct list_seen){.total = read.executions.total, .next = read.executions.next};
+    store_execution_list_release(&read.executions);
+    return r != 0 ? -1 : 0;
 }
 
 int execution_each_unrecorded(struct service *svc, const char *session_id,
@@ -209,22 +223,25 @@ int execution_each_unrecorded(struct service *svc, const char *session_id,
     return r;
 }
 
-int execution_count(struct service *svc, const struct execution_filter *f, int64_t *ret,
-                    struct err *e)
+static int copy_id(void *user, const struct store_execution *row, struct err *e)
 {
-    AUTO_FREE struct store_session *session = NULL;
-    AUTO(store_execution_list_release) struct store_execution_list none = {0};
-    int status;
-    struct store_filter behind = filter_of(f, &status);
+    (void)e;
+    return str_copy(user, SERVICE_ID_SIZE, row->id);
+}
 
-    behind.limit = 1;
-    behind.offset = INT32_MAX; /* no row of this page exists, so no output is read */
-    if (store_get_session(svc->store, f->session_id, &session, e) < 0 ||
-        store_list_executions(svc->store, &behind, &none, e) < 0) {
+/* Read at once, on this thread: an index leads to the one row. */
+int execution_latest(struct service *svc, const char *session_id, char ret[static SERVICE_ID_SIZE],
+                     struct err *e)
+{
+    const struct store_filter latest = {.session_id = session_id, .limit = 1};
+
+    ret[0] = '\0';
+    if (store_each_execution(svc->store, &latest, copy_id, ret, e) < 0) {
         return -1;
     }
-    *ret = none.total;
-    return 0;
+    return ret[0] != '\0'
+               ? 0
+               : err_set(e, ERR_NOT_FOUND, "no execution in a session \"%s\"", session_id);
 }
 
 /* 0: the key is taken by no execution; 1: *ret_id has it; -1. Waits. */

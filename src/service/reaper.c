@@ -62,13 +62,20 @@ static bool end_one(struct service *svc, bool spent)
 static bool purge(struct service *svc)
 {
     int64_t now = clock_wall_ms();
-    struct store_filter past = {.ended_before = now - (int64_t)svc->config->session_retention_ms};
-    struct store_session_list list = {0};
+    struct store_read past = {
+        .kind = STORE_SESSIONS,
+        .filter.ended_before = now - (int64_t)svc->config->session_retention_ms,
+    };
     struct err e = {0};
 
+    if (service_read(svc, &past, &e) < 0) {
+        log_warn("records_not_purged", "%s", e.msg);
+        return false;
+    }
+    struct store_session_list list = past.sessions;
     struct store_batch *b = store_batch_new(svc->store);
-    if (b == NULL || store_list_sessions(svc->store, &past, &list, &e) < 0) {
-        store_batch_free(b);
+    if (b == NULL) {
+        store_session_list_release(&list);
         return false;
     }
     store_expire_keys(b, now);
@@ -84,7 +91,7 @@ static bool purge(struct service *svc)
         quota_forget(svc, (uint64_t)list.rows[i]->kept_bytes);
         workspace_remove(svc, list.rows[i]->id);
     }
-    bool has_more = r == 0 && list.total > (int64_t)list.n;
+    bool has_more = r == 0 && list.next != 0;
     store_session_list_release(&list);
     return has_more;
 }

@@ -87,53 +87,46 @@ void session_close(struct session_entry *entry)
 
 int session_list(struct service *svc, const struct session_filter *f,
                  int (*fn)(void *user, const struct session_view *v, struct err *e), void *user,
-                 int64_t *ret_total, struct err *e)
+                 struct list_seen *ret, struct err *e)
 {
     int status = f->state != NULL ? session_state_find(f->state) : 0;
-    struct store_filter filter = {
-        .status = f->state != NULL ? &status : NULL,
-        .template = f->template,
-        .agent_id = f->agent_id,
-        .mode = f->mode,
-        .limit = f->limit,
-        .offset = f->offset,
+    struct store_read read = {
+        .kind = STORE_SESSIONS,
+        .filter = {.status = f->state != NULL ? &status : NULL,
+                   .template = f->template,
+                   .agent_id = f->agent_id,
+                   .mode = f->mode,
+                   .limit = f->part.limit,
+                   .offset = f->part.offset,
+                   .before = f->part.before},
+        .with_total = true,
     };
-    AUTO(store_session_list_release) struct store_session_list list = {0};
 
-    if (store_list_sessions(svc->store, &filter, &list, e) < 0) {
+    if (service_read(svc, &read, e) < 0) {
         return -1;
     }
-    for (size_t i = 0; i < list.n; i++) {
-        struct session_view view = view_of_session(list.rows[i]);
-        if (fn(user, &view, e) != 0) {
-            return -1;
-        }
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < read.sessions.n; i++) {
+        struct session_view view = view_of_session(read.sessions.rows[i]);
+        r = fn(user, &view, e);
     }
-    *ret_total = list.total;
-    return 0;
-}
-
-struct session_walk {
-    int (*fn)(void *user, const struct session_view *v, struct err *e);
-    void *user;
-};
-
-static int on_session(void *user, const struct store_session *row, struct err *e)
-{
-    struct session_walk *walk = user;
-    struct session_view view = view_of_session(row);
-
-    return walk->fn(walk->user, &view, e);
+    *ret = (struct list_seen){.total = read.sessions.total, .next = read.sessions.next};
+    store_session_list_release(&read.sessions);
+    return r != 0 ? -1 : 0;
 }
 
 int session_each_live(struct service *svc,
                       int (*fn)(void *user, const struct session_view *v, struct err *e),
                       void *user, struct err *e)
 {
-    struct session_walk walk = {.fn = fn, .user = user};
-
-    return store_each_session(svc->store, &(struct store_filter){.live = true}, on_session, &walk,
-                              e);
+    for (const struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
+        struct session_view view = session_view(s);
+        bool is_recorded = s->phase != PHASE_RECORDING;
+        if (is_recorded && view.ended_ms == 0 && fn(user, &view, e) != 0) {
+            return -1;
+        }
+    }
+    return 0;
 }
 
 /* ---- templates ---- */

@@ -37,6 +37,19 @@ struct request_key {
 bool service_key_used(struct service *svc, const struct request_key *key,
                       char ret[static SERVICE_ID_SIZE]);
 
+/* ---- pages of lists ---- */
+
+struct list_part {
+    size_t limit;
+    size_t offset;
+    int64_t before; /* only what comes after that position, which is list_seen.next; 0: all */
+};
+
+struct list_seen {
+    int64_t total; /* that match, in all pages */
+    int64_t next;  /* position of the last one; 0: none follows */
+};
+
 /* ---- sessions ---- */
 
 struct session_view {
@@ -80,17 +93,13 @@ struct session_filter {
     const char *template;
     const char *agent_id;
     const char *mode;
-    size_t limit;
-    size_t offset;
+    struct list_part part;
 };
 
-/*
- * One page, newest first, and how many match in all. fn may wait; if it returns other than 0 the
- * walk ends.
- */
+/* One page, newest first. Waits; fn may wait; if it returns other than 0 the walk ends. */
 int session_list(struct service *svc, const struct session_filter *f,
                  int (*fn)(void *user, const struct session_view *v, struct err *e), void *user,
-                 int64_t *ret_total, struct err *e);
+                 struct list_seen *ret, struct err *e);
 /* Those that have not ended; fn must not wait. */
 int session_each_live(struct service *svc,
                       int (*fn)(void *user, const struct session_view *v, struct err *e),
@@ -135,21 +144,24 @@ bool execution_exit_code(const struct execution_entry *entry, int64_t *ret);
 struct execution_filter {
     const char *session_id;
     const char *state; /* a word of state.def; NULL: any */
-    size_t limit;      /* 0: all */
-    size_t offset;
+    bool with_output;  /* else of a result only its exit code, and nothing of the request */
+    struct list_part part;
 };
 
-/* Each entry is borrowed for the call of fn, which must not wait. Newest first. */
-int execution_each(struct service *svc, const struct execution_filter *f,
+/*
+ * One page, newest first; each entry is borrowed for the call of fn. Waits. ERR_NOT_FOUND: there is
+ * no such session.
+ */
+int execution_list(struct service *svc, const struct execution_filter *f,
                    int (*fn)(void *user, const struct execution_entry *x, struct err *e),
-                   void *user, struct err *e);
+                   void *user, struct list_seen *ret, struct err *e);
 /* Those that run or wait and are recorded only at their end: the others are not among them. */
 int execution_each_unrecorded(struct service *svc, const char *session_id,
                               int (*fn)(void *user, const struct execution_entry *x, struct err *e),
                               void *user, struct err *e);
-/* How many there are, whatever limit and offset say. ERR_NOT_FOUND: there is no such session. */
-int execution_count(struct service *svc, const struct execution_filter *f, int64_t *ret,
-                    struct err *e);
+/* The id of the last one of a session. ERR_NOT_FOUND: it has none. */
+int execution_latest(struct service *svc, const char *session_id, char ret[static SERVICE_ID_SIZE],
+                     struct err *e);
 
 /*
  * Takes the key, so that no execution can begin with it; if one has, stops that (execution_stop())

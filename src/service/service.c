@@ -81,6 +81,38 @@ int service_commit(struct service *svc, struct store_batch *batch, struct store_
     return 0;
 }
 
+struct reading {
+    struct fiber *fiber;
+    bool done;
+};
+
+static void on_read(void *user)
+{
+    struct reading *r = user;
+
+    r->done = true;
+    fiber_wake(r->fiber);
+}
+
+int service_read(struct service *svc, struct store_read *read, struct err *e)
+{
+    struct reading r = {.fiber = fiber_self()};
+
+    read->done = on_read;
+    read->user = &r;
+    if (store_read(svc->store, read, e) < 0) {
+        return -1;
+    }
+    while (!r.done) {
+        (void)fiber_poll(NULL, 0, -1);
+    }
+    if (read->err.code != ERR_NONE) {
+        *e = read->err;
+        return -1;
+    }
+    return 0;
+}
+
 static void pump_store(void *user)
 {
     struct service *svc = user;

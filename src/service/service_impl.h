@@ -204,6 +204,12 @@ void data_file_path(const struct config *c, enum data_folder folder, const char 
 int service_commit(struct service *svc, struct store_batch *batch, struct store_result *ret,
                    struct err *e);
 
+/*
+ * Has the store's own thread read a list, and waits for it (in a fiber, others run meanwhile).
+ * 0: the list is the caller's; -1. Only in a fiber.
+ */
+int service_read(struct service *svc, struct store_read *read, struct err *e);
+
 /* gate.c */
 int gate_enter(struct gate *g, int64_t timeout_ms, const bool *cancel, struct err *e);
 /*

@@ -262,4 +262,5 @@ void store_dispatch(struct store *st)
         }
         store_batch_free(batch);
     }
+    reader_dispatch(st);
 }

@@ -199,7 +199,7 @@ static int record_op_text(struct buf *b, const struct record *r, enum conn_recor
         break;
     case CONN_GET:
     case CONN_RECORD_OPS:
-        rc = record_sql_select(b, r);
+        rc = record_sql_select(b, r, NULL);
         break;
     }
     return rc != 0 ? rc : record_sql_where_key(b, r);

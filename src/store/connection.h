@@ -35,7 +35,7 @@ enum conn_statement {
 enum conn_record_op { CONN_GET, CONN_INSERT, CONN_PUT, CONN_MOVE, CONN_DELETE, CONN_RECORD_OPS };
 
 /* Lists and counts, one per set of filters: see read.c, which makes their text. */
-#define CONN_FILTERS 9
+#define CONN_FILTERS 10
 #define CONN_FILTER_SETS (1U << CONN_FILTERS)
 #define CONN_SLOT_RECORD ((size_t)CONN_STATEMENTS)
 #define CONN_SLOT_QUERY (CONN_SLOT_RECORD + (size_t)RECORD_TYPES * CONN_RECORD_OPS)

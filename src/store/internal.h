@@ -2,8 +2,8 @@
 /*
  * What the files of the store share: the store itself, batches and their queue.
  *
- * Two threads: the owner's has `reader`, the writer's has `writer` and the batches it took from the
- * queue. Everything below `mutex` is used with it held.
+ * Three threads: the owner's has `reader`, the writer's has `writer` and the batches it took from
+ * the queue, the reader's has `lister`. Everything below `mutex` is used with it held.
  */
 #pragma once
 
@@ -50,6 +50,11 @@ struct batch_list {
     struct store_batch **last; /* where the next one is linked */
 };
 
+struct read_queue {
+    struct store_read *first;
+    struct store_read **last; /* where the next one is linked */
+};
+
 struct store {
     char *path; /* of the database */
     int64_t epoch;
@@ -75,13 +80,20 @@ struct store {
     int log_limit;     /* writer thread: at so many pages the next checkpoint is tried */
     pthread_t thread;
 
+    struct conn lister;
+    pthread_t lister_thread;
+
     pthread_mutex_t mutex;
     pthread_cond_t work; /* for the writer: the queue or is_stopping changed */
+    pthread_cond_t asks; /* for the reader: `asked` or is_stopping changed */
     pthread_cond_t news; /* for store_commit_wait(): a batch is finished */
     struct batch_list queue;
     struct batch_list finished; /* callbacks that are due */
     size_t waiting;             /* batches handed over and not finished */
     size_t waiting_bytes;
+    struct read_queue asked;    /* lists that wait to be read */
+    struct read_queue answered; /* done() of these is due */
+    size_t reads;               /* in both */
     bool is_stopping;
     struct store_stats stats;
 };
@@ -93,3 +105,5 @@ struct store_batch *batch_list_take(struct batch_list *l); /* NULL when empty */
 int store_open_writer(struct store *st, struct err *e);
 
 void *writer_main(void *store);
+void *reader_main(void *store);
+void reader_dispatch(struct store *st); /* runs done() of what was read */

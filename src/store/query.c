@@ -27,9 +27,12 @@ static const struct filter {
     {"epoch", "epoch < ?8", BY_NUMBER, offsetof(struct store_filter, epoch_before)},
     {"ended_ms", "ended_ms > 0 AND ended_ms < ?9", BY_NUMBER,
      offsetof(struct store_filter, ended_before)},
+    {NULL, NULL, BY_NUMBER, offsetof(struct store_filter, before)}, /* of the position */
 };
 
-#define ENDED_BEFORE (1U << 8) /* the last one */
+#define OF_SESSION (1U << 1)
+#define ENDED_BEFORE (1U << 8)
+#define BEFORE (1U << 9)
 
 static const void *value_of(const struct filter *filter, const struct store_filter *f)
 {
@@ -63,7 +66,7 @@ static int filter_set(enum record_type type, const struct store_filter *f, unsig
         if (!is_set(&filters[i], f)) {
             continue;
         }
-        if (!record_has(&records[type], filters[i].column)) {
+        if (filters[i].column != NULL && !record_has(&records[type], filters[i].column)) {
             return err_set(e, ERR_INVALID, "%s have no %s", records[type].table, filters[i].column);
         }
         set |= 1U << i;
@@ -72,24 +75,36 @@ static int filter_set(enum record_type type, const struct store_filter *f, unsig
     return 0;
 }
 
+/*
+ * The column that orders rows. Within a session it is the number, which an index has together with
+ * the session: by seq, SQLite would read and sort all of its executions for one page.
+ */
+static const char *position_of(enum record_type type, unsigned set)
+{
+    return type == RECORD_EXECUTION && (set & OF_SESSION) != 0 ? "number" : "seq";
+}
+
 static int query_text(struct buf *b, enum record_type type, bool is_count, unsigned set)
 {
     const char *word = " WHERE ";
+    const char *position = position_of(type, set);
     int rc = is_count ? buf_printf(b, "SELECT count(*) FROM %s", records[type].table)
-                      : record_sql_select(b, &records[type]);
+                      : record_sql_select(b, &records[type], position);
 
     for (size_t i = 0; rc == 0 && i < CONN_FILTERS; i++) {
-        if ((set & 1U << i) != 0) {
-            rc = buf_printf(b, "%s%s", word, filters[i].condition);
-            word = " AND ";
+        if ((set & 1U << i) == 0) {
+            continue;
         }
+        rc = filters[i].condition != NULL ? buf_printf(b, "%s%s", word, filters[i].condition)
+                                          : buf_printf(b, "%s%s < ?%zu", word, position, i + 1);
+        word = " AND ";
     }
-    if (rc == 0 && !is_count) {
-        rc = buf_printf(b, " ORDER BY %s LIMIT ?%d OFFSET ?%d",
-                        (set & ENDED_BEFORE) != 0 ? "ended_ms" : "seq DESC", PARAM_LIMIT,
-                        PARAM_OFFSET);
+    if (rc != 0 || is_count) {
+        return rc;
     }
-    return rc;
+    rc = (set & ENDED_BEFORE) != 0 ? buf_add_str(b, " ORDER BY ended_ms")
+                                   : buf_printf(b, " ORDER BY %s DESC", position);
+    return rc != 0 ? rc : buf_printf(b, " LIMIT ?%d OFFSET ?%d", PARAM_LIMIT, PARAM_OFFSET);
 }
 
 static sqlite3_stmt *query_statement(struct conn *c, enum record_type type, bool is_count,
@@ -128,7 +143,7 @@ static int bind_filter(sqlite3_stmt *stmt, int at, const struct filter *filter,
 }
 
 /* A statement with its filters bound, ready to step. */
-static sqlite3_stmt *query(struct store *st, enum record_type type, bool is_count,
+static sqlite3_stmt *query(struct conn *c, enum record_type type, bool is_count,
                            const struct store_filter *f, struct err *e)
 {
     unsigned set = 0;
@@ -136,7 +151,8 @@ static sqlite3_stmt *query(struct store *st, enum record_type type, bool is_coun
     if (filter_set(type, f, &set, e) != 0) {
         return NULL;
     }
-    sqlite3_stmt *stmt = query_statement(&st->reader, type, is_count, set, e);
+    set &= is_count ? ~BEFORE : ~0U; /* all pages count */
+    sqlite3_stmt *stmt = query_statement(c, type, is_count, set, e);
     int rc = SQLITE_OK;
     for (size_t i = 0; stmt != NULL && rc == SQLITE_OK && i < CONN_FILTERS; i++) {
         if ((set & 1U << i) != 0) {
@@ -144,7 +160,7 @@ static sqlite3_stmt *query(struct store *st, enum record_type type, bool is_coun
         }
     }
     if (rc != SQLITE_OK) {
-        conn_err(&st->reader, rc, "read", e);
+        conn_err(c, rc, "read", e);
         return NULL;
     }
     return stmt;
@@ -156,10 +172,10 @@ void query_done(sqlite3_stmt *stmt)
     sqlite3_clear_bindings(stmt);
 }
 
-int query_count(struct store *st, enum record_type type, const struct store_filter *f, int64_t *ret,
+int query_count(struct conn *c, enum record_type type, const struct store_filter *f, int64_t *ret,
                 struct err *e)
 {
-    sqlite3_stmt *stmt = query(st, type, true, f, e);
+    sqlite3_stmt *stmt = query(c, type, true, f, e);
 
     if (stmt == NULL) {
         return -1;
@@ -168,16 +184,16 @@ int query_count(struct store *st, enum record_type type, const struct store_filt
     if (rc == SQLITE_ROW) {
         *ret = sqlite3_column_int64(stmt, 0);
     } else {
-        conn_err(&st->reader, rc, "count", e);
+        conn_err(c, rc, "count", e);
     }
     query_done(stmt);
     return rc == SQLITE_ROW ? 0 : -1;
 }
 
-int query_walk(struct store *st, enum record_type type, const struct store_filter *f,
-               int (*fn)(void *user, void *row, struct err *e), void *user, struct err *e)
+int query_walk(struct conn *c, enum record_type type, const struct store_filter *f, query_row *fn,
+               void *user, struct err *e)
 {
-    sqlite3_stmt *stmt = query(st, type, false, f, e);
+    sqlite3_stmt *stmt = query(c, type, false, f, e);
     int failed = 0;
 
     if (stmt == NULL) {
@@ -189,14 +205,15 @@ int query_walk(struct store *st, enum record_type type, const struct store_filte
     while (rc == SQLITE_ROW) {
         void *row = record_read(&records[type], stmt);
 
-        failed = row != NULL ? fn(user, row, e) : err_sys(e, ENOMEM, "read");
+        int64_t position = sqlite3_column_int64(stmt, (int)records[type].n);
+        failed = row != NULL ? fn(user, row, position, e) : err_sys(e, ENOMEM, "read");
         if (failed != 0) {
             break;
         }
         rc = sqlite3_step(stmt);
     }
     if (failed == 0 && rc != SQLITE_DONE) {
-        failed = conn_err(&st->reader, rc, "read", e);
+        failed = conn_err(c, rc, "read", e);
     }
     query_done(stmt);
     return failed != 0 ? -1 : 0;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The typed reads of store.h, on the owner's thread: they never wait for the writer. */
+/* Reads of one row, on the owner's thread: they never wait for the writer. Lists are in list.c. */
 #include <errno.h>
 #include <string.h>
 
 #include "base/attr.h"
 #include "base/str.h"
 #include "store/query.h"
-
-/* ---- one row ---- */
 
 /* By its one or two identifying columns. 0 with NULL when there is none. */
 static int find_row(struct store *st, enum record_type type, const char *first, const char *second,
@@ -121,102 +119,3 @@ int store_count_templates(struct store *st, int64_t *ret, struct err *e)
 {
     return conn_int(&st->reader, "SELECT count(*) FROM templates", ret, e);
 }
-
-/* ---- many rows ---- */
-
-struct row_list {
-    void **rows;
-    size_t n;
-    size_t cap;
-};
-
-static int add_row(void *user, void *row, struct err *e)
-{
-    struct row_list *l = user;
-
-    if (l->n == l->cap) {
-        size_t cap = l->cap > 0 ? 2 * l->cap : 16;
-        void **more = reallocarray(l->rows, cap, sizeof(*more));
-
-        if (more == NULL) {
-            free(row);
-            return err_sys(e, ENOMEM, "list");
-        }
-        l->rows = more;
-        l->cap = cap;
-    }
-    l->rows[l->n++] = row;
-    return 0;
-}
-
-static void free_rows(void *rows, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        free(((void **)rows)[i]);
-    }
-    free(rows);
-}
-
-static int list_rows(struct store *st, enum record_type type, const struct store_filter *f,
-                     struct row_list *ret, int64_t *ret_total, struct err *e)
-{
-    struct store_filter page = *f;
-    struct row_list l = {.rows = NULL};
-    int64_t total = 0;
-
-    page.limit = f->limit > 0 ? MIN(f->limit, STORE_PAGE_MAX) : STORE_PAGE_MAX;
-    if (query_count(st, type, f, &total, e) != 0 ||
-        query_walk(st, type, &page, add_row, &l, e) != 0) {
-        free_rows(l.rows, l.n);
-        return -1;
-    }
-    *ret = l;
-    *ret_total = total;
-    return 0;
-}
-
-#define LIST_FUNCTIONS(kind, type)                                                                 \
-    int store_list_##kind##s(struct store *st, const struct store_filter *f,                       \
-                             struct store_##kind##_list *ret, struct err *e)                       \
-    {                                                                                              \
-        struct row_list l;                                                                         \
-                                                                                                   \
-        if (list_rows(st, type, f, &l, &ret->total, e) != 0) {                                     \
-            return -1;                                                                             \
-        }                                                                                          \
-        ret->rows = (struct store_##kind **)l.rows;                                                \
-        ret->n = l.n;                                                                              \
-        return 0;                                                                                  \
-    }                                                                                              \
-    void store_##kind##_list_release(struct store_##kind##_list *l)                                \
-    {                                                                                              \
-        free_rows(l->rows, l->n);                                                                  \
-        *l = (struct store_##kind##_list){.rows = NULL};                                           \
-    }
-
-LIST_FUNCTIONS(session, RECORD_SESSION)
-LIST_FUNCTIONS(execution, RECORD_EXECUTION)
-
-#define EACH_FUNCTION(kind, type)                                                                  \
-    struct kind##_visit {                                                                          \
-        int (*fn)(void *user, const struct store_##kind *row, struct err *e);                      \
-        void *user;                                                                                \
-    };                                                                                             \
-    static int visit_##kind(void *user, void *row, struct err *e)                                  \
-    {                                                                                              \
-        AUTO_FREE void *owned = row;                                                               \
-        const struct kind##_visit *visit = user;                                                   \
-                                                                                                   \
-        return visit->fn(visit->user, owned, e);                                                   \
-    }                                                                                              \
-    int store_each_##kind(struct store *st, const struct store_filter *f,                          \
-                          int (*fn)(void *user, const struct store_##kind *row, struct err *e),    \
-                          void *user, struct err *e)                                               \
-    {                                                                                              \
-        struct kind##_visit visit = {fn, user};                                                    \
-                                                                                                   \
-        return query_walk(st, type, f, visit_##kind, &visit, e);                                   \
-    }
-
-EACH_FUNCTION(session, RECORD_SESSION)
-EACH_FUNCTION(execution, RECORD_EXECUTION)

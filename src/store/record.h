@@ -60,8 +60,9 @@ int record_sql_create(struct buf *b, const struct record *r, int version); /* as
 int record_sql_add_columns(struct buf *b, const struct record *r, int version); /* new in it */
 int record_sql_insert(struct buf *b, const struct record *r);
 int record_sql_put(struct buf *b, const struct record *r);
-int record_sql_move(struct buf *b, const struct record *r);   /* needs id and status columns */
-int record_sql_select(struct buf *b, const struct record *r); /* without WHERE */
+int record_sql_move(struct buf *b, const struct record *r); /* needs id and status columns */
+/* Without WHERE. `behind`: one more column after those of the record; NULL: none. */
+int record_sql_select(struct buf *b, const struct record *r, const char *behind);
 int record_sql_where_key(struct buf *b, const struct record *r);
 
 /* True if the record has a column of that name. */

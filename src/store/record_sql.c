@@ -122,11 +122,12 @@ int record_sql_move(struct buf *b, const struct record *r)
     return rc != 0 ? rc : buf_printf(b, " WHERE id = ?1 AND status = ?%zu", r->n + 1);
 }
 
-int record_sql_select(struct buf *b, const struct record *r)
+int record_sql_select(struct buf *b, const struct record *r, const char *behind)
 {
     int rc = buf_add_str(b, "SELECT ");
 
     rc = rc != 0 ? rc : add_names(b, r, r->n);
+    rc = rc != 0 || behind == NULL ? rc : buf_printf(b, ", %s", behind);
     return rc != 0 ? rc : buf_printf(b, " FROM %s", r->table);
 }
 

@@ -147,14 +147,24 @@ static int open_files(struct store *st, const char *dir, struct err *e)
         start_epoch(st, e) != 0 || sync_dir(full, e) != 0) {
         return -1;
     }
-    if (conn_open(&st->reader, st->path, e) != 0 || conn_set_reader(&st->reader, e) != 0) {
+    if (conn_open(&st->reader, st->path, e) != 0 || conn_set_reader(&st->reader, e) != 0 ||
+        conn_open(&st->lister, st->path, e) != 0 || conn_set_reader(&st->lister, e) != 0) {
         return -1;
     }
     return read_install_id(st, e);
 }
 
+static void stop(struct store *st)
+{
+    pthread_mutex_lock(&st->mutex);
+    st->is_stopping = true;
+    pthread_cond_signal(&st->work);
+    pthread_cond_signal(&st->asks);
+    pthread_mutex_unlock(&st->mutex);
+}
+
 /* Signals are for the owner's thread. */
-static int start_thread(struct store *st, struct err *e)
+static int start_threads(struct store *st, struct err *e)
 {
     sigset_t all;
     sigset_t before;
@@ -165,12 +175,15 @@ static int start_thread(struct store *st, struct err *e)
     }
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&st->thread, NULL, writer_main, st);
+    int rc = pthread_create(&st->lister_thread, NULL, reader_main, st);
+    bool has_reader = rc == 0;
+    rc = rc != 0 ? rc : pthread_create(&st->thread, NULL, writer_main, st);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc != 0) {
-        return err_sys(e, rc, "writer thread");
+    if (rc != 0 && has_reader) {
+        stop(st);
+        pthread_join(st->lister_thread, NULL);
     }
-    return 0;
+    return rc != 0 ? err_sys(e, rc, "threads of the store") : 0;
 }
 
 static struct store *new_store(const struct store_options *o)
@@ -188,10 +201,13 @@ static struct store *new_store(const struct store_options *o)
     st->key_retention_ms = o->key_retention_ms > 0 ? o->key_retention_ms : KEY_RETENTION_MS;
     st->queue.last = &st->queue.first;
     st->finished.last = &st->finished.first;
+    st->asked.last = &st->asked.first;
+    st->answered.last = &st->answered.first;
     pthread_mutex_init(&st->mutex, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&st->work, &attr);
+    pthread_cond_init(&st->asks, &attr);
     pthread_cond_init(&st->news, &attr);
     pthread_condattr_destroy(&attr);
     return st;
@@ -200,11 +216,13 @@ static struct store *new_store(const struct store_options *o)
 /* The writer's connection last: it is the one that may write the log back. */
 static void free_store(struct store *st)
 {
+    conn_close(&st->lister);
     conn_close(&st->reader);
     conn_close(&st->writer);
     fd_close(&st->event_fd);
     fd_close(&st->lock_fd);
     pthread_cond_destroy(&st->work);
+    pthread_cond_destroy(&st->asks);
     pthread_cond_destroy(&st->news);
     pthread_mutex_destroy(&st->mutex);
     free(st->path);
@@ -219,7 +237,7 @@ struct store *store_open(const struct store_options *options, struct err *e)
         err_sys(e, ENOMEM, "store");
         return NULL;
     }
-    if (open_files(st, options->dir, e) != 0 || start_thread(st, e) != 0) {
+    if (open_files(st, options->dir, e) != 0 || start_threads(st, e) != 0) {
         free_store(st);
         return NULL;
     }
@@ -231,11 +249,9 @@ void store_close(struct store *st)
     if (st == NULL) {
         return;
     }
-    pthread_mutex_lock(&st->mutex);
-    st->is_stopping = true;
-    pthread_cond_signal(&st->work);
-    pthread_mutex_unlock(&st->mutex);
+    stop(st);
     pthread_join(st->thread, NULL);
+    pthread_join(st->lister_thread, NULL);
     store_dispatch(st);
     free_store(st);
 }

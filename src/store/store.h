@@ -5,10 +5,11 @@
  * How it works: changes are collected in a batch and handed over with store_commit(). One writer
  * thread puts all batches that wait into one transaction (group commit: one fsync for many) and
  * each batch into a savepoint of its own, so that a batch happens as a whole or not at all and
- * never harms its neighbours. A batch is reported as done only after the fsync. Reads go through a
- * second connection and see every batch that was reported, and no other.
+ * never harms its neighbours. A batch is reported as done only after the fsync. Reads go through
+ * connections of their own and see every batch that was reported, and no other. A list whose rows
+ * may be many is read by a third thread: store_read().
  *
- * Every function here is called on one thread, the owner's; the writer thread is internal. A row
+ * Every function here is called on one thread, the owner's; the others are internal. A row
  * is live until its ended_ms is set. What the status numbers mean is not known here.
  *
  * Texts of a record that is put are borrowed for the call. Records that are handed out are owned:
@@ -213,18 +214,45 @@ struct store_filter {
     int64_t ended_before; /* that were over by then; those that ended first come first */
     size_t limit;         /* 0: STORE_PAGE_MAX, which is also the most; store_each_*: 0 is all */
     size_t offset;
+    int64_t before; /* only rows behind that position: the `next` of the page before */
 };
 
 struct store_session_list {
     struct store_session **rows;
     size_t n;
-    int64_t total; /* matching rows, whatever limit and offset say */
+    int64_t total; /* matching rows, whatever limit, offset and `before` say */
+    int64_t next;  /* position of the last row; 0: no row follows */
 };
 
+/* Of one session: its newest come first by number, which is also the position. */
 struct store_execution_list {
     struct store_execution **rows;
     size_t n;
     int64_t total;
+    int64_t next;
+};
+
+enum store_kind { STORE_SESSIONS, STORE_EXECUTIONS };
+
+/* A list that the reader's thread makes. */
+struct store_read {
+    enum store_kind kind;
+    struct store_filter filter; /* its texts are borrowed until done() */
+    bool with_total;
+    /*
+     * Called for each row on the reader's thread: takes it and returns what is kept of it, for
+     * free(), or NULL without memory. NULL: rows stay as they are.
+     */
+    void *(*shrink)(void *row);
+    void (*done)(void *user);
+    void *user;
+    /* The answer, there when done() is called; the caller releases the list. */
+    struct err err; /* ERR_NONE: the list is good */
+    union {
+        struct store_session_list sessions;
+        struct store_execution_list executions;
+    };
+    struct store_read *next_read; /* the store's own */
 };
 
 /* ERR_NOT_FOUND when there is none. */
@@ -245,6 +273,12 @@ int store_list_sessions(struct store *st, const struct store_filter *f,
                         struct store_session_list *ret, struct err *e);
 int store_list_executions(struct store *st, const struct store_filter *f,
                           struct store_execution_list *ret, struct err *e);
+
+/*
+ * Hands a list over to the reader's thread; it is borrowed until done(), which store_dispatch() or
+ * store_close() calls, once. -1 and *e: done() is not called; ERR_LIMIT when too many wait.
+ */
+int store_read(struct store *st, struct store_read *r, struct err *e);
 
 /*
  * Calls fn for each row, borrowed for the call; a return other than 0 ends the walk and is an

@@ -132,6 +132,10 @@ def test_pages(client: Client) -> None:
     first = client.list_sessions(mode="ephemeral", status="running", limit=2)
     second = client.list_sessions(mode="ephemeral", status="running", limit=2, offset=2)
     assert len(first) == 2 and first.has_more and first.total >= 3
+    again = client.list_sessions(
+        mode="ephemeral", status="running", limit=2, cursor=first.next_cursor
+    )
+    assert [s.id for s in again] == [s.id for s in second]
     assert ids <= {s.id for s in [*first, *second]}
     for one in ids:
         client.purge_session(one)

@@ -14,6 +14,7 @@
 #define AGENT_MAX 128
 #define KEY_MAX 128
 #define NUMBER_MAX 31
+#define CURSOR_MAX 18     /* digits that fit int64_t */
 #define COMPONENT_MAX 255 /* NAME_MAX of Linux */
 
 static bool is_digit(char c)
@@ -50,6 +51,16 @@ static bool is_id(const char *s, size_t n)
 static bool is_agent_id(const char *s, size_t n)
 {
     return is_word(s, n, AGENT_MAX, "0123456789", "_.:@/-");
+}
+
+static bool is_cursor(const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!is_digit(s[i])) {
+            return false;
+        }
+    }
+    return n > 0 && n <= CURSOR_MAX;
 }
 
 static bool is_env_name(const char *s, size_t n)
@@ -264,6 +275,7 @@ static const struct {
     [API_FORMAT_AGENT_ID] = {is_agent_id,
                              "a letter or digit, then letters, digits and _ . : @ / -"},
     [API_FORMAT_CPU] = {is_cpu, "a number of cores such as \"0.5\", with at most three decimals"},
+    [API_FORMAT_CURSOR] = {is_cursor, "the next_cursor of a page"},
     [API_FORMAT_DATE_TIME] = {is_date_time, "a time such as 2026-01-15T09:30:00Z"},
     [API_FORMAT_ENV_NAME] = {is_env_name, "a letter or _, then letters, digits and _"},
     [API_FORMAT_EXECUTION_ID] = {is_id, "a letter or digit, then letters, digits, _ and -"},

@@ -48,7 +48,8 @@ enum api_type {
 enum api_format {
     API_FORMAT_NONE,
     API_FORMAT_AGENT_ID,
-    API_FORMAT_CPU, /* cores: "0.5"; min and max are thousandths */
+    API_FORMAT_CPU,    /* cores: "0.5"; min and max are thousandths */
+    API_FORMAT_CURSOR, /* of a list: digits that fit int64_t */
     API_FORMAT_DATE_TIME,
     API_FORMAT_ENV_NAME,
     API_FORMAT_EXECUTION_ID,

@@ -20,6 +20,7 @@
 #define POOLS_MAX 256
 #define PAST_EXECUTIONS 4 /* that are asked for a receipt: few have none */
 #define LOG_BYTES_MAX ((size_t)4 << 20)
+#define LOG_PART 8 /* executions that are read at a time */
 
 /* ---- boxes ---- */
 
@@ -110,15 +111,17 @@ static int take_receipt(void *user, const struct execution_entry *x, struct err 
 /* A box that is gone. */
 static json_t *past_json(struct service *svc, uint64_t id, const struct session_view *v)
 {
-    const struct execution_filter last = {.session_id = v->id, .limit = PAST_EXECUTIONS};
+    const struct execution_filter last = {
+        .session_id = v->id, .with_output = true, .part.limit = PAST_EXECUTIONS};
     json_t *to = head_json(id, v->template, "exited", v->id);
     json_t *receipt = NULL;
+    struct list_seen seen;
     struct err ignored;
 
     json_object_set_new(to, "created_at", v1_time(v->created_ms));
     json_object_set_new(to, "started_at", v1_time(v->created_ms));
     json_object_set_new(to, "exited_at", v1_time(v->ended_ms));
-    (void)execution_each(svc, &last, take_receipt, &receipt, &ignored);
+    (void)execution_list(svc, &last, take_receipt, &receipt, &seen, &ignored);
     if (receipt != NULL) {
         const json_t *limits = json_object_get(receipt, "limits");
         set_limits(to, json_number_value(json_object_get(limits, "cpus")),
@@ -287,6 +290,25 @@ static int log_one(void *user, const struct execution_entry *x, struct err *e)
     return 0;
 }
 
+/* A few executions at a time: their output is large, and the newest ones mostly have enough. */
+static int log_read(struct service *svc, const char *session_id, struct log *l, struct err *e)
+{
+    struct execution_filter filter = {
+        .session_id = session_id, .with_output = true, .part.limit = LOG_PART};
+    struct list_seen seen;
+
+    if (execution_each_unrecorded(svc, session_id, log_one, l, e) < 0) {
+        return -1;
+    }
+    do {
+        if (execution_list(svc, &filter, log_one, l, &seen, e) < 0) {
+            return -1;
+        }
+        filter.part.before = seen.next;
+    } while (seen.next != 0 && l->lines_left > 0 && l->bytes < LOG_BYTES_MAX);
+    return 0;
+}
+
 /* The contract has checked the form: 2026-01-15T09:30:00[.fff](Z|+hh:mm). */
 static int64_t parse_time(const char *text)
 {
@@ -339,10 +361,7 @@ void api_v1_container_logs(struct api_call *call)
         .lines_left = tail,
         .texts = json_array(),
     };
-    const struct execution_filter filter = {.session_id = session_of(&f)};
-    if (filter.session_id[0] != '\0' &&
-        (execution_each_unrecorded(call_service(call), filter.session_id, log_one, &l, &e) < 0 ||
-         execution_each(call_service(call), &filter, log_one, &l, &e) < 0)) {
+    if (session_of(&f)[0] != '\0' && log_read(call_service(call), session_of(&f), &l, &e) < 0) {
         json_decref(l.texts);
         call_reply_err(call, &e);
         return;

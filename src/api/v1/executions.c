@@ -40,30 +40,16 @@ void api_v1_execution_status(struct api_call *call)
     reply_execution(call, call_text(call, "execution_id"), false);
 }
 
-static int take_id(void *user, const struct execution_entry *x, struct err *e)
-{
-    (void)e;
-    (void)str_copy(user, SERVICE_ID_SIZE, execution_view(x).id);
-    return 0;
-}
-
 /* The latest execution of the session, or the named one if it is of this session. */
 static int session_execution(struct api_call *call, char ret[static SERVICE_ID_SIZE], struct err *e)
 {
     struct service *svc = call_service(call);
     const char *session_id = call_text(call, "session_id");
     const char *id = call_text(call, "execution_id");
-    const struct execution_filter latest = {.session_id = session_id, .limit = 1};
     AUTO_EXECUTION struct execution_entry it = {0};
 
-    ret[0] = '\0';
     if (id == NULL) {
-        if (execution_each(svc, &latest, take_id, ret, e) < 0) {
-            return -1;
-        }
-        return ret[0] != '\0'
-                   ? 0
-                   : err_set(e, ERR_NOT_FOUND, "no execution in a session \"%s\"", session_id);
+        return execution_latest(svc, session_id, ret, e);
     }
     if (execution_open(svc, id, &it, e) < 0) {
         return -1;
@@ -108,23 +94,23 @@ static int list_one(void *user, const struct execution_entry *x, struct err *e)
 void api_v1_execution_list(struct api_call *call)
 {
     struct service *svc = call_service(call);
-    const struct execution_filter filter = {
+    struct execution_filter filter = {
         .session_id = call_text(call, "session_id"),
         .state = call_text(call, "status"),
-        .limit = (size_t)call_int(call, "limit", 0),
-        .offset = (size_t)call_int(call, "offset", 0),
     };
-    json_t *items = json_array();
-    int64_t total = 0;
+    struct list_seen seen;
     struct err e = {0};
 
-    if (execution_count(svc, &filter, &total, &e) < 0 ||
-        execution_each(svc, &filter, list_one, items, &e) < 0) {
+    if (v1_list_part(call, &filter.part) < 0) {
+        return;
+    }
+    json_t *items = json_array();
+    if (execution_list(svc, &filter, list_one, items, &seen, &e) < 0) {
         json_decref(items);
         v1_reply_err(call, &e, V1_SESSION);
         return;
     }
-    call_reply_json(call, 200, v1_page(call, items, total));
+    call_reply_json(call, 200, v1_list_page(call, items, &seen));
 }
 
 /* ---- cancel ---- */

@@ -185,24 +185,26 @@ static int list_one(void *user, const struct session_view *v, struct err *e)
 
 void api_v1_session_list(struct api_call *call)
 {
-    const struct session_filter filter = {
+    struct session_filter filter = {
         .state = call_text(call, "status"),
         .template = call_text(call, "template_id"),
         .agent_id = call_text(call, "agent_id"),
         .mode = call_text(call, "mode"),
-        .limit = (size_t)call_int(call, "limit", 0),
-        .offset = (size_t)call_int(call, "offset", 0),
     };
-    struct session_listing l = {.sessions.svc = call_service(call), .items = json_array()};
-    int64_t total = 0;
+    struct session_listing l = {.sessions.svc = call_service(call)};
+    struct list_seen seen;
     struct err e = {0};
 
-    if (session_list(call_service(call), &filter, list_one, &l, &total, &e) < 0) {
+    if (v1_list_part(call, &filter.part) < 0) {
+        return;
+    }
+    l.items = json_array();
+    if (session_list(call_service(call), &filter, list_one, &l, &seen, &e) < 0) {
         json_decref(l.items);
         call_reply_err(call, &e);
         return;
     }
-    json_t *page = v1_page(call, l.items, total);
+    json_t *page = v1_list_page(call, l.items, &seen);
     json_object_set(page, "sessions", l.items);
     call_reply_json(call, 200, page);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/parse.h"
 #include "base/str.h"
 #include "core/core.h"
 
@@ -226,6 +227,39 @@ json_t *v1_page(const struct api_call *call, json_t *items, int64_t total)
     return json_pack("{s:o, s:I, s:I, s:I, s:b}", "items", items, "total", (json_int_t)total,
                      "limit", (json_int_t)limit, "offset", (json_int_t)offset, "has_more",
                      (int)has_more);
+}
+
+int v1_list_part(struct api_call *call, struct list_part *ret)
+{
+    const char *cursor = call_text(call, "cursor");
+    uint64_t before = 0;
+
+    *ret = (struct list_part){
+        .limit = (size_t)call_int(call, "limit", 0),
+        .offset = (size_t)call_int(call, "offset", 0),
+    };
+    if (cursor == NULL) {
+        return 0;
+    }
+    if (ret->offset != 0) {
+        call_reply_error(call, 422, NULL, NULL,
+                         "query: cursor and offset exclude each other: send one of them", NULL);
+        return -1;
+    }
+    /* The contract has checked that it is a number that fits. */
+    ret->before = parse_u64(cursor, &before) == 0 ? (int64_t)before : 0;
+    return 0;
+}
+
+json_t *v1_list_page(const struct api_call *call, json_t *items, const struct list_seen *seen)
+{
+    json_t *page = v1_page(call, items, seen->total);
+    char next[24];
+
+    (void)str_format(next, sizeof(next), "%" PRId64, seen->next);
+    json_object_set_new(page, "has_more", json_boolean(seen->next != 0));
+    json_object_set_new(page, "next_cursor", seen->next != 0 ? json_string(next) : json_null());
+    return page;
 }
 
 void v1_reply_err(struct api_call *call, const struct err *e, enum v1_thing thing)

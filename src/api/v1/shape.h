@@ -50,6 +50,11 @@ json_t *v1_execution_state_json(const struct execution_entry *it);
 /* {items, total, limit, offset, has_more}; takes items. */
 json_t *v1_page(const struct api_call *call, json_t *items, int64_t total);
 
+/* Lists of records: limit, and offset or cursor. -1: answered. */
+int v1_list_part(struct api_call *call, struct list_part *ret);
+/* v1_page() with next_cursor; takes items. */
+json_t *v1_list_page(const struct api_call *call, json_t *items, const struct list_seen *seen);
+
 /* What was not found, for the error's code. */
 enum v1_thing { V1_SESSION, V1_EXECUTION, V1_TEMPLATE, V1_CONTAINER, V1_CONTEXT, V1_OTHER };
 

@@ -204,6 +204,22 @@ def test_list_pages_and_filters(v1: Api) -> None:
         check_error(v1.get(f"/sessions/{s}/executions?{query}"), 422, "InvalidParameter")
 
 
+def test_list_pages_by_cursor(v1: Api) -> None:
+    s = v1.session()
+    ids = [v1.run(s, f"print({i} * 'x')\n{i}")["id"] for i in range(5)]
+    first = v1.get(f"/sessions/{s}/executions?limit=2")
+    assert [x["id"] for x in first["items"]] == [ids[4], ids[3]]
+    v1.run(s, "'one more does not move the pages'")
+    second = v1.get(f"/sessions/{s}/executions?limit=2&cursor={first['next_cursor']}")
+    assert [x["id"] for x in second["items"]] == [ids[2], ids[1]]
+    assert second["has_more"] is True and second["total"] == 6
+    last = v1.get(f"/sessions/{s}/executions?limit=2&cursor={second['next_cursor']}")
+    assert [x["id"] for x in last["items"]] == [ids[0]]
+    assert last["has_more"] is False and last["next_cursor"] is None
+    for query in ("cursor=x", "cursor=", "cursor=-1", "cursor=3&offset=1", f"cursor={10 ** 18}"):
+        check_error(v1.get(f"/sessions/{s}/executions?{query}"), 422, "InvalidParameter")
+
+
 def test_list_shows_exit_codes_past_keys_of_the_same_name(v1: Api) -> None:
     s = v1.session()
     v1.run(s, "print('\"exit_code\":9')\n{'exit_code': 8}")

@@ -102,7 +102,14 @@ def page(kind: type[R]) -> Callable[[Answer], Page[R]]:
     def read(answer: Answer) -> Page[R]:
         data = json.loads(answer.body)
         items = [kind.parse(item) for item in data["items"]]
-        return Page(items, data["total"], data["limit"], data["offset"], data["has_more"])
+        return Page(
+            items,
+            data["total"],
+            data["limit"],
+            data["offset"],
+            data["has_more"],
+            data.get("next_cursor"),
+        )
 
     return read
 

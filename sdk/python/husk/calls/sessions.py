@@ -106,6 +106,7 @@ def list_sessions(
     mode: Mode | None = None,
     limit: int = 50,
     offset: int = 0,
+    cursor: str | None = None,
 ) -> Call[Page[Session]]:
     """List sessions, newest first.
 
@@ -116,6 +117,7 @@ def list_sessions(
         mode: only sessions of this mode.
         limit: number of sessions, up to 200.
         offset: number of sessions to skip.
+        cursor: next_cursor of the page before; instead of offset.
     """
     target = target_of(
         "sessions",
@@ -125,6 +127,7 @@ def list_sessions(
         mode=mode,
         limit=limit,
         offset=offset,
+        cursor=cursor,
     )
     return get(target, page(Session))
 
@@ -328,7 +331,12 @@ def withdraw(session_id: str, key: str) -> Call[Withdrawn]:
 
 
 def list_executions(
-    session_id: str, *, status: str | None = None, limit: int = 50, offset: int = 0
+    session_id: str,
+    *,
+    status: str | None = None,
+    limit: int = 50,
+    offset: int = 0,
+    cursor: str | None = None,
 ) -> Call[Page[ExecutionState]]:
     """List the executions of a session, newest first, without output.
 
@@ -337,9 +345,16 @@ def list_executions(
         status: only executions in this state.
         limit: number of executions, up to 200.
         offset: number of executions to skip.
+        cursor: next_cursor of the page before; instead of offset.
     """
     target = target_of(
-        "sessions", session_id, "executions", status=status, limit=limit, offset=offset
+        "sessions",
+        session_id,
+        "executions",
+        status=status,
+        limit=limit,
+        offset=offset,
+        cursor=cursor,
     )
     return get(target, page(ExecutionState))
 

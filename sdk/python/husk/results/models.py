@@ -38,6 +38,8 @@ class Page(Generic[T]):
         items: the records of this page.
         total: number of records in all pages.
         has_more: whether another page follows.
+        next_cursor: `cursor` of the next page, in lists of sessions and executions; None: this is
+            the last page, or the list has no cursors.
     """
 
     items: list[T]
@@ -45,6 +47,7 @@ class Page(Generic[T]):
     limit: int
     offset: int
     has_more: bool
+    next_cursor: str | None = None
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.items)

@@ -100,7 +100,12 @@ def receipt(held: Held) -> Flow[Receipt]:
 
 
 def executions(
-    held: Held, *, status: str | None = None, limit: int = 50, offset: int = 0
+    held: Held,
+    *,
+    status: str | None = None,
+    limit: int = 50,
+    offset: int = 0,
+    cursor: str | None = None,
 ) -> Call[Page[ExecutionState]]:
     """List the executions, newest first, without output.
 
@@ -108,8 +113,11 @@ def executions(
         status: only executions in this state.
         limit: number of executions, up to 200.
         offset: number of executions to skip.
+        cursor: next_cursor of the page before; instead of offset.
     """
-    return ses.list_executions(held.id, status=status, limit=limit, offset=offset)
+    return ses.list_executions(
+        held.id, status=status, limit=limit, offset=offset, cursor=cursor
+    )
 
 
 # ---- contexts ----
