@@ -115,6 +115,8 @@ size_t cgroup_view_export(const struct cgroup *cg, struct usage_view *ret, int f
 bool cgroup_view_check(const struct usage_view *v);
 void cgroup_view_usage(const struct usage_view *v, const int *fds, struct cgroup_usage *ret);
 uint64_t cgroup_view_oom_kills(const struct usage_view *v, const int *fds);
+/* False: there is no such counter. */
+bool cgroup_view_cpu_ns(const struct usage_view *v, const int *fds, uint64_t *ret);
 
 /*
  * For a long-lived box: closes the descriptors that are needed only at its start and its end. Their

@@ -99,3 +99,18 @@ uint64_t cgroup_view_oom_kills(const struct usage_view *v, const int *fds)
     from_view(v, fds, &cg);
     return cgroup_oom_kills(&cg);
 }
+
+bool cgroup_view_cpu_ns(const struct usage_view *v, const int *fds, uint64_t *ret)
+{
+    struct cgroup_usage usage = {.cpu_ns = 0};
+    struct cgroup cg;
+
+    from_view(v, fds, &cg);
+    const struct cg_part *p = &cg.parts[CG_CPUACCT];
+    if (p->ops == NULL) {
+        return false;
+    }
+    p->ops->usage(p, &usage);
+    *ret = usage.cpu_ns;
+    return true;
+}

@@ -173,6 +173,8 @@ int engine_pool_stats(struct engine *engine, const char *template_name, struct h
 /* ---- runs ---- */
 
 /* What a server needs beside the spec; all may be NULL. */
+struct guest;
+
 struct run_hooks {
     const bool *cancel; /* the run is cancelled when this is true and its fiber is woken */
     /*
@@ -188,13 +190,20 @@ struct run_hooks {
     /* engine_run() only: when it fails, whether code of the user may have run all the same. */
     bool *begun;
     void *user;
+    /* engine_run() puts its box here while the run goes on, NULL before and after; NULL is fine. */
+    const struct guest **guest;
 };
 
 /* hooks: NULL is fine. Waits. */
 int engine_run(struct engine *engine, const struct husk_spec *spec, const struct run_hooks *hooks,
                struct husk_result **ret, struct err *e);
 
+/* The processor time that a box has used so far. False: it has no counters here. Never waits. */
+bool guest_cpu_ns(const struct guest *g, uint64_t *ret);
+
 /* ---- notebooks ---- */
+
+bool notebook_cpu_ns(const struct notebook *nb, uint64_t *ret); /* as guest_cpu_ns() */
 
 /* Uses template_name, limits and no_pool of the spec. Waits. */
 int notebook_open(struct engine *engine, const struct husk_spec *spec, struct notebook **ret,

@@ -229,6 +229,11 @@ void guest_counters(const struct guest *g, struct launcher_usage *ret)
     };
 }
 
+bool guest_cpu_ns(const struct guest *g, uint64_t *ret)
+{
+    return g->view.n > 0 && cgroup_view_cpu_ns(&g->view, g->counters.fds, ret);
+}
+
 /* The counters are open here: no process has to be asked. */
 static int finish_by_view(struct engine *engine, struct guest *g, struct err *e)
 {

@@ -356,6 +356,11 @@ void notebook_receipt(const struct notebook *nb, struct husk_receipt *ret)
     run_receipt(nb->guest, &nb->limits, true, ret);
 }
 
+bool notebook_cpu_ns(const struct notebook *nb, uint64_t *ret)
+{
+    return !notebook_has_ended(nb) && guest_cpu_ns(nb->guest, ret);
+}
+
 int notebook_usage(struct notebook *nb, struct box_usage *ret, struct err *e)
 {
     struct launcher_usage now = {.disk_free = UINT64_MAX};

@@ -105,6 +105,13 @@ struct once {
     const struct guest *parked; /* taken from the pool; NULL: none */
 };
 
+static void show_guest(const struct run *run, const struct guest *g)
+{
+    if (run->hooks != NULL && run->hooks->guest != NULL) {
+        *run->hooks->guest = g;
+    }
+}
+
 static int run_in(void *user, struct guest *g, struct err *e)
 {
     struct once *once = user;
@@ -117,6 +124,7 @@ static int run_in(void *user, struct guest *g, struct err *e)
         (void)str_copy(g->used_by, sizeof(g->used_by), run->hooks->tag);
         run->hooks->on_box(run->hooks->user, guest_name(g));
     }
+    show_guest(run, g);
     take_ends(run);
     int r = start_run(run, e);
     if (r < 0 && e->sys_errno == EPIPE) {
@@ -125,6 +133,7 @@ static int run_in(void *user, struct guest *g, struct err *e)
     if (r == 0) {
         r = drive(run, warm, e);
     }
+    show_guest(run, NULL);
     fd_close(&run->in);
     r = r < 0 ? -1 : conclude(run, queue_ms, warm, e);
     if (r == GUEST_UNBORN) {

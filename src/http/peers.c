@@ -74,6 +74,11 @@ struct http_peer_key http_peer_key_of_uid(uid_t uid)
     return (struct http_peer_key){HTTP_PEER_UID, uid};
 }
 
+uint64_t http_peer_number(struct http_peer_key key)
+{
+    return key.which * 0x9e3779b97f4a7c15U + (uint64_t)key.kind + 1;
+}
+
 static struct http_peer_entry **place_of(struct http_peers *p, struct http_peer_key key)
 {
     uint64_t hash = ((uint64_t)key.kind ^ p->seed[0]) * 0x9e3779b97f4a7c15U;

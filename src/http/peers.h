@@ -33,6 +33,8 @@ void http_peers_free(struct http_peers *p);
 
 struct http_peer_key http_peer_key(const struct sockaddr_storage *address);
 struct http_peer_key http_peer_key_of_uid(uid_t uid);
+/* Different keys of one kind have different numbers. */
+uint64_t http_peer_number(struct http_peer_key key);
 /* Counts one more connection; NULL without memory. */
 struct http_peer_entry *http_peers_add(struct http_peers *p, struct http_peer_key key);
 /* Counts one less; the last one frees the entry. */

@@ -128,6 +128,13 @@ const struct http_peer *http_peer(const struct http_request *req)
     return &req->conn->peer;
 }
 
+uint64_t http_client(const struct http_request *req)
+{
+    const struct http_peer_entry *entry = req->conn->entry;
+
+    return entry != NULL ? http_peer_number(entry->key) : 0;
+}
+
 const char *http_header(const struct http_request *req, const char *name)
 {
     return http_head_find(head_of(req), name);

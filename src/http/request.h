@@ -50,6 +50,8 @@ enum http_method http_method(const struct http_request *req);
 const char *http_path(const struct http_request *req);   /* decoded once, begins with '/', or "*" */
 const char *http_target(const struct http_request *req); /* as it was sent, with the query */
 const struct http_peer *http_peer(const struct http_request *req);
+/* The same number for requests of the same client, as http/peers.h tells them apart. */
+uint64_t http_client(const struct http_request *req);
 
 /* The value of a header field (name in any case), or NULL. Of several: the first. */
 const char *http_header(const struct http_request *req, const char *name);

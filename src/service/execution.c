@@ -37,7 +37,7 @@ size_t execution_queue_position(const struct execution *x)
     if (x->runner == NULL) {
         return 0;
     }
-    size_t place = gate_position(&x->svc->gate, x->runner);
+    size_t place = places_position(&x->svc->places, x->runner);
     return place == 0 && x->session->persistent
                ? gate_position(&x->session->turns[x->context].gate, x->runner)
                : place;
@@ -128,6 +128,7 @@ static bool copy_ask(struct execution *x, const struct execution_ask *ask)
     x->event = ask->event != NULL ? strdup(ask->event) : NULL;
     x->context_json = ask->context_json != NULL ? strdup(ask->context_json) : NULL;
     x->context = ask->context;
+    x->client = ask->client;
     x->timeout_ms = ask->timeout_ms != 0 ? ask->timeout_ms : x->svc->config->execution_timeout_ms;
     x->rich = ask->rich;
     if (ask->unrecorded) {
@@ -293,6 +294,12 @@ static int check_language(const struct session *s, const char *language, struct 
                          s->record.template, language);
 }
 
+/* There is one tenant. */
+struct fair_key execution_key(const struct session *s, uint64_t client)
+{
+    return (struct fair_key){{0, client, (uint64_t)(uintptr_t)s}};
+}
+
 static int check_session(struct session *s, const struct execution_ask *ask, struct err *e)
 {
     struct service *svc = s->svc;
@@ -316,10 +323,13 @@ static int check_session(struct session *s, const struct execution_ask *ask, str
     if (s->persistent && ask->context >= CONTEXTS_MAX) {
         return err_set(e, ERR_NOT_FOUND, "session %s has no context %u", s->id, ask->context);
     }
-    size_t waiting = svc->gate.waiting + svc->coming + svc->in_turn;
-    if (svc->gate.taken + waiting >= svc->gate.places + svc->gate.line_max) {
-        return err_set(e, ERR_LIMIT, "%zu executions run and %zu wait: try again later",
-                       svc->gate.taken, waiting);
+    const struct fair_key key = execution_key(s, ask->client);
+    size_t coming = svc->coming + svc->in_turn;
+    if (!places_have_room(&svc->places, &key, coming)) {
+        return err_set(e, ERR_LIMIT,
+                       "%zu executions run and %zu wait (max_executions, queue_length): try again "
+                       "later",
+                       places_taken(&svc->places), svc->places.waiting + coming);
     }
     return 0;
 }

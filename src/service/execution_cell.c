@@ -55,6 +55,7 @@ struct run_hooks execution_hooks(struct execution *x)
         .tag = x->session->id,
         .on_box = on_box,
         .user = x,
+        .guest = &x->guest,
     };
 }
 

@@ -245,6 +245,27 @@ static int take_turn(struct execution *x, struct err *e)
     return 0;
 }
 
+/* By its session's box, other cells and commands there included, or by its own. */
+static bool used(const void *user, uint64_t *ret_ns)
+{
+    const struct execution *x = user;
+
+    if (x->guest != NULL) {
+        return guest_cpu_ns(x->guest, ret_ns);
+    }
+    return x->box != NULL && notebook_cpu_ns(x->box, ret_ns);
+}
+
+static int take_place(struct execution *x, struct err *e)
+{
+    const struct fair_key key = execution_key(x->session, x->client);
+
+    x->place.used = used;
+    x->place.user = x;
+    return places_enter(&x->svc->places, &key, &x->place, (int64_t)x->svc->config->queue_timeout_ms,
+                        &x->cancel, e);
+}
+
 static void live(void *user)
 {
     struct execution *x = user;
@@ -258,15 +279,15 @@ static void live(void *user)
         (void)fiber_queue_wait(&svc->opened, -1);
     }
     x->begun = x->kept != NULL;
-    /* Before a place in the gate: an execution that waits for its turn takes no place. */
+    /* First its turn: an execution that waits for that takes no place. */
     int r = take_turn(x, &e);
     if (r == 0) {
-        r = gate_enter(&svc->gate, (int64_t)svc->config->queue_timeout_ms, &x->cancel, &e);
+        r = take_place(x, &e);
     }
     x->queue_ms = (double)(clock_ns() - came) / NS_PER_MS;
     if (r == 0) {
         r = x->cancel ? err_set(&e, ERR_CONFLICT, "cancelled before it began") : run(x, &e);
-        gate_leave(&svc->gate);
+        places_leave(&svc->places, &x->place);
     }
     x->runner = NULL;
     session_touch(s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Admission: so many at a time, so many in line, first come first served, each for a bounded
- * time.
+ * One at a time: a context's cells, first come first served, each for a bounded time. Which runs go
+ * on at the same time in the whole server is decided in places.c.
  *
  * Unlike a fiber_queue, a wait here also ends when its fiber is woken and *cancel has become true.
  */
@@ -13,7 +13,7 @@
 struct gate_waiter {
     struct gate_waiter *next;
     struct fiber *fiber;
-    bool called; /* a place was handed over; it is off the line */
+    bool called; /* the place was handed over; it is off the line */
 };
 
 static void leave_line(struct gate *g, const struct gate_waiter *w)
@@ -21,7 +21,6 @@ static void leave_line(struct gate *g, const struct gate_waiter *w)
     for (struct gate_waiter **p = &g->first; *p != NULL; p = &(*p)->next) {
         if (*p == w) {
             *p = w->next;
-            g->waiting--;
             return;
         }
     }
@@ -36,7 +35,6 @@ static void join_line(struct gate *g, struct gate_waiter *w, bool in_front)
     }
     w->next = *at;
     *at = w;
-    g->waiting++;
 }
 
 int gate_wait(struct gate *g, int64_t timeout_ms, bool in_front, const bool *cancel)
@@ -44,8 +42,8 @@ int gate_wait(struct gate *g, int64_t timeout_ms, bool in_front, const bool *can
     struct gate_waiter w = {.fiber = fiber_self()};
     uint64_t until = clock_ms() + (uint64_t)timeout_ms;
 
-    if (g->taken < g->places && g->waiting == 0) {
-        g->taken++;
+    if (!g->is_taken) {
+        g->is_taken = true;
         return 0;
     }
     join_line(g, &w, in_front);
@@ -61,47 +59,18 @@ int gate_wait(struct gate *g, int64_t timeout_ms, bool in_front, const bool *can
     return 0;
 }
 
-int gate_enter(struct gate *g, int64_t timeout_ms, const bool *cancel, struct err *e)
-{
-    if (g->taken >= g->places && g->waiting >= g->line_max) {
-        return err_set(e, ERR_LIMIT, "%zu runs are under way and %zu wait: try again later",
-                       g->taken, g->waiting);
-    }
-    int r = gate_wait(g, timeout_ms, false, cancel);
-    if (r == -ETIMEDOUT) {
-        return err_set(e, ERR_LIMIT, "no place became free in time: try again later");
-    }
-    return r < 0 ? err_set(e, ERR_CONFLICT, "cancelled while it waited") : 0;
-}
-
-/* Hands a place to the first in line. */
-static void call_first(struct gate *g)
+/* The first in line gets it, or it becomes free. */
+void gate_leave(struct gate *g)
 {
     struct gate_waiter *w = g->first;
 
-    g->first = w->next;
-    g->waiting--;
-    w->called = true;
-    fiber_wake(w->fiber);
-}
-
-void gate_leave(struct gate *g)
-{
-    if (g->first == NULL || g->taken > g->places) {
-        g->taken--;
+    if (w == NULL) {
+        g->is_taken = false;
         return;
     }
-    call_first(g); /* the place is handed over: `taken` stays as it is */
-}
-
-void gate_resize(struct gate *g, size_t places, size_t line_max)
-{
-    g->places = places;
-    g->line_max = line_max;
-    while (g->first != NULL && g->taken < g->places) {
-        g->taken++;
-        call_first(g);
-    }
+    g->first = w->next;
+    w->called = true;
+    fiber_wake(w->fiber);
 }
 
 size_t gate_position(const struct gate *g, const struct fiber *f)

@@ -16,8 +16,11 @@
 #include "service/service_impl.h"
 
 #define STORE_PATIENCE_MS 10000
-#define SAVE_PATIENCE_MS 20000 /* for all of them, at the end */
-#define BOXES_PART 4           /* of daemon_memory: what is held for boxes */
+#define SAVE_PATIENCE_MS 20000  /* for all of them, at the end */
+#define BOXES_PART 4            /* of daemon_memory: what is held for boxes */
+#define ASLEEP_PART_OF_MEMORY 8 /* of daemon_memory: for runs that wait for something */
+#define ASLEEP_BYTES 65536      /* of each: its fiber and the output of most */
+#define ASLEEP_MOST 16384
 
 const struct config *service_config(const struct service *svc)
 {
@@ -164,14 +167,19 @@ static void set_budget(struct service *svc)
     engine_set_budget(svc->engine, svc->config->daemon_memory_bytes / BOXES_PART);
 }
 
-static void resize_gate(struct service *svc)
+/* Runs that sleep cost memory, a fiber and output: as many as a part of ours has room for. */
+static void resize_places(struct service *svc)
 {
-    gate_resize(&svc->gate, svc->config->max_executions, svc->config->queue_length);
+    const struct config *c = svc->config;
+    size_t asleep = c->daemon_memory_bytes / ASLEEP_PART_OF_MEMORY / ASLEEP_BYTES;
+
+    places_resize(&svc->places, c->max_executions, MIN(asleep, (size_t)ASLEEP_MOST),
+                  c->queue_length);
 }
 
 void service_reconfigure(struct service *svc)
 {
-    resize_gate(svc);
+    resize_places(svc);
     pools_reconfigure(svc);
 }
 
@@ -199,7 +207,7 @@ static int start(struct service *svc, const struct service_options *o, struct er
         return -1;
     }
     svc->figures.epoch = store_epoch(svc->store);
-    resize_gate(svc);
+    resize_places(svc);
     FAULT_POINT("start.store_open");
     if (service_adopt(svc, e) < 0 || engine_serve(svc->engine, e) < 0) {
         return -1;
@@ -351,23 +359,34 @@ struct husk_limits service_limits(struct service *svc, const char *template_name
 
 /* ---- one-shot runs ---- */
 
-int service_run(struct service *svc, const struct husk_spec *spec, struct husk_result **ret,
-                struct run_fault *fault)
+static bool used_by_run(const void *user, uint64_t *ret_ns)
 {
+    const struct guest *const *guest = user;
+
+    return *guest != NULL && guest_cpu_ns(*guest, ret_ns);
+}
+
+int service_run(struct service *svc, uint64_t client, const struct husk_spec *spec,
+                struct husk_result **ret, struct run_fault *fault)
+{
+    const struct fair_key key = {{0, client, 0}}; /* one-shot runs of a client are like a session */
+    const struct guest *guest = NULL;
+    const struct run_hooks hooks = {.begun = &fault->begun, .guest = &guest};
+    struct place place = {.used = used_by_run, .user = (const void *)&guest};
     struct husk_spec full = *spec;
-    const struct run_hooks hooks = {.begun = &fault->begun};
     uint64_t came = clock_ns();
 
     *fault = (struct run_fault){.can_repeat = true}; /* its box is gone with all that it did */
     full.limits = service_limits(svc, spec->template_name, &spec->limits);
-    int r = gate_enter(&svc->gate, (int64_t)svc->config->queue_timeout_ms, NULL, &fault->err);
+    int r = places_enter(&svc->places, &key, &place, (int64_t)svc->config->queue_timeout_ms, NULL,
+                         &fault->err);
     fault->queue_ms = (double)(clock_ns() - came) / NS_PER_MS;
     if (r < 0) {
         return -1;
     }
     svc->figures.runs++;
     r = engine_run(svc->engine, &full, &hooks, ret, &fault->err);
-    gate_leave(&svc->gate);
+    places_leave(&svc->places, &place);
     if (r == 0) {
         (*ret)->metrics.queue_ms += fault->queue_ms; /* the run knows only of its box */
     }
@@ -378,7 +397,7 @@ void service_figures(const struct service *svc, struct service_figures *ret)
 {
     *ret = svc->figures;
     ret->sessions_live = table_sessions(svc);
-    ret->executions_running = svc->gate.taken;
-    ret->executions_queued = svc->gate.waiting;
+    ret->executions_running = places_taken(&svc->places);
+    ret->executions_queued = svc->places.waiting;
     ret->data_bytes = svc->kept_bytes;
 }

@@ -97,10 +97,10 @@ struct run_fault {
 
 /*
  * Like engine_run(), with admission: waits in the queue for a place (ERR_LIMIT when that is full or
- * takes too long).
+ * takes too long). client: any number; those with the same number share what one client may have.
  */
-int service_run(struct service *svc, const struct husk_spec *spec, struct husk_result **ret,
-                struct run_fault *fault);
+int service_run(struct service *svc, uint64_t client, const struct husk_spec *spec,
+                struct husk_result **ret, struct run_fault *fault);
 
 /* What was asked for, completed: the template's limits come first, then the configuration's. */
 struct husk_limits service_limits(struct service *svc, const char *template_name,
@@ -203,6 +203,7 @@ int session_check_upload(const struct session *s, uint64_t bytes, struct err *e)
 enum execution_kind { EXECUTE_CODE, EXECUTE_COMMAND, EXECUTE_HANDLER };
 
 struct execution_ask {
+    uint64_t client; /* as for service_run() */
     enum execution_kind kind;
     const char *language; /* NULL: the template's */
     const char *code;     /* or the command line */

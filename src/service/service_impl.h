@@ -7,6 +7,7 @@
 #include "base/fiber.h"
 #include "core/core.h"
 #include "service/phase.h"
+#include "service/places.h"
 #include "service/result.h"
 #include "service/service.h"
 #include "store/store.h"
@@ -20,12 +21,9 @@ enum session_restart { RESTART_NONE, RESTART_BOX_LOST };
 
 #define END_PATIENCE_MS 1000 /* from the end of a box to the launcher's word of it */
 
-/* A bounded number of places, and a bounded line of fibers that wait for one. */
+/* One place, and a line of fibers that wait for it. */
 struct gate {
-    size_t places;
-    size_t taken;
-    size_t line_max;
-    size_t waiting;
+    bool is_taken;
     struct gate_waiter *first;
 };
 
@@ -47,7 +45,7 @@ struct service {
     struct engine *engine;
     struct session *sessions; /* live ones, by id */
     struct execution *executions;
-    struct gate gate; /* runs at a time */
+    struct places places;
     size_t coming;  /* executions that were let in and are being recorded: they count as waiting */
     size_t in_turn; /* executions that wait for the one before them in their context */
     bool unsettled; /* executions of an older daemon could not be recorded as lost */
@@ -72,7 +70,7 @@ struct service {
 
 /* One context of a session runs one thing at a time. */
 struct turn {
-    struct gate gate;            /* with one place */
+    struct gate gate;
     struct execution *execution; /* that runs in it */
 };
 
@@ -143,6 +141,9 @@ struct execution {
     char *event;
     char *context_json;
     char **variables;
+    uint64_t client; /* whose share of the places it uses */
+    struct place place;
+    const struct guest *guest; /* its own box, if it has one, while it runs */
     uint32_t context;
     bool has_turn; /* of that context */
     uint64_t timeout_ms;
@@ -211,15 +212,12 @@ int service_commit(struct service *svc, struct store_batch *batch, struct store_
 int service_read(struct service *svc, struct store_read *read, struct err *e);
 
 /* gate.c */
-int gate_enter(struct gate *g, int64_t timeout_ms, const bool *cancel, struct err *e);
 /*
- * The same for a line of any length: 0, -ETIMEDOUT, -ECANCELED. The code that sets *cancel
- * wakes the fiber. in_front: before all that wait already.
+ * 0, -ETIMEDOUT, -ECANCELED. The code that sets *cancel wakes the fiber. in_front: before all that
+ * wait already.
  */
 int gate_wait(struct gate *g, int64_t timeout_ms, bool in_front, const bool *cancel);
 void gate_leave(struct gate *g);
-/* With fewer places all stay in; those that leave hand theirs on only when it fits again. */
-void gate_resize(struct gate *g, size_t places, size_t line_max);
 size_t gate_position(const struct gate *g, const struct fiber *f); /* from 1; 0: not in line */
 
 /* keys.c */
@@ -305,6 +303,7 @@ void execution_forget_kept(struct execution *x);         /* it has none any more
 int execution_begin(struct execution *x, struct err *e); /* its fiber */
 /* It has ended by a fault of the server, and nothing of it ran. */
 bool execution_never_began(const struct store_execution *row);
+struct fair_key execution_key(const struct session *s, uint64_t client);
 
 /* execution_cell.c: both wait. */
 int execution_run_cell(struct execution *x, uint32_t context, const struct husk_spec *spec,

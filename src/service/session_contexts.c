@@ -11,7 +11,6 @@ int turn_take(struct session *s, uint32_t context, int64_t timeout_ms, bool in_f
 {
     struct gate *gate = &s->turns[context].gate;
 
-    gate->places = 1;
     int r = gate_wait(gate, timeout_ms, in_front, cancel);
     if (r == -ETIMEDOUT) {
         return err_set(e, ERR_CONFLICT, "context %u of session %s is busy", context, s->id);
@@ -70,7 +69,7 @@ size_t session_contexts(struct session *s, struct session_context ret[CONTEXTS_M
         if (notebook_has_context(s->box, i)) {
             ret[n++] = (struct session_context){.id = i,
                                                 .is_checkpoint = notebook_is_checkpoint(s->box, i),
-                                                .is_busy = s->turns[i].gate.taken > 0};
+                                                .is_busy = s->turns[i].gate.is_taken};
         }
     }
     return n;

@@ -62,7 +62,7 @@ int store_get_session_of_box(struct store *st, int64_t box, struct store_session
 {
     AUTO_BUF struct buf sql = BUF_INIT(RECORD_SQL_MAX);
     sqlite3_stmt *stmt = NULL;
-    int rc = record_sql_select(&sql, &records[RECORD_SESSION]);
+    int rc = record_sql_select(&sql, &records[RECORD_SESSION], NULL);
 
     rc = rc != 0 ? rc : buf_add_str(&sql, " WHERE box != 0 AND box = ?1 ORDER BY seq DESC LIMIT 1");
     if (rc != 0) {

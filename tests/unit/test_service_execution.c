@@ -184,7 +184,7 @@ static void run_alone(struct fixture *f)
     struct run_fault fault;
 
     fake_lose_births(f->fake, 1);
-    CHECK_INT(service_run(f->svc, &spec, &r, &fault), 0);
+    CHECK_INT(service_run(f->svc, 0, &spec, &r, &fault), 0);
     CHECK_STR(r->out, "alone");
     CHECK_STR(r->receipt.backend, "fake");
     CHECK_INT(fake_templates_opened(f->fake), 2);

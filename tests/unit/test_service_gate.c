@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Admission (service/gate.c): places, the line, time limits, cancelling, resizing. */
+/* One at a time (service/gate.c): the line, time limits, cancelling. */
 #include <errno.h>
 
 #include "service/service_impl.h"
@@ -41,34 +41,30 @@ static void start(struct guest_of_gate *g)
     CHECK_INT(fiber_start(enter, g), 0);
 }
 
-TEST(a_gate_lets_in_as_many_as_it_has_places)
+TEST(a_gate_lets_in_one_at_a_time)
 {
-    struct gate gate = {.places = 2};
-    struct guest_of_gate g[3] = {GUEST(LONG_MS), GUEST(LONG_MS), GUEST(LONG_MS)};
+    struct gate gate = {.is_taken = false};
+    struct guest_of_gate g[2] = {GUEST(LONG_MS), GUEST(LONG_MS)};
 
-    for (size_t i = 0; i < ARRAY_LEN(g); i++) {
-        start(&g[i]);
-    }
-    CHECK(g[0].is_done && g[1].is_done && !g[2].is_done);
-    CHECK_INT(gate.taken, 2);
-    CHECK_INT(gate.waiting, 1);
-    CHECK_INT(gate_position(&gate, g[2].fiber), 1);
+    start(&g[0]);
+    start(&g[1]);
+    CHECK(g[0].is_done && !g[1].is_done);
+    CHECK_INT(gate_position(&gate, g[1].fiber), 1);
     CHECK_INT(gate_position(&gate, NULL), 0);
 
     gate_leave(&gate);
     fiber_run_all();
-    CHECK(g[2].is_done);
-    CHECK_INT(g[2].result, 0);
-    CHECK_INT(gate.taken, 2); /* the place was handed over */
+    CHECK(g[1].is_done);
+    CHECK_INT(g[1].result, 0);
+    CHECK(gate.is_taken); /* the place was handed over */
     gate_leave(&gate);
-    gate_leave(&gate);
-    CHECK_INT(gate.taken, 0);
+    CHECK(!gate.is_taken);
     fiber_release();
 }
 
 TEST(the_line_is_first_come_first_served_but_for_those_in_front)
 {
-    struct gate gate = {.places = 1};
+    struct gate gate = {.is_taken = false};
     struct guest_of_gate g[4] = {GUEST(LONG_MS), GUEST(LONG_MS), GUEST(LONG_MS)};
 
     g[3] = (struct guest_of_gate){.gate = &gate, .timeout_ms = LONG_MS, .in_front = true};
@@ -80,13 +76,13 @@ TEST(the_line_is_first_come_first_served_but_for_those_in_front)
         fiber_run();
     }
     CHECK(order[0] == &g[0] && order[1] == &g[3] && order[2] == &g[1] && order[3] == &g[2]);
-    CHECK_INT(gate.taken, 0);
+    CHECK(!gate.is_taken);
     fiber_release();
 }
 
 TEST(a_wait_ends_with_its_time_or_when_it_is_cancelled)
 {
-    struct gate gate = {.places = 1};
+    struct gate gate = {.is_taken = false};
     struct guest_of_gate holder = GUEST(LONG_MS);
     struct guest_of_gate hasty = GUEST(5);
     struct guest_of_gate leaver = GUEST(LONG_MS);
@@ -99,38 +95,7 @@ TEST(a_wait_ends_with_its_time_or_when_it_is_cancelled)
     fiber_run_all();
     CHECK_INT(hasty.result, -ETIMEDOUT);
     CHECK_INT(leaver.result, -ECANCELED);
-    CHECK_INT(gate.waiting, 0);
-    CHECK_INT(gate.taken, 1);
-    fiber_release();
-}
-
-TEST(a_full_line_refuses_at_once)
-{
-    struct gate gate = {.places = 1, .line_max = 0};
-    struct err e = {0};
-
-    CHECK_INT(gate_enter(&gate, LONG_MS, NULL, &e), 0);
-    CHECK_INT(gate_enter(&gate, LONG_MS, NULL, &e), -1);
-    CHECK_INT(e.code, ERR_LIMIT);
-}
-
-TEST(a_larger_gate_calls_those_who_wait_and_a_smaller_one_turns_none_out)
-{
-    struct gate gate = {.places = 1};
-    struct guest_of_gate g[3] = {GUEST(LONG_MS), GUEST(LONG_MS), GUEST(LONG_MS)};
-
-    for (size_t i = 0; i < ARRAY_LEN(g); i++) {
-        start(&g[i]);
-    }
-    gate_resize(&gate, 3, 10);
-    fiber_run_all();
-    CHECK(g[1].is_done && g[2].is_done);
-    CHECK_INT(gate.taken, 3);
-    gate_resize(&gate, 1, 10);
-    CHECK_INT(gate.taken, 3);
-    for (int left = 2; left >= 0; left--) {
-        gate_leave(&gate);
-        CHECK_INT(gate.taken, left);
-    }
+    CHECK(gate.first == NULL);
+    CHECK(gate.is_taken);
     fiber_release();
 }

@@ -25,6 +25,7 @@ struct agents;
 struct api_call;
 
 struct service *call_service(const struct api_call *call);
+uint64_t call_client(const struct api_call *call); /* whose share of the places it uses */
 enum api_op call_op(const struct api_call *call);
 const struct api_op_info *call_info(const struct api_call *call);
 bool call_is_head(const struct api_call *call); /* a HEAD request: the body is dropped */

@@ -7,6 +7,11 @@ struct service *call_service(const struct api_call *call)
     return call->api->service;
 }
 
+uint64_t call_client(const struct api_call *call)
+{
+    return call->client;
+}
+
 enum api_op call_op(const struct api_call *call)
 {
     return call->op;

@@ -58,6 +58,7 @@ struct api_call {
     bool no_retry;         /* the answer is 429 or 503 without Retry-After */
     struct fiber *waiting; /* the handler's, while it waits for the client */
     uint64_t start_ns;
+    uint64_t client;        /* which one, for fair shares: see http_client() */
     struct api_match match; /* its texts are the request's: used before the first wait only */
     char request_id[API_REQUEST_ID_SIZE];
 

@@ -184,6 +184,7 @@ static struct api_call *call_new(struct api *api, struct http_request *req)
     }
     call->api = api;
     call->req = req;
+    call->client = http_client(req);
     call->refs = 1;
     call->start_ns = clock_ns();
     call->op = API_OPS;

@@ -66,13 +66,13 @@ static int run_somewhere(struct api_call *call, struct husk_spec *spec, struct h
 {
     if (names_stack(spec->code)) {
         spec->template_name = "python-datascience";
-        int r = service_run(call_service(call), spec, ret, fault);
+        int r = service_run(call_service(call), call_client(call), spec, ret, fault);
         if (r == 0 || (fault->err.code != ERR_TEMPLATE && fault->err.code != ERR_NOT_FOUND)) {
             return r;
         }
     }
     spec->template_name = "pyrunner";
-    return service_run(call_service(call), spec, ret, fault);
+    return service_run(call_service(call), call_client(call), spec, ret, fault);
 }
 
 /* ---- the result ---- */

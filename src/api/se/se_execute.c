@@ -209,6 +209,7 @@ void api_se_execute_code(struct api_call *call)
     AUTO_FREE const char **args = strings(json_object_get(body, "args"));
     AUTO_FREE const char **variables = strings(names);
     struct execution_ask ask = {
+        .client = call_client(call),
         .kind = is_shell ? EXECUTE_COMMAND : EXECUTE_CODE,
         .code = json_string_value(code),
         .code_len = json_string_length(code),
@@ -255,7 +256,10 @@ void api_se_execute(struct api_call *call)
                          "command and args together may have 1 MiB", "Put it into a file.");
         return;
     }
-    struct execution_ask ask = {.kind = EXECUTE_COMMAND, .code = line.data, .code_len = line.len};
+    struct execution_ask ask = {.client = call_client(call),
+                                .kind = EXECUTE_COMMAND,
+                                .code = line.data,
+                                .code_len = line.len};
     struct session *s = se_session_to_run(call);
     if (s != NULL) {
         run(call, s, &ask, false);

@@ -134,7 +134,7 @@ static void run(struct api_call *call, uint64_t limit_ms, const char *event, con
     };
 
     spec.limits.timeout_ms = limit_ms;
-    if (service_run(call_service(call), &spec, &result, &fault) < 0) {
+    if (service_run(call_service(call), call_client(call), &spec, &result, &fault) < 0) {
         call_reply_fault(call, &fault, NULL);
         return;
     }

@@ -45,6 +45,7 @@ static int start(struct api_call *call, struct session *s, const struct request_
         return err_set(e, ERR_CONFLICT, "template %s of the session is no longer there",
                        session_view(s).template);
     }
+    r.ask.client = call_client(call);
     r.ask.idempotency = *key;
     /* A client that waits for the result is promised nothing before it: one write is enough. */
     r.ask.record_at_end = call_op(call) == API_V1_EXECUTE_SYNC;

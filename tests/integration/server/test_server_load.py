@@ -405,6 +405,9 @@ def test_three_hundred_runs_leave_nothing(one: Server) -> None:
 
 # ---- the queue ----
 
+# Uses a processor until there is a file `go`: code that sleeps would leave its place to others.
+WORKS = "import os\nwhile not os.path.exists('go'): pass\n"
+
 
 def test_queue_of_twenty_clients() -> None:
     """Two places, six in line: positions count down, order is kept, and a client beyond
@@ -414,7 +417,7 @@ def test_queue_of_twenty_clients() -> None:
         audit = Audit(server)
         api = Api(server.port)
         sessions = [api.session() for _ in range(20)]
-        first = [api.start(s, WAITS) for s in sessions[:2]]
+        first = [api.start(s, WORKS) for s in sessions[:2]]
         for x in first:
             api.wait_status(x, "running")
         line = [api.start(s, "import time\ntime.sleep(0.2)") for s in sessions[2:8]]
@@ -452,7 +455,7 @@ def test_queue_under_a_burst() -> None:
         api = Api(server.port)
         sessions = [api.session() for _ in range(20)]
         with ThreadPoolExecutor(20) as pool:
-            body = {"code": WAITS}
+            body = {"code": WORKS}
             answers = list(pool.map(lambda s: api.post(f"/sessions/{s}/execute", body), sessions))
             list(pool.map(lambda s: put(api, s, "go"), sessions))
         taken = [a["execution_id"] for a in answers if a.status == 201]
@@ -467,7 +470,7 @@ def test_queue_deadline() -> None:
     with Server.run("--max-executions", "1", "--queue-timeout", "500ms") as server:
         api = Api(server.port)
         sessions = [api.session(), api.session()]
-        first = api.start(sessions[0], WAITS)
+        first = api.start(sessions[0], WORKS)
         api.wait_status(first, "running")
         late = api.start(sessions[1], "print('ran')")
         api.wait_status(late, "failed")

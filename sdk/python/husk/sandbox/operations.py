@@ -115,9 +115,7 @@ def executions(
         offset: number of executions to skip.
         cursor: next_cursor of the page before; instead of offset.
     """
-    return ses.list_executions(
-        held.id, status=status, limit=limit, offset=offset, cursor=cursor
-    )
+    return ses.list_executions(held.id, status=status, limit=limit, offset=offset, cursor=cursor)
 
 
 # ---- contexts ----
