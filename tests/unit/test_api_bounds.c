@@ -79,7 +79,8 @@ static bool is_free_text(const struct api_schema *s)
 {
     return s->values == NULL && s->format != API_FORMAT_SIZE && s->format != API_FORMAT_CPU &&
            s->format != API_FORMAT_DATE_TIME && s->format != API_FORMAT_RELATIVE_PATH &&
-           s->format != API_FORMAT_FILE_PATH && s->format != API_FORMAT_SE_PATH;
+           s->format != API_FORMAT_FILE_PATH && s->format != API_FORMAT_SE_PATH &&
+           s->format != API_FORMAT_CURSOR;
 }
 
 static void check_lengths(const struct api_schema *s)
