@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests of api_json_parse(): what is JSON for huskd. The first list must be taken, the second
- * refused; where RFC 8259 leaves the choice to the parser, the third says which one ours is.
+ * Tests of JSON as huskd reads and writes it. Of the texts for api_json_parse() the first list must
+ * be taken, the second refused; where RFC 8259 leaves the choice to the parser, the third says
+ * which one ours is.
  */
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/contract/schema.h"
 #include "base/attr.h"
@@ -387,5 +390,89 @@ TEST(json_that_cannot_be_taken_is_not_called_something_else)
         CHECK(api_json_parse(rows[i].text, strlen(rows[i].text), &e) == NULL);
         CHECK(strstr(e.msg, "line 1 column ") == e.msg);
         CHECK_STR(strstr(e.msg, rows[i].want), rows[i].want);
+    }
+}
+
+/* ---- as it is sent ---- */
+
+/* Each is one that 17 digits spoil, or one that must stay as it is. */
+TEST(numbers_are_sent_with_the_fewest_digits)
+{
+    static const char *const texts[] = {
+        "2.272",
+        "0.1",
+        "-0.1",
+        "1.1",
+        "100.0",
+        "0.30000000000000004",
+        "1e22",
+        "1.7976931348623157e308",
+        "1e-7",
+        "-2.5e-9",
+        "9007199254740993",
+        "-9223372036854775808",
+        "0.0",
+        "-0.0",
+        "[2.272,0.1,{\"0.10000000000000001\":0.1}]",
+        "{\"a\":\"0.10000000000000001 \\\" 0.10000000000000001\",\"b\":0.1}",
+        "[\"\\\\\",0.1,\"\\\\\\\"\",0.1]",
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        char got[256];
+        size_t len = 0;
+        json_t *value = json_loads(texts[i], JSON_DECODE_ANY, NULL);
+        CASE("%s", texts[i]);
+        CHECK(value != NULL);
+        size_t n = api_json_write(value, got, sizeof(got));
+        CHECK_INT(n, strlen(texts[i]));
+        CHECK(n < sizeof(got) && memcmp(got, texts[i], n) == 0);
+        char *whole = api_json_text(value, &len);
+        CHECK_STR(whole, texts[i]);
+        CHECK_INT(len, strlen(texts[i]));
+        free(whole);
+        json_decref(value);
+    }
+}
+
+TEST(a_text_without_room_says_how_much_it_needs)
+{
+    json_t *value = json_pack("[f, s]", 0.1, "text");
+    char small[8];
+    size_t need = api_json_write(value, small, sizeof(small));
+    char *large = malloc(need);
+
+    CHECK(need > sizeof(small));
+    CHECK_INT(api_json_write(value, large, need), strlen("[0.1,\"text\"]"));
+    free(large);
+    json_decref(value);
+}
+
+/* Random bits as a number: what is sent reads back as the same. */
+TEST(every_number_reads_back_as_itself)
+{
+    uint64_t state = 88172645463325252ULL;
+
+    for (int i = 0; i < 20000; i++) {
+        union {
+            uint64_t bits;
+            double number;
+        } v;
+        char got[64];
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        v.bits = state;
+        if (!isfinite(v.number)) {
+            continue;
+        }
+        json_t *value = json_real(v.number);
+        size_t n = api_json_write(value, got, sizeof(got) - 1);
+        got[n] = '\0';
+        json_t *again = json_loads(got, JSON_DECODE_ANY, NULL);
+        CASE("%s", got);
+        CHECK(json_is_real(again) && json_real_value(again) == v.number);
+        json_decref(again);
+        json_decref(value);
     }
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of lint.py, test_summary.py, reachable.py and account in tools/: what gates everything must
+"""Tests of lint.py, test_summary.py, reachable.py, account and commit in tools/: what gates everything must
 itself be right.
 """
 from __future__ import annotations
@@ -207,3 +207,26 @@ def test_the_account_is_created_once_and_by_root_only(
     if words:
         assert creates in words and words[-1] == "husk"
         assert {"--system", "--no-create-home", "/usr/sbin/nologin"} <= set(words)
+
+
+def test_the_commit_is_that_of_the_source_itself(tmp_path: Path) -> None:
+    """An archive of the source has none, even if it lies in a repository of another project."""
+
+    def commit(source: Path) -> str:
+        done = subprocess.run(
+            [TOOLS / "commit", source], check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    def git(*words: str) -> str:
+        command = ["git", "-c", "user.name=x", "-c", "user.email=x", "-C", str(tmp_path), *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    inside = tmp_path / "archive"
+    inside.mkdir()
+    assert commit(tmp_path) == commit(inside) == "unknown"
+    git("init", "-q")
+    assert commit(tmp_path) == "unknown", "there is no commit yet"
+    git("commit", "-q", "--allow-empty", "-m", "first")
+    assert commit(tmp_path) == git("rev-parse", "HEAD")
+    assert commit(inside) == "unknown"

@@ -11,12 +11,47 @@
 
 #include "api/call/call_impl.h"
 #include "base/attr.h"
+#include "base/str.h"
 #include "config/config.h"
 
 /* Last: its MIN and MAX clash with those of base/attr.h unless they come after. */
 #include <uv.h>
 
 #define PARSE_AT_ONCE ((size_t)64 << 10) /* more would delay other clients for too long */
+
+/* ---- help ---- */
+
+/* The first request of many is one to /run by curl, which sends a form unless it is told. */
+const char *call_with_example(const struct api_call *call, const char *why,
+                              char dst[static CALL_EXAMPLE_MAX])
+{
+    const char *host = http_header(call->req, "host");
+
+    if (call->dialect != API_RUN || !str_eq(http_path(call->req), "/run")) {
+        return why;
+    }
+    (void)str_format(dst, CALL_EXAMPLE_MAX,
+                     "%.80s. Try: curl http://%.60s/run -H 'Content-Type: application/json' -d "
+                     "'{\"code\": \"print(1 + 1)\"}'",
+                     why, host != NULL ? host : "localhost");
+    return dst;
+}
+
+/* What is wrong with the body as a whole. */
+static void add_example(const struct api_call *call, struct api_violations *v)
+{
+    char text[CALL_EXAMPLE_MAX];
+
+    for (size_t i = 0; i < v->n; i++) {
+        struct api_violation *one = &v->list[i];
+        if (one->n_steps == 0 && str_eq(one->in, "body")) {
+            const char *message = call_with_example(call, one->message, text);
+            if (message == text) {
+                (void)str_copy(one->message, sizeof(one->message), text);
+            }
+        }
+    }
+}
 
 /* ---- before it is read ---- */
 
@@ -65,10 +100,11 @@ bool call_body_is_fine(struct api_call *call)
     const char *wrong = wrong_type(call);
     uint64_t length = http_content_length(call->req);
     uint64_t max = call_body_max(call);
+    char example[CALL_EXAMPLE_MAX];
     char why[96];
 
     if (wrong != NULL) {
-        call_refuse(call, 415, wrong);
+        call_refuse(call, 415, call_with_example(call, wrong, example));
         return false;
     }
     if (call->info->body != API_BODY_NONE && length != HTTP_LENGTH_UNKNOWN && length > max) {
@@ -163,9 +199,12 @@ int call_take_json(struct api_call *call, struct api_violations *v)
             return -1;
         }
         if (call->body == NULL) {
-            return refuse_json(call, &e, v);
+            int r = refuse_json(call, &e, v);
+            add_example(call, v);
+            return r;
         }
     }
     (void)api_body_check(call->op, &call->body, v);
+    add_example(call, v);
     return 0;
 }

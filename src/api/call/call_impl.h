@@ -16,7 +16,6 @@
 
 #define API_REQUEST_ID_SIZE 21 /* "req_", 16 hex digits, NUL */
 #define API_HASH_SIZE 32
-#define CALL_JSON_FLAGS (JSON_COMPACT | JSON_ENCODE_ANY) /* numbers of users: every digit */
 
 struct api_tally {
     uint64_t answers[6]; /* by the first digit of the status; 0: none was possible */
@@ -104,6 +103,10 @@ void call_lose(struct api_call *call);
 /* call_body.c: what is done with a body before the handler starts. 0, or -1: answered. */
 int call_take_json(struct api_call *call, struct api_violations *v);
 bool call_body_is_fine(struct api_call *call); /* false: answered */
+/* The text, with a request that works behind it where a beginner calls; dst is used for that. */
+#define CALL_EXAMPLE_MAX 256
+const char *call_with_example(const struct api_call *call, const char *why,
+                              char dst[static CALL_EXAMPLE_MAX]);
 uint64_t call_body_max(const struct api_call *call);
 
 /* call_upload.c */

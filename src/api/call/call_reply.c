@@ -10,7 +10,6 @@
 #include "http/websocket.h"
 
 #define JSON_TYPE "application/json"
-#define JSON_FLAGS_RUN (CALL_JSON_FLAGS | JSON_REAL_PRECISION(15)) /* only our own, rounded ones */
 #define PIECE_MAX ((size_t)128 << 10)
 #define CLOSE_NORMAL 1000
 #define CLOSE_FAILED 1011
@@ -72,13 +71,6 @@ void call_add_header(struct api_call *call, const char *name, const char *value)
 
 /* ---- whole answers ---- */
 
-static size_t flags_of(const struct api_call *call)
-{
-    bool is_run = call->info != NULL && call->info->dialect == API_RUN;
-
-    return is_run ? JSON_FLAGS_RUN : CALL_JSON_FLAGS;
-}
-
 /* Too long for the shared buffer: written again, to memory of its own. */
 static void reply_long_json(const struct api_call *call, int status, const json_t *value,
                             size_t need)
@@ -86,12 +78,13 @@ static void reply_long_json(const struct api_call *call, int status, const json_
     struct http_request *req = call->req;
     char *text = malloc(need);
 
-    if (text == NULL || json_dumpb(value, text, need, flags_of(call)) != need) {
+    size_t n = text != NULL ? api_json_write(value, text, need) : 0;
+    if (n == 0 || n > need) {
         free(text);
         http_reply_error(req, 500, "the answer could not be written");
         return;
     }
-    http_reply_owned(req, status, JSON_TYPE, text, need);
+    http_reply_owned(req, status, JSON_TYPE, text, n);
 }
 
 void call_reply_json(struct api_call *call, int status, json_t *value)
@@ -100,7 +93,7 @@ void call_reply_json(struct api_call *call, int status, json_t *value)
 
     struct http_request *req = call_start_answer(call, status);
     if (req != NULL) {
-        size_t n = value != NULL ? json_dumpb(value, api->text, api->text_size, flags_of(call)) : 0;
+        size_t n = value != NULL ? api_json_write(value, api->text, api->text_size) : 0;
         if (n == 0) {
             log_error("api_answer_lost", "operation=%s request_id=%s",
                       call->info != NULL ? call->info->id : "-", call->request_id);
@@ -264,11 +257,12 @@ int call_sse_event(struct api_call *call, const char *id, const char *name, cons
     if (call_wait_for_room(call) < 0) {
         return -1;
     }
-    AUTO_FREE char *text = json_dumps(data, CALL_JSON_FLAGS);
+    size_t len = 0;
+    AUTO_FREE char *text = api_json_text(data, &len);
     if (text == NULL) {
         return -1;
     }
-    struct http_event event = {.id = id, .name = name, .data = text, .len = strlen(text)};
+    struct http_event event = {.id = id, .name = name, .data = text, .len = len};
     return http_sse_event(call->req, &event);
 }
 

@@ -68,7 +68,8 @@ int call_websocket_event(struct api_call *call, const char *id, const char *name
         return -1;
     }
     json_t *message = json_pack("{s:s, s:s, s:O}", "event", name, "id", id, "data", data);
-    AUTO_FREE char *text = json_dumps(message, CALL_JSON_FLAGS);
+    size_t len = 0;
+    AUTO_FREE char *text = message != NULL ? api_json_text(message, &len) : NULL;
     json_decref(message);
-    return text != NULL ? http_websocket_send(call->req, true, text, strlen(text)) : -1;
+    return text != NULL ? http_websocket_send(call->req, true, text, len) : -1;
 }

@@ -285,10 +285,12 @@ static void on_body(void *user, struct http_request *req, char *data, size_t len
 static void refuse_method(struct api_call *call)
 {
     char allow[API_ALLOW_MAX];
+    char example[CALL_EXAMPLE_MAX];
 
     api_allow_text(call->match.allow, allow);
     http_add_header(call->req, "Allow", allow);
-    call_refuse(call, 405, "the address does not have this method");
+    call_refuse(call, 405,
+                call_with_example(call, "the address does not have this method", example));
 }
 
 /* What the contract has comes first. */

@@ -31,6 +31,14 @@
  */
 json_t *api_json_parse(const char *data, size_t len, struct err *e);
 
+/*
+ * Compact, with the fewest digits that give each number back. The first returns the length; more
+ * than size: so much room is needed; 0: it failed. The second returns a text that the caller owns,
+ * or NULL.
+ */
+size_t api_json_write(const json_t *value, char *dst, size_t size);
+char *api_json_text(const json_t *value, size_t *ret_len);
+
 /* ---- schemas (made by the generator; read here) ---- */
 
 /* Bits: a value may have one of several types. */

@@ -18,7 +18,8 @@ void api_run_root(struct api_call *call)
     static const char text[] =
         "{\"service\":\"PyRunner\",\"status\":\"healthy\",\"version\":\"1.0.0\",\"capabilities\":{"
         "\"max_timeout\":300,\"max_memory_mb\":2048,\"libraries\":[\"sympy\",\"numpy\",\"pandas\","
-        "\"matplotlib\",\"scipy\",\"sklearn\"]}}";
+        "\"matplotlib\",\"scipy\",\"sklearn\"]},\"husk\":{\"version\":\"" HUSK_VERSION
+        "\",\"docs\":\"/docs\"}}";
 
     call_reply_static(call, 200, "application/json", text, sizeof(text) - 1);
 }

@@ -97,7 +97,8 @@ static void reply_cut_short(struct api_call *call, enum execution_state state,
 void se_reply_with(struct api_call *call, json_t *answer, const char *name, const char *json)
 {
     AUTO_BUF struct buf text = BUF_INIT(ANSWER_MAX);
-    AUTO_FREE char *head = answer != NULL ? json_dumps(answer, JSON_COMPACT) : NULL;
+    size_t len = 0;
+    AUTO_FREE char *head = answer != NULL ? api_json_text(answer, &len) : NULL;
 
     json_decref(answer);
     if (head == NULL || buf_add_str(&text, head) < 0 || result_add_member(&text, name, json) < 0) {

@@ -93,8 +93,8 @@ void api_v1_execute(struct api_call *call)
     const struct execution_view r = execution_view(&it);
     size_t place = it.live != NULL ? execution_queue_position(it.live) : 0;
     call_reply_json(call, 201,
-                    json_pack("{s:s, s:s, s:s, s:o, s:o}", "execution_id", r.id, "session_id",
-                              r.session_id, "status", execution_state_word(r.state),
+                    json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "id", r.id, "execution_id", r.id,
+                              "session_id", r.session_id, "status", execution_state_word(r.state),
                               "queue_position",
                               place > 0 ? json_integer((json_int_t)place) : json_null(),
                               "created_at", v1_time(r.created_ms)));

@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "commit.h" /* generated from commit.h.in */
+
 struct version_options {
     int json;
 };
@@ -32,7 +34,8 @@ int cmd_version(int argc, char **argv)
         return code;
     }
     if (o.json) {
-        return print_json(json_pack("{s:s}", "version", husk_version()));
+        return print_json(
+            json_pack("{s:s, s:s}", "version", husk_version(), "commit", HUSK_COMMIT));
     }
     printf(PROGRAM " %s\n", husk_version());
     return 0;

@@ -326,7 +326,10 @@ def test_a_python_that_never_stops_talking(husk: Program, outside_tmp: Path) -> 
 def test_version(husk: Program) -> None:
     version = (ROOT / "VERSION").read_text().strip()
     assert husk("version").text == husk("--version").text == f"husk {version}\n"
-    assert json.loads(husk("version", "--json").out) == {"version": version}
+    told = json.loads(husk("version", "--json").out)
+    assert told["version"] == version and set(told) == {"version", "commit"}
+    # An installed copy may have been built from an archive of the source.
+    assert re.fullmatch("[0-9a-f]{40}|unknown", told["commit"])
 
 
 def test_help(husk: Program, tripwire: Tripwire) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import select
+import shlex
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,8 +15,52 @@ import pytest
 
 from audit import status_of
 from husk_server import Server, server  # noqa: F401
+from places import ROOT
 from run_client import checked, invalid, refusal, run, success
 from waiting import wait_until
+
+# ---- the first call of a newcomer ----
+
+
+def in_shell(answer: str) -> list[str]:
+    """The arguments of the call that an answer shows."""
+    return shlex.split(answer.partition("Try: ")[2])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        ((), 405),
+        (("-X", "POST"), 422),
+        (("-d", '{"code": "print(1)"}'), 415),
+        (("-d", "print(1)"), 415),
+        (("--json", "print(1)"), 422),
+        (("--json", '"print(1)"'), 422),
+        (("--json", "[]"), 422),
+    ],
+)
+def test_a_call_that_cannot_be_read_shows_one_that_can(
+    server: Server, arguments: tuple[str, ...], status: int
+) -> None:
+    def curl(*words: str) -> tuple[int, Any]:
+        command = ["curl", "-s", "-w", "\n%{http_code}", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        body, _, code = done.stdout.rpartition("\n")
+        return int(code), json.loads(body)
+
+    code, body = curl(f"http://127.0.0.1:{server.port}/run", *arguments)
+    assert code == status, body
+    said = body["detail"][0]["msg"] if code == 422 else body["error"]
+    shown = in_shell(said)
+    assert shown[0] == "curl", said
+    code, body = curl(*shown[1:])
+    assert (code, body["stdout"]) == (200, "2\n"), body
+
+
+def test_other_routes_show_no_call(server: Server) -> None:
+    answer = server.request("POST", "/api/v1/sessions", b"x=1", {"Content-Type": "text/plain"})
+    assert answer.status == 415 and "curl" not in answer.text
+
 
 # ---- about the service ----
 
@@ -29,6 +75,7 @@ def test_root(server: Server) -> None:
             "max_memory_mb": 2048,
             "libraries": ["sympy", "numpy", "pandas", "matplotlib", "scipy", "sklearn"],
         },
+        "husk": {"version": (ROOT / "VERSION").read_text().strip(), "docs": "/docs"},
     }
 
 

@@ -493,3 +493,22 @@ def test_artifacts_are_bounded(v1: Api) -> None:
     s = v1.session(resources={"disk": "512Mi"})
     many = v1.run(s, "for i in range(1500): open(f'f{i:04}', 'w').close()")
     assert len(many["artifacts"]) == 1000
+
+
+# ---- the answer's form ----
+
+
+def test_numbers_are_as_they_were_written(v1: Api) -> None:
+    """In answers, in events and in records that are read again: no digits that nobody wrote."""
+    session = v1.session()
+    answer = v1.post(f"/sessions/{session}/execute-sync", {"code": "[2.272, 0.1, 1e22, -1.5e-9]"})
+    assert b'"return_value":[2.272,0.1,1e22,-1.5e-9]' in answer.raw, answer.raw
+    again = v1.get(f"/executions/{answer['execution_id']}")
+    assert b'"return_value":[2.272,0.1,1e22,-1.5e-9]' in again.raw, again.raw
+    assert answer["metrics"] == again["metrics"]
+
+
+def test_an_accepted_execution_has_both_names_of_its_id(v1: Api) -> None:
+    answer = v1.post(f"/sessions/{v1.session()}/execute", {"code": "1"})
+    assert answer["id"] == answer["execution_id"]
+    v1.wait_status(answer["id"], "completed")
