@@ -153,13 +153,10 @@ int execution_run_command(struct execution *x, const struct husk_spec *base, str
     }
     /* One that was adopted runs there already. */
     if (x->kept == NULL && notebook_fresh_context(box, &x->context, e) < 0) {
-        /* The session's own limit, not the server's: waiting is no use. */
-        return e->code == ERR_LIMIT && e->sys_errno == 0
-                   ? err_set(e, ERR_CONFLICT,
-                             "session %s has reached its limit of processes or "
-                             "contexts: end some of them",
-                             x->session->id)
-                   : -1;
+        if (e->code == ERR_LIMIT && e->sys_errno == 0) {
+            e->code = ERR_CONFLICT; /* the session's own limit, not the server's */
+        }
+        return -1;
     }
     FAULT_POINT("execution.command.context_made");
     x->has_context = true;

@@ -85,7 +85,7 @@ def test_no_place_at_all(
         busy = Busy(small)
         with pytest.raises(errors.TooManyRequestsError) as caught:
             s.run("1", on_stdout=(lambda text: None) if is_streamed else None)
-        assert caught.value.begun is False and caught.value.queue_ms >= 300
+        assert caught.value.begun is False and caught.value.queue_ms > 290
         assert caught.value.execution_id and caught.value.status == 429
         with Client(small.url) as client:
             found = client.get_execution(caught.value.execution_id)

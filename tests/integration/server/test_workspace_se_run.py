@@ -167,7 +167,7 @@ def test_session_that_is_full(se: Se, sid: str) -> None:
     deadline = time.monotonic() + 30
     while (answer := se.post(f"/execute/{sid}", {"command": "true"})).status == 200:
         assert time.monotonic() < deadline
-    check_detail(answer, 500, "ExecException", "the session has reached its process limit")
+    check_detail(answer, 409, "InvalidParameter", "the session has reached its process limit")
     se.call("DELETE", f"/session/{sid}")
     thread.join()
 
