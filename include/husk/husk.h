@@ -59,7 +59,9 @@ enum husk_kind {
 };
 
 struct husk_limits {
-    uint64_t memory_bytes; /* default 1 GiB */
+    uint64_t memory_bytes; /* of all processes and files; default 1 GiB */
+    /* of one process, without files, if it is to be less; default 0: no bound of its own */
+    uint64_t process_bytes;
     uint64_t disk_bytes;   /* default 256 MiB, or less when memory is small */
     uint64_t timeout_ms;   /* default 30 s */
     /* per stream, default 64 MiB: more ends the run with cause output_limit */
@@ -156,10 +158,17 @@ struct husk_metrics {
     double duration_ms; /* from handing over the code to its result */
     double queue_ms;    /* waiting for a box; in the server also for its turn */
     double cpu_time_ms;
+    /*
+     * Most memory of the sandbox while this run or cell ran, files included; cells that run at the
+     * same time in one session share it. 0: not known (a cell, cgroup v2 before Linux 6.12)
+     */
     double peak_memory_mb;
     uint64_t io_read_bytes;
     uint64_t io_write_bytes;
-    /* most processes and threads at once; 0 where the kernel does not count them */
+    /*
+     * Processes and threads that the sandbox had when the run or cell ended; 0: it ended with them,
+     * or nothing counts them (no cgroups)
+     */
     uint32_t processes;
 };
 

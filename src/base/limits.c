@@ -112,6 +112,13 @@ int limits_check(const struct limits *l, struct err *e)
                            rows[i].name, rows[i].value, rows[i].min, rows[i].max);
         }
     }
+    if (l->process_bytes != 0 &&
+        (l->process_bytes < 16 * MIB || l->process_bytes > l->memory_bytes)) {
+        return err_set(e, ERR_INVALID,
+                       "memory of a process is %" PRIu64 ", must be between %" PRIu64
+                       " and that of the box, %" PRIu64,
+                       l->process_bytes, (uint64_t)16 * MIB, l->memory_bytes);
+    }
     if (l->disk_bytes > limits_disk_max(l->memory_bytes)) {
         return err_set(e, ERR_INVALID,
                        "disk (%" PRIu64

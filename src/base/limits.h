@@ -12,6 +12,8 @@
 
 struct limits {
     uint64_t memory_bytes; /* RAM of the whole box, swap excluded */
+    /* that one process may have beside files; 0: bounded by memory_bytes only */
+    uint64_t process_bytes;
     uint64_t disk_bytes;   /* everything writable in the box together; lives in memory_bytes */
     uint64_t timeout_ms;   /* wall-clock time of one run */
     uint64_t output_bytes; /* per stream: more ends the run */

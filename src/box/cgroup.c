@@ -322,8 +322,6 @@ void cgroup_usage(const struct cgroup *cg, struct cgroup_usage *ret)
     ret->pids_refused = since(ret->pids_refused, base->pids_refused);
     ret->io_read = since(ret->io_read, base->io_read);
     ret->io_write = since(ret->io_write, base->io_write);
-    /* This peak cannot be reset: if it has not grown, it may be an earlier box's. */
-    ret->pids_peak = ret->pids_peak > base->pids_peak ? ret->pids_peak : 0;
 }
 
 /*

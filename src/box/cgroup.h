@@ -33,7 +33,7 @@ struct cgroup_usage {
     uint64_t memory_peak; /* bytes */
     uint64_t memory_now;
     uint64_t oom_kills;
-    uint64_t pids_peak;    /* 0: this kernel does not count it */
+    uint64_t pids_now;     /* processes and threads */
     uint64_t pids_refused; /* forks refused by the pids limit */
     uint64_t io_read;
     uint64_t io_write;
@@ -107,13 +107,15 @@ size_t cgroup_procs_fds(const struct cgroup *cg, int fds[CGROUP_PROCS_MAX]);
 size_t cgroup_memory_procs_fds(const struct cgroup *cg, int fds[CGROUP_PROCS_MAX]);
 
 /*
- * The counters for another process to read: descriptors (borrowed; none can set a limit or reset
- * what others read) and what each one is. The reader checks the view with cgroup_view_check()
- * before it uses it.
+ * The counters for another process to read: descriptors (borrowed; none can set a limit, one can
+ * reset the peak of memory) and what each one is. The reader checks the view with
+ * cgroup_view_check() before it uses it.
  */
 size_t cgroup_view_export(const struct cgroup *cg, struct usage_view *ret, int fds[USAGE_VIEW_FDS]);
 bool cgroup_view_check(const struct usage_view *v);
 void cgroup_view_usage(const struct usage_view *v, const int *fds, struct cgroup_usage *ret);
+/* The peak of memory begins anew. False: this kernel cannot reset it. */
+bool cgroup_view_reset_peak(const struct usage_view *v, const int *fds);
 uint64_t cgroup_view_oom_kills(const struct usage_view *v, const int *fds);
 /* False: there is no such counter. */
 bool cgroup_view_cpu_ns(const struct usage_view *v, const int *fds, uint64_t *ret);

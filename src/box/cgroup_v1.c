@@ -12,7 +12,7 @@
 
 /* ---- memory ---- */
 
-enum { MEM_USAGE, MEM_PEAK, MEM_OOM };
+enum { MEM_USAGE, MEM_PEAK = CG_MEMORY_PEAK, MEM_OOM };
 
 static int memory_prepare(const struct cg_part *p)
 {
@@ -63,7 +63,7 @@ static int memory_reset(const struct cg_part *p)
             return -EBUSY;
         }
     }
-    return cg_write_u64(p->dir_fd, "memory.max_usage_in_bytes", 0) < 0 ? -EBUSY : 0;
+    return cg_rewrite(p->fd[MEM_PEAK], "0") < 0 ? -EBUSY : 0;
 }
 
 /* ---- cpu ---- */
@@ -104,7 +104,7 @@ static void blkio_usage(const struct cg_part *p, struct cgroup_usage *ret)
 static const struct cg_ops memory_ops = {
     .needs = "memory.limit_in_bytes",
     .files = {{.name = "memory.usage_in_bytes"},
-              {.name = "memory.max_usage_in_bytes"},
+              {.name = "memory.max_usage_in_bytes", .writable = true},
               {.name = "memory.oom_control"}},
     .prepare = memory_prepare,
     .limit = memory_limit,

@@ -116,7 +116,7 @@ void cg_v2_enable(int dir_fd, unsigned *resources, struct cgroup_facts *facts)
 
 /* ---- memory ---- */
 
-enum { MEM_CURRENT, MEM_PEAK, MEM_EVENTS, MEM_OWN_PEAK };
+enum { MEM_CURRENT, MEM_PEAK = CG_MEMORY_PEAK, MEM_EVENTS, MEM_OWN_PEAK };
 
 static int memory_oom(const struct cg_part *p, bool takes_one)
 {
@@ -184,7 +184,7 @@ static void cpuacct_usage(const struct cg_part *p, struct cgroup_usage *ret)
 
 /* ---- pids: the same files in both versions ---- */
 
-enum { PIDS_CURRENT, PIDS_EVENTS, PIDS_PEAK };
+enum { PIDS_CURRENT, PIDS_EVENTS };
 
 static int pids_limit(const struct cg_part *p, const struct limits *l)
 {
@@ -193,7 +193,7 @@ static int pids_limit(const struct cg_part *p, const struct limits *l)
 
 static void pids_usage(const struct cg_part *p, struct cgroup_usage *ret)
 {
-    ret->pids_peak = cg_read_u64(p->fd[PIDS_PEAK]);
+    ret->pids_now = cg_read_u64(p->fd[PIDS_CURRENT]);
     ret->pids_refused = cg_read_key(p->fd[PIDS_EVENTS], "max");
 }
 
@@ -240,8 +240,7 @@ static const struct cg_ops io_ops = {
 const struct cg_ops cg_pids_ops = {
     .needs = "pids.max",
     .files = {{.name = "pids.current"},
-              {.name = "pids.events", .optional = true},
-              {.name = "pids.peak", .optional = true}},
+              {.name = "pids.events", .optional = true}},
     .limit = pids_limit,
     .usage = pids_usage,
     .reset = pids_reset,

@@ -3,9 +3,9 @@
  * Reading a box's counters elsewhere: the descriptors are handed over, with a note of what each
  * one is.
  *
- * Only counters are handed over, no limits, and all of them read-only: a write would reset a
- * counter for every reader. memory.peak of v2 is the exception: a write resets it for that
- * descriptor only, so readers get one of their own, which we have reset for them.
+ * Only counters are handed over, no limits, and all but one of them read-only. The exception is the
+ * peak of memory, which its reader resets when a cell begins. In v2 that holds for its descriptor
+ * only; in v1 for every reader, and there is no other.
  */
 #include <string.h>
 
@@ -23,7 +23,7 @@ bool cg_is_counter(const char *name)
                                         "memory.events",
                                         "cpu.stat",
                                         "cpuacct.usage",
-                                        "pids.peak",
+                                        "pids.current",
                                         "io.stat"};
 
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
@@ -90,6 +90,16 @@ void cgroup_view_usage(const struct usage_view *v, const int *fds, struct cgroup
 
     from_view(v, fds, &cg);
     cgroup_usage(&cg, ret);
+}
+
+bool cgroup_view_reset_peak(const struct usage_view *v, const int *fds)
+{
+    for (size_t i = 0; i < v->n; i++) {
+        if (v->items[i].resource == CG_MEMORY && v->items[i].file == CG_MEMORY_PEAK) {
+            return cg_rewrite(fds[i], "0") == 0;
+        }
+    }
+    return false;
 }
 
 uint64_t cgroup_view_oom_kills(const struct usage_view *v, const int *fds)

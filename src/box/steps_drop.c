@@ -146,8 +146,13 @@ int step_rlimits(struct box_setup *s, struct err *e)
             return -1;
         }
     }
-    /* Where no cgroup limits memory, at least each process is limited. */
-    return s->limit_data ? limit(RLIMIT_DATA, s->limits.memory_bytes, e) : 0;
+    /*
+     * Of one process: memory and files have one cgroup, whose limit is for both. Where no cgroup
+     * limits memory, at least each process is limited.
+     */
+    rlim_t own = s->limits.process_bytes;
+    rlim_t all = s->limit_data ? s->limits.memory_bytes : 0;
+    return own != 0 || all != 0 ? limit(RLIMIT_DATA, own != 0 ? own : all, e) : 0;
 }
 
 int step_bounding(struct box_setup *s, struct err *e)

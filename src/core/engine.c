@@ -24,7 +24,7 @@
         .memory_bytes = (from)->memory_bytes, .disk_bytes = (from)->disk_bytes,                    \
         .timeout_ms = (from)->timeout_ms, .output_bytes = (from)->output_bytes,                    \
         .cpu_milli = (from)->cpu_milli, .pids = (from)->pids, .inodes = (from)->inodes,            \
-        .open_files = (from)->open_files,                                                          \
+        .open_files = (from)->open_files, .process_bytes = (from)->process_bytes,                  \
     }
 
 struct limits engine_limits_import(const struct husk_limits *from)
@@ -44,6 +44,7 @@ int engine_limits(const struct husk_limits *asked, const struct husk_limits *pre
     struct limits l = {
         PICK(memory_bytes), PICK(disk_bytes), PICK(timeout_ms), PICK(output_bytes),
         PICK(cpu_milli),    PICK(pids),       PICK(inodes),     PICK(open_files),
+        PICK(process_bytes),
     };
 #undef PICK
 

@@ -116,7 +116,8 @@ struct guest {
     int wait_status;
     enum launcher_end end;
     struct launcher_usage usage;
-    struct err refusal; /* why it was not born, if it was not */
+    uint64_t peak_before; /* of memory, before it was last reset: cells have peaks of their own */
+    struct err refusal;   /* why it was not born, if it was not */
     struct guest_waiter *waiters;
     struct {
         uint32_t pid;

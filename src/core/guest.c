@@ -223,7 +223,7 @@ void guest_counters(const struct guest *g, struct launcher_usage *ret)
         .io_read = u.io_read,
         .io_write = u.io_write,
         .oom_kills = u.oom_kills,
-        .pids_peak = u.pids_peak,
+        .processes = u.pids_now,
         .disk_free = UINT64_MAX,
         .inodes_free = UINT64_MAX,
     };

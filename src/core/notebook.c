@@ -372,10 +372,10 @@ int notebook_usage(struct notebook *nb, struct box_usage *ret, struct err *e)
     }
     ret->cpu_time_ms = (double)now.cpu_ns / NS_PER_MS;
     ret->memory_mb = (double)now.memory_now / MIB;
-    ret->peak_memory_mb = (double)now.memory_peak / MIB;
+    ret->peak_memory_mb = (double)MAX(now.memory_peak, nb->guest->peak_before) / MIB;
     ret->io_read_bytes = now.io_read;
     ret->io_write_bytes = now.io_write;
-    ret->processes = (uint32_t)now.pids_peak;
+    ret->processes = (uint32_t)now.processes;
     if (now.disk_free != UINT64_MAX) {
         ret->disk_used_bytes = disk - MIN(disk, now.disk_free);
     }

@@ -22,15 +22,32 @@
 #define ONE_PIECE 65536 /* the socket of a context that waits for a cell takes this at once */
 
 /*
+ * From now on the peak of memory is this cell's. Not if others run beside it: they share it, and
+ * theirs began earlier.
+ */
+static void begin_peak(struct cell *c, const struct launcher_usage *before)
+{
+    struct guest *g = c->notebook->guest;
+
+    g->peak_before = MAX(g->peak_before, before->memory_peak);
+    c->has_own_peak =
+        g->runs > 1 || (g->view.n > 0 && cgroup_view_reset_peak(&g->view, g->counters.fds));
+}
+
+/*
  * Enough to tell later whether the kernel killed something of this cell for its memory; the rest is
  * read when it is wanted.
  */
-static int usage_before(const struct cell *c, struct launcher_usage *ret, struct err *e)
+static int usage_before(struct cell *c, struct launcher_usage *ret, struct err *e)
 {
     struct notebook *nb = c->notebook;
 
     if (!c->run.spec->no_metrics || nb->guest->view.n == 0) {
-        return guest_usage(nb->engine, nb->guest, false, ret, e);
+        if (guest_usage(nb->engine, nb->guest, false, ret, e) < 0) {
+            return -1;
+        }
+        begin_peak(c, ret);
+        return 0;
     }
     *ret = (struct launcher_usage){
         .oom_kills = cgroup_view_oom_kills(&nb->guest->view, nb->guest->counters.fds),

@@ -139,6 +139,9 @@ static int settle(struct cell *c, bool timed_out, struct err *e)
         return -1;
     }
     subtract(&nb->guest->usage, &c->before);
+    if (!c->has_own_peak && nb->guest->usage.memory_peak <= c->before.memory_peak) {
+        nb->guest->usage.memory_peak = 0; /* it is that of an earlier cell */
+    }
     return c->is_context_lost && !nb->guest->exited ? replace_context(c, timed_out, e) : 0;
 }
 

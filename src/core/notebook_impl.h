@@ -39,6 +39,7 @@ struct cell {
     struct launcher_usage before;
     char tag[KEEP_CELL_TAG_MAX]; /* that it is kept under; "": it is not to be kept */
     bool has_own_context;
+    bool has_own_peak;        /* of memory: the counter began with it */
     bool time_is_up;          /* and it was told: what it says now is not its own end */
     enum run_verdict verdict; /* RUN_GOES_ON until it is known */
     uint32_t pid_before;      /* an earlier process came to it, and was to replace this context */

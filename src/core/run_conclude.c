@@ -125,7 +125,9 @@ static void end_by_memory(const struct run *run, const char *how)
 
     end(r, HUSK_MEMORY_EXCEEDED, HUSK_CAUSE_OOM, EXIT_OOM);
     DETAIL(r, "%s", how);
-    limit_size(r, "memory", run->limits.memory_bytes);
+    limit_size(r, "memory",
+               run->limits.process_bytes != 0 ? run->limits.process_bytes
+                                              : run->limits.memory_bytes);
 }
 
 /* It had us hold too much: by its own bound, or because all boxes together did and it had most. */
@@ -285,6 +287,6 @@ void run_conclude(struct run *run, enum run_verdict verdict, double queue_ms, bo
         .peak_memory_mb = (double)u->memory_peak / MIB,
         .io_read_bytes = u->io_read,
         .io_write_bytes = u->io_write,
-        .processes = (uint32_t)u->pids_peak,
+        .processes = (uint32_t)u->processes,
     };
 }

@@ -90,6 +90,7 @@ static void inherit_limits(struct husk_limits *own, const struct husk_limits *ba
     INHERIT(pids);
     INHERIT(inodes);
     INHERIT(open_files);
+    INHERIT(process_bytes);
     if (own->memory_bytes == base->memory_bytes) { /* else a disk may not fit any more */
         INHERIT(disk_bytes);
     }

@@ -58,7 +58,7 @@ void usage_fill(const struct box_entry *box, bool want_disk, struct launcher_usa
         .io_read = u.io_read,
         .io_write = u.io_write,
         .oom_kills = u.oom_kills,
-        .pids_peak = u.pids_peak,
+        .processes = u.pids_now,
         .pids_refused = u.pids_refused,
         .disk_free = UINT64_MAX,
         .inodes_free = UINT64_MAX,

@@ -20,8 +20,9 @@ char *session_spec_text(const struct session_ask *ask)
     json_object_set_new(spec, "_keyed", json_boolean(ask->idempotency.key != NULL));
     json_object_set_new(spec, "_lifetime_ms", json_integer((json_int_t)ask->lifetime_ms));
     json_object_set_new(spec, "_limits",
-                        json_pack("{s:I, s:I, s:I, s:I}", "memory_bytes",
-                                  (json_int_t)l->memory_bytes, "disk_bytes",
+                        json_pack("{s:I, s:I, s:I, s:I, s:I}", "memory_bytes",
+                                  (json_int_t)l->memory_bytes, "process_bytes",
+                                  (json_int_t)l->process_bytes, "disk_bytes",
                                   (json_int_t)l->disk_bytes, "cpu_milli", (json_int_t)l->cpu_milli,
                                   "pids", (json_int_t)l->pids));
     char *text = json_dumps(spec, JSON_COMPACT);
@@ -39,6 +40,7 @@ void session_spec_read(struct session *s)
 
     s->limits = (struct husk_limits){
         .memory_bytes = (uint64_t)json_integer_value(json_object_get(limits, "memory_bytes")),
+        .process_bytes = (uint64_t)json_integer_value(json_object_get(limits, "process_bytes")),
         .disk_bytes = (uint64_t)json_integer_value(json_object_get(limits, "disk_bytes")),
         .cpu_milli = (uint32_t)json_integer_value(json_object_get(limits, "cpu_milli")),
         .pids = (uint32_t)json_integer_value(json_object_get(limits, "pids")),

@@ -39,7 +39,7 @@
 #define LAUNCHER_BOX_FDS 4      /* control socket, stdin, stdout, stderr */
 #define LAUNCHER_KEEP_FDS 4     /* at most, in one place */
 #define LAUNCHER_KEEP_SLOTS 160 /* places of a box */
-#define LAUNCHER_NOTE_MAX 120
+#define LAUNCHER_NOTE_MAX 128
 #define LAUNCHER_MODULES_MAX 64 /* that a definition offers: bits of a number */
 
 enum launcher_op {
@@ -168,7 +168,7 @@ struct launcher_usage {
     uint64_t io_read;
     uint64_t io_write;
     uint64_t oom_kills;
-    uint64_t pids_peak;
+    uint64_t processes; /* and threads, now */
     uint64_t pids_refused;
     uint64_t disk_free;   /* bytes left on the box's file system */
     uint64_t inodes_free; /* UINT64_MAX for both: not known */

@@ -94,6 +94,20 @@ TEST(memory_has_two_ends)
     check_bad(&l, "memory");
 }
 
+TEST(memory_of_a_process_is_at_most_that_of_the_box)
+{
+    struct limits l = limits_default();
+
+    l.process_bytes = 16 * MIB;
+    check_good(&l);
+    l.process_bytes--;
+    check_bad(&l, "memory of a process");
+    l.process_bytes = l.memory_bytes;
+    check_good(&l);
+    l.process_bytes++;
+    check_bad(&l, "memory of a process");
+}
+
 TEST(upper_ends_are_allowed)
 {
     struct limits l = roomy();

@@ -19,6 +19,7 @@ struct husk_limits se_limits(const struct api_call *call, uint64_t disk)
 
     return (struct husk_limits){
         .memory_bytes = MAX(with_files, limits_memory_for(disk)),
+        .process_bytes = disk != 0 ? c->se_memory_bytes : 0, /* without, the box has no more */
         .disk_bytes = disk,
         .timeout_ms = c->se_timeout_ms,
         .cpu_milli = (uint32_t)c->se_cpu_milli,

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from v1_client import Api, check_error, v1, v1_server  # noqa: F401
+from v1_client import WAITS, Api, check_error, v1, v1_server  # noqa: F401
+from v1_files import put
 
 LOOP = "print('on', flush=True)\nwhile True: pass"
 
@@ -512,3 +513,35 @@ def test_an_accepted_execution_has_both_names_of_its_id(v1: Api) -> None:
     answer = v1.post(f"/sessions/{v1.session()}/execute", {"code": "1"})
     assert answer["id"] == answer["execution_id"]
     v1.wait_status(answer["id"], "completed")
+
+
+# ---- metrics of one cell ----
+
+
+def test_peak_memory_is_that_of_the_cell(v1: Api) -> None:
+    s = v1.session()
+    large = v1.run(s, "x = bytearray(100 << 20); del x")["metrics"]["peak_memory_mb"]
+    small = v1.run(s, "1")["metrics"]["peak_memory_mb"]
+    assert large > 100 and 0 < small < 50
+    assert v1.get(f"/sessions/{s}/stats")["peak_memory_mb"] >= large
+
+
+def test_cells_side_by_side_share_their_peak(v1: Api) -> None:
+    s = v1.session()
+    other = v1.post(f"/sessions/{s}/contexts/0/branch")["context_id"]
+    first = v1.start(s, f"x = bytearray(80 << 20); del x\nprint('on', flush=True)\n{WAITS}")
+    v1.wait_output(first, "on")
+    beside = v1.run(s, "1", context_id=other)["metrics"]["peak_memory_mb"]
+    put(v1, s, "go", b"")
+    v1.wait_status(first, "completed")
+    own = v1.get(f"/executions/{first}")["metrics"]["peak_memory_mb"]
+    assert beside > 80 and own > 80
+
+
+def test_processes_are_those_at_the_end(v1: Api) -> None:
+    s = v1.session()
+    start = v1.run(s, "1")["metrics"]["processes"]
+    sleepers = "import subprocess\np = [subprocess.Popen(['sleep', '600']) for i in range(5)]"
+    assert v1.run(s, sleepers)["metrics"]["processes"] == start + 5
+    assert v1.get(f"/sessions/{s}/stats")["processes"] == start + 5
+    assert v1.run(s, "[q.kill() or q.wait() for q in p]")["metrics"]["processes"] == start

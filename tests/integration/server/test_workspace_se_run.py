@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from audit import kill_boxes
 from file_samples import MIB
 from husk_server import Server, server
 from se_client import Se, check_422, check_detail, se, shared, sid
@@ -267,3 +268,38 @@ def test_a_process_forked_by_a_cell_ends_with_it(se: Se, sid: str, code: str) ->
     pids = {run(se, sid, "print(os.getpid())")["stdout"] for _ in range(30)}
     assert len(pids) == 1
     assert run(se, sid, "print(os.waitpid(-1, 0)[0] > 0)")["stdout"] == "True\n"
+
+
+# ---- memory and files of a session ----
+
+
+def test_memory_and_workspace_are_separate() -> None:
+    """A full workspace leaves a program its memory, and an empty one gives it no more."""
+    with Server.run("--se-memory", "64M") as own:
+        se = Se(own.port)
+        for sid in ("both", "empty"):
+            assert se.post(f"/session/{sid}", {"size": "48M"}).status == 200
+        fill = "open('f', 'wb').write(bytes(40 << 20))"
+        assert se.python("both", fill)["returncode"] == 0
+        assert se.python("both", "x = bytearray(40 << 20); print(len(x) >> 20)")["stdout"] == "40\n"
+        for code in (
+            "x = bytearray(70 << 20)",
+            "x = [bytearray(1 << 20) for i in range(70)]",
+            "import subprocess, sys\n"
+            "subprocess.run([sys.executable, '-c', 'x = bytearray(70 << 20)'], check=True)",
+        ):
+            got = se.python("empty", code)
+            assert got["returncode"] != 0 and "MemoryError" in got["stderr"], code
+        assert se.python("empty", "print(1)")["stdout"] == "1\n"
+
+
+def test_the_bound_of_a_session_is_kept_by_its_next_box() -> None:
+    """The interpreter of a session is made again after the end of its box."""
+    with Server.run("--se-memory", "64M") as own:
+        se = Se(own.port)
+        se.python("kept", "a = 1")
+        kill_boxes(own)
+        se.python("kept", "1")  # may be told of that end
+        assert "NameError" in se.python("kept", "a")["stderr"], "it is another one"
+        got = se.python("kept", "x = bytearray(70 << 20)")
+        assert got["returncode"] != 0 and "MemoryError" in got["stderr"]

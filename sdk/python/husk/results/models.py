@@ -145,16 +145,16 @@ class Cost(Record):
     duration_ms: float = 0.0
     queue_ms: float = 0.0
     cpu_time_ms: float = 0.0
-    peak_memory_mb: float = 0.0
+    peak_memory_mb: float | None = 0.0
+    """Most memory of the sandbox while it ran; None if the kernel cannot tell."""
     io_read_bytes: int = 0
     io_write_bytes: int = 0
     processes: int = 0
+    """Processes and threads in the sandbox when it ended."""
 
     def __str__(self) -> str:
-        return (
-            f"{self.duration_ms:.2f} ms, {self.cpu_time_ms:.2f} ms CPU, {self.peak_memory_mb:.1f} MB peak memory, "
-            f"{self.processes} processes"
-        )
+        peak = "" if self.peak_memory_mb is None else f"{self.peak_memory_mb:.1f} MB peak memory, "
+        return f"{self.duration_ms:.2f} ms, {self.cpu_time_ms:.2f} ms CPU, {peak}{self.processes} processes"
 
 
 @dataclass(frozen=True)
