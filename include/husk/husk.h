@@ -62,8 +62,8 @@ struct husk_limits {
     uint64_t memory_bytes; /* of all processes and files; default 1 GiB */
     /* of one process, without files, if it is to be less; default 0: no bound of its own */
     uint64_t process_bytes;
-    uint64_t disk_bytes;   /* default 256 MiB, or less when memory is small */
-    uint64_t timeout_ms;   /* default 30 s */
+    uint64_t disk_bytes; /* default 256 MiB, or less when memory is small */
+    uint64_t timeout_ms; /* default 30 s */
     /* per stream, default 64 MiB: more ends the run with cause output_limit */
     uint64_t output_bytes;
     uint32_t cpu_milli;  /* default 1000: one core */

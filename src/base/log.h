@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One event, one line on stderr: "time level event key=value ...". Only the top of a stack logs;
- * library code returns errors. Untrusted text goes through str_printable() first.
+ * One event, one line on stderr: "time level event key=value ...: text". Only the top of a stack
+ * logs; library code returns errors. Untrusted text goes through str_printable() first, or is the
+ * last thing behind a colon.
+ *
+ * As JSON each key=value at the start is a field of its own, a number where the value is one; the
+ * rest is `message`. A value with spaces is quoted: key="some words".
  */
 #pragma once
 
@@ -13,6 +17,8 @@ enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
 void log_set_level(enum log_level level); /* LOG_WARN until set */
 void log_set_json(bool on);               /* lines of JSON instead of text */
+bool log_is_json(void);
+bool log_is_on(enum log_level level); /* for what costs something to find out */
 void log_event(enum log_level level, const char *event, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 #define log_debug(event, ...) log_event(LOG_DEBUG, event, __VA_ARGS__)

@@ -21,7 +21,7 @@
 #define CG_NAME_SIZE 64     /* what str_is_name() allows, and a NUL */
 #define CG_TEXT_SIZE 16384  /* the largest control file: one line per block device */
 #define CG_PART_FILES 4
-#define CG_MEMORY_PEAK 1 /* where the peak is among the files of memory, in both versions */
+#define CG_MEMORY_PEAK 1     /* where the peak is among the files of memory, in both versions */
 #define CG_REMOVE_MS 2000    /* how long a dying cgroup is waited for */
 #define CG_PERIOD_US 100000  /* of the CPU quota */
 #define CG_QUOTA_MIN_US 1000 /* the kernel refuses less */

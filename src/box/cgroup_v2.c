@@ -239,8 +239,7 @@ static const struct cg_ops io_ops = {
 };
 const struct cg_ops cg_pids_ops = {
     .needs = "pids.max",
-    .files = {{.name = "pids.current"},
-              {.name = "pids.events", .optional = true}},
+    .files = {{.name = "pids.current"}, {.name = "pids.events", .optional = true}},
     .limit = pids_limit,
     .usage = pids_usage,
     .reset = pids_reset,

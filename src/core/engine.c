@@ -42,9 +42,9 @@ int engine_limits(const struct husk_limits *asked, const struct husk_limits *pre
 {
 #define PICK(field) .field = asked->field != 0 ? asked->field : preset->field
     struct limits l = {
-        PICK(memory_bytes), PICK(disk_bytes), PICK(timeout_ms), PICK(output_bytes),
-        PICK(cpu_milli),    PICK(pids),       PICK(inodes),     PICK(open_files),
-        PICK(process_bytes),
+        PICK(memory_bytes), PICK(disk_bytes), PICK(timeout_ms),
+        PICK(output_bytes), PICK(cpu_milli),  PICK(pids),
+        PICK(inodes),       PICK(open_files), PICK(process_bytes),
     };
 #undef PICK
 

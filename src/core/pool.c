@@ -42,8 +42,8 @@ bool pool_same_limits(const struct limits *a, const struct limits *b)
 {
     /* The deadline and the output bound are set per run, not built into the box. */
     return a->memory_bytes == b->memory_bytes && a->disk_bytes == b->disk_bytes &&
-           a->process_bytes == b->process_bytes && a->cpu_milli == b->cpu_milli && a->pids == b->pids && a->inodes == b->inodes &&
-           a->open_files == b->open_files;
+           a->process_bytes == b->process_bytes && a->cpu_milli == b->cpu_milli &&
+           a->pids == b->pids && a->inodes == b->inodes && a->open_files == b->open_files;
 }
 
 /*

@@ -85,10 +85,9 @@ json_t *result_metrics(const struct husk_metrics *m)
     json_t *peak = m->peak_memory_mb > 0 ? json_real(m->peak_memory_mb) : json_null();
 
     return json_pack("{s:f, s:f, s:f, s:o, s:I, s:I, s:i}", "duration_ms", m->duration_ms,
-                     "queue_ms", m->queue_ms, "cpu_time_ms", m->cpu_time_ms, "peak_memory_mb",
-                     peak, "io_read_bytes", (json_int_t)m->io_read_bytes,
-                     "io_write_bytes", (json_int_t)m->io_write_bytes, "processes",
-                     (int)m->processes);
+                     "queue_ms", m->queue_ms, "cpu_time_ms", m->cpu_time_ms, "peak_memory_mb", peak,
+                     "io_read_bytes", (json_int_t)m->io_read_bytes, "io_write_bytes",
+                     (json_int_t)m->io_write_bytes, "processes", (int)m->processes);
 }
 
 static json_t *limits_json(const struct husk_limits *l)
@@ -96,10 +95,11 @@ static json_t *limits_json(const struct husk_limits *l)
     json_t *process = l->process_bytes != 0 ? json_integer((json_int_t)l->process_bytes) : NULL;
 
     return json_pack("{s:I, s:o*, s:I, s:I, s:I, s:f, s:i, s:i, s:i}", "memory_bytes",
-                     (json_int_t)l->memory_bytes, "process_bytes", process, "disk_bytes", (json_int_t)l->disk_bytes,
-                     "timeout_ms", (json_int_t)l->timeout_ms, "output_bytes",
-                     (json_int_t)l->output_bytes, "cpus", (double)l->cpu_milli / 1000.0, "pids",
-                     (int)l->pids, "inodes", (int)l->inodes, "open_files", (int)l->open_files);
+                     (json_int_t)l->memory_bytes, "process_bytes", process, "disk_bytes",
+                     (json_int_t)l->disk_bytes, "timeout_ms", (json_int_t)l->timeout_ms,
+                     "output_bytes", (json_int_t)l->output_bytes, "cpus",
+                     (double)l->cpu_milli / 1000.0, "pids", (int)l->pids, "inodes", (int)l->inodes,
+                     "open_files", (int)l->open_files);
 }
 
 json_t *result_receipt(const struct husk_receipt *c)

@@ -138,3 +138,56 @@ TEST(long_lines_are_cut_and_still_end)
     CHECK(strlen(c.text) <= 1024);
     CHECK(matches(c.text, STAMP "error xxx*\n$"));
 }
+
+/* What a JSON line has behind its time. */
+static void check_json(const char *text, const char *want)
+{
+    struct capture c;
+
+    log_set_json(true);
+    capture_start(&c);
+    log_error("a_b", "%s", text);
+    capture_end(&c);
+    log_set_json(false);
+    char *level = strstr(c.text, ",\"level\"");
+    CHECK(level != NULL && matches(c.text, "^\\{\"time\":\"[^\"]+Z\",\"level\":\"error\""));
+    CHECK_STR(level, want);
+}
+
+#define START ",\"level\":\"error\",\"event\":\"a_b\""
+
+TEST(json_has_a_field_for_each_value)
+{
+    check_json("template=python n=3 ms=1.25",
+               START ",\"template\":\"python\",\"n\":3,\"ms\":1.25}\n");
+    check_json("session=s1: no room: really",
+               START ",\"session\":\"s1\",\"message\":\"no room: really\"}\n");
+    check_json("status=256; restart in 50 ms",
+               START ",\"status\":256,\"message\":\"restart in 50 ms\"}\n");
+    check_json("how=\"by a signal\" n=1", START ",\"how\":\"by a signal\",\"n\":1}\n");
+    check_json("every box is gone", START ",\"message\":\"every box is gone\"}\n");
+    check_json("id=007 v=1.2.3 e=", START ",\"id\":\"007\",\"v\":\"1.2.3\",\"e\":\"\"}\n");
+}
+
+TEST(json_of_hostile_text_is_one_line_and_no_other_field)
+{
+    check_json("s=x: level=debug event=forged\n{\"a\":1}", START
+               ",\"s\":\"x\",\"message\":\"level=debug event=forged\\u000a{\\\"a\\\":1}\"}\n");
+    check_json("bytes \xff\xc3 end", START ",\"message\":\"bytes \\ufffd\\ufffd end\"}\n");
+}
+
+TEST(json_that_is_too_long_is_cut_and_still_whole)
+{
+    char text[3000];
+    struct capture c;
+
+    memset(text, 1, sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    log_set_json(true);
+    capture_start(&c);
+    log_error("a_b", "%s", text);
+    capture_end(&c);
+    log_set_json(false);
+    CHECK_INT(count_newlines(c.text), 1);
+    CHECK(strlen(c.text) <= 4096 && matches(c.text, "u0001\"}\n$"));
+}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What executions of /api/v1 do, against a real huskd: code, commands, handlers, refusals."""
+
 from __future__ import annotations
 
 import uuid

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The /workspace/se dialect against a real huskd: running code."""
+
 from __future__ import annotations
 
 import threading
