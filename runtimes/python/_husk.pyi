@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Types of the C extension (src/runner/module*.c), for type checkers only."""
 
+from io import BufferedWriter, TextIOWrapper
 from types import CodeType
 from typing import Any, Callable, NoReturn, Optional
 
 Fields = list[tuple[int, bytes]]
+
+class Writer(BufferedWriter): ...
+
+def unbuffer(stdout: TextIOWrapper, stderr: TextIOWrapper) -> None: ...
 
 def fill_holes() -> None: ...
 def freeze() -> tuple[int, int]: ...

@@ -35,9 +35,7 @@ REST_ALL, REST_VALUE, REST_ERROR, REST_SESSION = 0, 1, 2, 3  # src/runner/module
 
 
 def _open_stdio() -> None:
-    """Line-buffered like a terminal: of what was printed before a kill, whole lines and what was
-    flushed are not lost.
-    """
+    """Unbuffered, as PYTHONUNBUFFERED says: what was printed before a kill is not lost."""
     sys.stdin = io.TextIOWrapper(
         io.BufferedReader(io.FileIO(0, "r", closefd=False)),
         encoding="utf-8",
@@ -45,14 +43,15 @@ def _open_stdio() -> None:
     )
     for name, fd in (("stdout", 1), ("stderr", 2)):
         stream = io.TextIOWrapper(
-            io.BufferedWriter(io.FileIO(fd, "w", closefd=False)),
+            _husk.Writer(io.FileIO(fd, "w", closefd=False)),
             encoding="utf-8",
             errors="backslashreplace" if fd == 2 else "surrogateescape",
-            line_buffering=True,
+            write_through=True,
         )
         setattr(sys, name, stream)
         setattr(sys, "__" + name + "__", stream)
     sys.__stdin__ = sys.stdin
+    _husk.unbuffer(sys.stdout, sys.stderr)
 
 
 def _kind(fields: dict[int, bytes]) -> int:

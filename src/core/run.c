@@ -18,6 +18,8 @@
 
 #define READ_CHUNK 16384 /* on the stack, perhaps of a fiber */
 #define KEEP_DEFAULT ((uint64_t)1 << 20)
+#define SMALL_READ 4096 /* a program that prints in pieces like this */
+#define REST_MS 1       /* is read from again after so long */
 
 enum { P_CONTROL, P_OUT, P_ERR, P_IN, P_STDIN, P_CANCEL, P_COUNT };
 
@@ -235,6 +237,23 @@ static void take_frames(struct run *run)
     }
 }
 
+/*
+ * Boxes write each piece at once. To be woken for every one costs both sides more than the piece,
+ * so after two small reads in a row the pieces are left to gather for a moment; the pipe has room.
+ */
+static void rest_from_output(struct run *run, uint64_t total_before)
+{
+    uint64_t taken = run->out_total + run->err_total - total_before;
+
+    if (taken == 0) {
+        return;
+    }
+    uint64_t now = clock_ms();
+    bool in_a_row = now - run->read_ms <= 2 * REST_MS;
+    run->read_ms = now;
+    run->rest_until_ms = in_a_row && taken < SMALL_READ ? now + REST_MS : 0;
+}
+
 static void watch(struct run *run, struct pollfd p[P_COUNT], bool stdin_ready)
 {
     const struct husk_spec *spec = run->spec;
@@ -245,8 +264,10 @@ static void watch(struct run *run, struct pollfd p[P_COUNT], bool stdin_ready)
     }
     p[P_CONTROL] = (struct pollfd){.fd = run->channel_lost ? -1 : run->channel->fd,
                                    .events = run->request.len > 0 ? POLLIN | POLLOUT : POLLIN};
-    p[P_OUT] = (struct pollfd){.fd = run->out, .events = POLLIN};
-    p[P_ERR] = (struct pollfd){.fd = run->err, .events = POLLIN};
+    if (run->rest_until_ms == 0) {
+        p[P_OUT] = (struct pollfd){.fd = run->out, .events = POLLIN};
+        p[P_ERR] = (struct pollfd){.fd = run->err, .events = POLLIN};
+    }
     /* One of the two at a time, or a ready one would spin while the other is not. */
     if (run->in >= 0 && (!from_fd || stdin_ready)) {
         p[P_IN] = (struct pollfd){.fd = run->in, .events = POLLOUT};
@@ -290,6 +311,8 @@ void run_drain(struct run *run)
 
 static void serve(struct run *run, struct pollfd p[P_COUNT], bool *stdin_ready)
 {
+    uint64_t before = run->out_total + run->err_total;
+
     if (p[P_OUT].revents != 0 &&
         !take_output(run, run->out, HUSK_STDOUT, &run->out_kept, &run->out_total)) {
         run->out = -1;
@@ -298,6 +321,7 @@ static void serve(struct run *run, struct pollfd p[P_COUNT], bool *stdin_ready)
         !take_output(run, run->err, HUSK_STDERR, &run->err_kept, &run->err_total)) {
         run->err = -1;
     }
+    rest_from_output(run, before);
     if (p[P_CONTROL].revents & POLLOUT) {
         run_send_request(run, NULL, 0);
     }
@@ -389,8 +413,10 @@ int run_drive(struct run *run, int64_t wait_ms, struct err *e)
         if (is_over(run)) {
             break;
         }
+        run->rest_until_ms = now < run->rest_until_ms ? run->rest_until_ms : 0;
         watch(run, p, stdin_ready);
         uint64_t next = MIN(until, channel_due_ms(run->channel));
+        next = run->rest_until_ms != 0 ? MIN(next, run->rest_until_ms) : next;
         int64_t wait = next == UINT64_MAX ? -1 : (int64_t)(next - MIN(now, next));
         if (engine_poll(run->engine, run->guest, p, P_COUNT, wait, e) < 0) {
             return -1;

@@ -50,6 +50,8 @@ struct run {
     int err;
     uint8_t token[FRAME_TOKEN_SIZE];
     uint64_t started_ns;
+    uint64_t read_ms;       /* when output was last read, */
+    uint64_t rest_until_ms; /* and until when it is not; 0: it is */
     uint64_t ended_ns;
 
     /* what came back */

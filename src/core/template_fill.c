@@ -172,6 +172,9 @@ static int add_env(const struct template_sink *to, const struct template_def *de
         "LANG=C.UTF-8",
         "TMPDIR=/tmp",
         "SHELL=/bin/bash",
+        /* For programs that a program starts; the zygote's own interpreter is told by options. */
+        "PYTHONUNBUFFERED=1",
+        "PYTHONDONTWRITEBYTECODE=1",
         /* A zygote with threads cannot fork, and a box has one core unless it asks for more. */
         "OPENBLAS_NUM_THREADS=1",
         "OMP_NUM_THREADS=1",

@@ -88,6 +88,7 @@ static PyMethodDef methods[] = {
     {"make_immortal", husk_make_immortal, METH_VARARGS,
      "Stop counting references to these objects and to all that they hold."},
     {"prepare", husk_prepare, METH_VARARGS, "Give C what it needs to serve a run."},
+    {"unbuffer", husk_unbuffer, METH_VARARGS, "Make print() to these streams one write."},
     {"rehearse", husk_rehearse, METH_NOARGS, "Find out which memory a first run touches."},
     {"zygote", husk_zygote, METH_NOARGS, "Serve the launcher; returns in a box that needs Python."},
     {"broken", husk_broken, METH_VARARGS, "Report that the template cannot work and exit."},
@@ -129,5 +130,13 @@ PyMODINIT_FUNC PyInit__husk(void);
 
 PyMODINIT_FUNC PyInit__husk(void)
 {
-    return PyModule_Create(&definition);
+    PyObject *module = PyModule_Create(&definition);
+    PyObject *writer = module != NULL ? output_writer_type() : NULL;
+
+    if (writer == NULL || PyModule_AddObject(module, "Writer", writer) < 0) {
+        Py_XDECREF(writer);
+        Py_XDECREF(module);
+        return NULL;
+    }
+    return module;
 }

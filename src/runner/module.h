@@ -115,3 +115,7 @@ bool module_may_break_a_rule(const char *code); /* policy.py has to check it */
 PyObject *husk_prepare(PyObject *self, PyObject *args);
 PyObject *husk_rehearse(PyObject *self, PyObject *args);
 PyObject *husk_zygote(PyObject *self, PyObject *args);
+
+/* module_output.c: what is printed is in the pipe when the call returns */
+PyObject *output_writer_type(void); /* a new reference, NULL with an exception set */
+PyObject *husk_unbuffer(PyObject *self, PyObject *args);
