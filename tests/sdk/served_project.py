@@ -46,6 +46,7 @@ class Project:
         self.parent = Path(tempfile.mkdtemp(prefix="husk-project-"))
         self.parent.chmod(0o755)  # huskd is another user than root
         self.folder = self.parent / "demo"
+        self.env: dict[str, str] = {}  # for the commands of run()
 
     @classmethod
     @contextmanager
@@ -66,7 +67,7 @@ class Project:
         done = subprocess.run(
             [BIN / self.program, *args],
             cwd=cwd or self.folder,
-            env=environment(),
+            env=environment(**self.env),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -83,9 +84,11 @@ class Project:
         target.write_text(text)
 
     @contextmanager
-    def up(self, *flags: str, python: str = sys.executable, **env: str) -> Iterator[Served]:
+    def up(
+        self, *flags: str, python: str = sys.executable, port: int = 0, **env: str
+    ) -> Iterator[Served]:
         """Serves the project until the block ends."""
-        port = free_port()
+        port = port or free_port()
         command = [str(BIN / self.program), *UP[self.program], "--port", str(port), *flags]
         served = Served([*command, "--python", python], self.folder, port, env)
         try:
@@ -110,6 +113,8 @@ class Served(Heard):
     def _is_ready(self) -> bool:
         assert self.is_running(), self.output
         try:
+            if self.request("GET", "/agents")[0] == 404:
+                return False  # Ray Serve listens before it has the routes
             agents = self.agents()
         except (OSError, http.client.HTTPException):
             return False

@@ -127,7 +127,7 @@ def test_batch() -> None:
 
 
 def test_alias_and_positional_use() -> None:
-    assert BatchTool is batch_tool
+    assert isinstance(BatchTool, type)
     batch = BatchTool(tools=[double, triple, later])
     assert batch("double", [{"x": 5}])["results"] == [10]
     assert batch("triple", [{"x": 5}])["results"] == [15]

@@ -181,6 +181,10 @@ def test_only_some(tmp_path: Path) -> None:
     result, _ = discover("--agents", "served,nobody", "--servers", "files", folder=tmp_path)
     assert names(result) == ["served", "files"]
     assert [f["error"] for f in result["failed"]] == ["there is no agent 'nobody'"]
+    result, _ = discover("--agents", "a", folder=tmp_path)
+    assert names(result) == ["a"], "and no MCP server"
+    result, _ = discover("--servers", "other", folder=tmp_path)
+    assert names(result) == ["other"]
 
 
 def test_a_script(tmp_path: Path) -> None:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, SdkServer
+from husk_server import free_port
 from places import BIN
+from served_project import Project
 
 EXAMPLES = ROOT / "sdk" / "python" / "examples"
 PATIENCE = 300  # seconds; a guard against hanging
@@ -69,6 +72,43 @@ def has_lines(lines: list[str], expected: list[str]) -> bool:
 def test_every_example_is_tested() -> None:
     found = {path.stem for path in EXAMPLES.glob("[!_]*.py")}
     assert found == set(EXPECTED)
+
+
+# Projects: what they answer.
+PROJECTS = {
+    "finance_agent": (
+        "finance",
+        "Which of the top 3 moved most?",
+        r"[A-Z]+ moved most: \d+\.\d% between its lowest and highest close",
+    ),
+    "analyzer": (
+        "analyzer",
+        "sales by region",
+        r"7 rows of sales by region\nnorth: 350\nsouth: 175\nwest: 90\n?",
+    ),
+}
+
+
+@pytest.fixture
+def project_copy(request: pytest.FixtureRequest) -> Iterator[Project]:
+    with Project("rayai") as project:
+        shutil.copytree(EXAMPLES / request.param, project.folder)
+        yield project
+
+
+@pytest.mark.parametrize("project_copy", sorted(PROJECTS), indirect=True)
+def test_project(project_copy: Project, request: pytest.FixtureRequest) -> None:
+    name = request.node.callspec.params["project_copy"]
+    agent, query, expected = PROJECTS[name]
+    port = free_port()
+    mcp = f"http://127.0.0.1:{port}/datasets/mcp"
+    with project_copy.up(port=port, ANALYZER_MCP=mcp) as served:
+        answer = served.ask(agent, query)
+        assert re.fullmatch(expected, answer["response"]), answer
+
+
+def test_every_project_is_tested() -> None:
+    assert {path.name for path in EXAMPLES.iterdir() if (path / "agents").is_dir()} == set(PROJECTS)
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))

@@ -125,6 +125,31 @@ def test_an_installed_wheel_works_without_any_framework(dist: Path, tmp_path: Pa
     assert done.stdout.startswith(f"[] [] True {site}/husk"), done.stdout + done.stderr
 
 
+def test_the_command_rayai(dist: Path, tmp_path: Path) -> None:
+    """It finds the program, or explains that it is missing; it never runs itself again."""
+    where = tmp_path / "venv"
+    venv.create(where, with_pip=False)
+    pip = [sys.executable, "-m", "pip", "--python", str(where / "bin" / "python"), "install"]
+    wheel = str(next(dist.glob("*.whl")))
+    subprocess.run([*pip, "--no-index", "-q", "--no-deps", wheel], check=True)
+    site = next(where.glob("lib/python3*/site-packages"))
+    (site / "deps.pth").write_text(f"{BIN.parent}/lib/husk/python-deps\n")
+
+    def rayai(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+        command = [str(where / "bin" / "rayai"), *arguments]
+        path = f"{where / 'bin'}:/usr/bin:/bin"
+        env = {"PATH": path, "HOME": str(tmp_path), **env}
+        return subprocess.run(
+            command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60
+        )
+
+    found = rayai("analytics", HUSK_BIN=str(BIN))
+    assert found.returncode == 0 and "analytics are off" in found.stdout, found.stderr
+    assert "no-such-command" in rayai("no-such-command", HUSK_BIN=str(BIN)).stderr
+    missing = rayai("up")
+    assert missing.returncode == 127 and "HUSK_BIN" in missing.stderr, missing.stderr
+
+
 def test_what_runs_from_a_checkout_is_what_the_wheel_asks_for() -> None:
     """requirements-run.txt and requirements-test.txt name the same versions; python-deps is one of
     the dependencies.

@@ -3,16 +3,21 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import importlib
 import inspect
+import json
 import os
+import pickle
 import subprocess
 import sys
-import typing
 from typing import Any
 
 import pytest
 
 import husk
+import husk.errors
 import rayai
 import rayai.sandbox
 from rayai.sandbox import config, executor, tools, types
@@ -137,7 +142,7 @@ def test_the_names_are_husks() -> None:
         "AgentProtocol",
     ):
         assert getattr(rayai, name) is getattr(husk, name), name
-    assert rayai.BatchTool is rayai.batch_tool
+    assert rayai.BatchTool is husk.BatchTool
     assert rayai.sandbox.Sandbox is rayai.Sandbox
     assert rayai.__version__ == husk.__version__
     with pytest.raises(AttributeError, match="nothing"):
@@ -171,11 +176,88 @@ def test_all_listed_names_exist() -> None:
     ],
 )
 def test_result_types_have_their_fields(kind: Any, fields: set[str]) -> None:
-    assert typing.is_typeddict(kind)
-    assert fields <= set(typing.get_type_hints(kind))
-    assert fields <= kind.__required_keys__
+    declared = {f.name: f for f in dataclasses.fields(kind)}
+    assert fields <= set(declared)
+    none = (dataclasses.MISSING, dataclasses.MISSING)
+    assert all((declared[n].default, declared[n].default_factory) == none for n in fields)
     if kind is types.ExecutionError:
-        assert not {"stdout", "stderr", "exit_code"} & set(typing.get_type_hints(kind))
+        assert not {"stdout", "stderr", "exit_code"} & set(declared)
+
+
+def test_results_are_data_classes_and_dicts() -> None:
+    result = types.ExecutionResult("success", "out", "", 0, "s_1")
+    assert result.stdout == result["stdout"] == "out" and result.get("error") is None
+    assert result == dict(result) and json.loads(json.dumps(result)) == result
+    assert dataclasses.asdict(result) == result
+    assert dataclasses.replace(result, exit_code=3).exit_code == 3
+    for same in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
+        assert same == result and type(same) is types.ExecutionResult and same.exit_code == 0
+    result.stdout = "other"
+    assert result["stdout"] == "other" and "exit_code" in result
+    with pytest.raises(AttributeError, match="error_type"):
+        result.error_type
+    with pytest.raises(TypeError):
+        types.UploadResult("success", "path")  # type: ignore[call-arg]
+
+
+# What programs written for rayai import, by module.
+MODULES = {
+    "base": ["AgentProtocol"],
+    "agent_base": ["Agent"],
+    "decorators": ["tool"],
+    "batch": ["BatchTool", "batch_tool"],
+    "utils": ["execute_tools"],
+    "resource_loader": ["_parse_memory"],
+    "resource_parser": ["parse_all_ray_resources"],
+    "serve": ["AgentConfig", "clear_registered_agents", "get_registered_agents", "run", "serve"],
+    "mcp_serve": ["serve_mcp"],
+    "deployment": ["create_agent_app", "create_agent_deployment"],
+    "cli": ["main"],
+    "cli.cli": ["cli", "main"],
+    "sandbox.backend": ["get_backend_type"],
+    "sandbox.config": ["DEFAULT_IMAGE"],
+    "sandbox.executor": ["CodeInterpreterExecutor"],
+    "sandbox.kubernetes_executor": ["KubernetesSandboxExecutor"],
+    "sandbox.sandbox": ["ExecResult", "Sandbox"],
+    "sandbox.tools": ["execute_code"],
+    "sandbox.types": ["ExecutionResult", "ExecutionError"],
+}
+
+
+def test_modules() -> None:
+    for name, names in MODULES.items():
+        module = importlib.import_module(f"rayai.{name}")
+        assert set(names) <= set(module.__all__), name
+        assert all(getattr(module, n) is not None for n in names)
+    assert importlib.import_module("rayai.resource_loader")._parse_memory("1.5GB") == 3 << 29
+    block = importlib.import_module("rayai.resource_parser").parse_all_ray_resources
+    assert block("ray: num_cpus=2, memory=4GB") == {"num_cpus": 2, "memory": "4GB"}
+
+
+@pytest.mark.parametrize(
+    "first", ["import rayai.serve", "from rayai.serve import serve", "import rayai; rayai.serve"]
+)
+def test_serve_is_a_function_and_a_module(first: str) -> None:
+    code = (
+        f"{first}\nimport rayai\nfrom rayai.serve import get_registered_agents, serve\n"
+        "assert rayai.serve is serve and callable(serve)\n"
+        "import rayai.decorators, rayai.serve\n"
+        "from rayai import serve as again\n"
+        "print(again is serve, get_registered_agents())"
+    )
+    assert run(code) == "True []\n"
+
+
+def test_other_back_ends_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rayai.sandbox.backend import get_backend_type
+    from rayai.sandbox.kubernetes_executor import KubernetesSandboxExecutor
+
+    assert get_backend_type() == "native"
+    monkeypatch.setenv("RAYAI_SANDBOX_BACKEND", "kubernetes")
+    with pytest.raises(husk.errors.BackendUnavailableError):
+        get_backend_type()
+    with pytest.raises(husk.errors.BackendUnavailableError):
+        KubernetesSandboxExecutor(session_id="s")
 
 
 def test_constants() -> None:

@@ -17,6 +17,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+# The import of a submodule sets the attribute of its name, once: the module first, so that the name
+# can then be the function. The module itself imports nothing else.
+import rayai.serve as _serve_module
+
 _MODULES = {
     "Agent": "husk.agents.base",
     "AgentProtocol": "husk.agents.base",
@@ -29,6 +33,9 @@ _MODULES = {
     "Sandbox": "husk.interpreter.agent_sandbox",
     "__version__": "husk",
 }
+
+del _serve_module
+globals().pop("serve", None)
 
 if TYPE_CHECKING:
     from husk import __version__ as __version__

@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "cli/common/agents_find.h"
 #include "cli/common/agents_place.h"
+#include "cli/common/agents_ray.h"
 #include "cli/common/commands.h"
 #include "cli/common/dotenv.h"
 #include "cli/common/serving.h"
@@ -49,8 +50,10 @@ static const struct option_row rows[] = {
      "listen on this address (default " DEFAULT_HOST
      "); there is no authentication, so one that is "
      "not loopback also needs --insecure-listen"},
-    {OPTION_TEXT, 0, "agents", "NAMES", FIELD(agents), 0, "serve only these agents: a,b"},
-    {OPTION_TEXT, 0, "servers", "NAMES", FIELD(servers), 0, "serve only these MCP servers: a,b"},
+    {OPTION_TEXT, 0, "agents", "NAMES", FIELD(agents), 0,
+     "serve only these agents, a,b, and the --servers"},
+    {OPTION_TEXT, 0, "servers", "NAMES", FIELD(servers), 0,
+     "serve only these MCP servers, a,b, and the --agents"},
     {OPTION_TEXT, 0, "file", "SCRIPT", FIELD(file), 0,
      "instead of a project, serve what this script passes to serve()"},
     {OPTION_TEXT, 0, "python", "PATH", FIELD(python), 0,
@@ -66,7 +69,8 @@ const struct option_table agents_table = {
         "Serves the agents (agents/*/agent.py) and MCP servers (mcp_servers/*/server.py) of the "
         "project in the current or the named directory: POST /agents/NAME/. Reads its .env "
         "first. A file that cannot be imported is reported; the others are served. The data "
-        "directory is PROJECT/.husk unless --data is given. Ctrl-C stops it.",
+        "directory is PROJECT/.husk unless --data is given. With HUSK_ENGINE=ray, Ray Serve serves "
+        "instead of huskd. Ctrl-C stops it.",
     .rows = rows,
     .n_rows = ARRAY_LEN(rows),
     .examples = PROGRAM " " UP_COMMAND "\n" PROGRAM " " UP_COMMAND " demo --port 9000\n" PROGRAM
@@ -275,17 +279,35 @@ static int prepare(struct agents_run *a, const char *project, struct err *e)
     if (find_project(a, project, e) < 0 || load_dotenv(a, e) < 0 || name_programs(e) < 0) {
         return -1;
     }
-    return settle(a, e);
+    return agents_ray_is_asked() ? 0 : settle(a, e);
+}
+
+static struct agents_query query_of(const struct agents_run *a)
+{
+    return (struct agents_query){.python = &a->python,
+                                 .folder = a->folder,
+                                 .agents = a->o.agents,
+                                 .servers = a->o.servers,
+                                 .file = a->o.file != NULL ? a->file : NULL,
+                                 .only_servers = a->only_servers};
+}
+
+/* Returns only on failure. */
+static int serve_on_ray(struct agents_run *a, struct err *e)
+{
+    struct agents_query q = query_of(a);
+
+    if (agents_ray_check(&a->o.settings, a->o.detach != 0, e) < 0 ||
+        python_find(a->o.python, a->folder, &a->python, e) < 0 ||
+        python_find_sdk(&a->python, e) < 0) {
+        return -1;
+    }
+    return agents_ray_serve(&q, a->o.host, a->o.port, e);
 }
 
 static int find(struct agents_run *a, struct err *e)
 {
-    struct agents_query q = {.python = &a->python,
-                             .folder = a->folder,
-                             .agents = a->o.agents,
-                             .servers = a->o.servers,
-                             .file = a->o.file != NULL ? a->file : NULL,
-                             .only_servers = a->only_servers};
+    struct agents_query q = query_of(a);
 
     choose_base(a);
     if (check_room(a, e) < 0 || python_find(a->o.python, a->folder, &a->python, e) < 0 ||
@@ -301,7 +323,7 @@ static int serve(struct agents_run *a, const char *project)
 {
     struct err e = {0};
 
-    if (prepare(a, project, &e) < 0) {
+    if (prepare(a, project, &e) < 0 || (agents_ray_is_asked() && serve_on_ray(a, &e) < 0)) {
         term_say(PROGRAM, "%s", e.msg);
         return EXIT_HUSK;
     }

@@ -33,10 +33,10 @@ static const struct option_row rows[] = {
 };
 
 const struct option_table analytics_table = {
-    .usage = PROGRAM " analytics on|off|status [--json]",
+    .usage = PROGRAM " analytics [on|off|status] [--json]",
     .about =
         "Counts in a local file which commands and frameworks you use. Off until you turn it on. "
-        "Nothing is ever sent anywhere; 'status' shows the file and its content. "
+        "Nothing is ever sent anywhere; 'status', or no word, shows the file and its content. "
         "RAYAI_DO_NOT_TRACK=1 or DO_NOT_TRACK=1 keeps it off.",
     .rows = rows,
     .n_rows = ARRAY_LEN(rows),
@@ -238,7 +238,7 @@ int cmd_analytics(int argc, char **argv)
     if (code != COMMAND_GOES_ON) {
         return code;
     }
-    const char *verb = rest.n == 1 ? rest.args[0] : "";
+    const char *verb = rest.n == 0 ? "status" : rest.n == 1 ? rest.args[0] : "";
     bool is_status = str_eq(verb, "status");
     if (!is_status && !str_eq(verb, "on") && !str_eq(verb, "off")) {
         err_set(&e, ERR_INVALID, "analytics needs one of on, off, status");

@@ -146,6 +146,15 @@ int python_start(const struct python *p, char **argv, const char *folder, int ou
     return 0;
 }
 
+int python_become(const struct python *p, char **argv, const char *folder, struct err *e)
+{
+    argv[0] = drop_const(p->path);
+    if (chdir(folder) == 0 && set_python_path(p->sdk) == 0) {
+        execv(argv[0], argv);
+    }
+    return err_sys(e, errno, "cannot start %s", p->path);
+}
+
 /* ---- what it has ---- */
 
 /* The output of the probe; "" if there is none in time. */

@@ -41,3 +41,6 @@ int python_find_sdk(struct python *p, struct err *e);
  */
 int python_start(const struct python *p, char **argv, const char *folder, int out, pid_t *ret,
                  struct err *e);
+
+/* Becomes the interpreter, in a folder. Returns -1, on failure only. */
+int python_become(const struct python *p, char **argv, const char *folder, struct err *e);

@@ -319,8 +319,13 @@ def test_do_not_track(program: Program, variable: str) -> None:
     assert done.text.startswith(f"analytics are off ({variable} is set)\n")
 
 
+def test_analytics_alone_shows_the_status(program: Program) -> None:
+    assert program("analytics").text == program("analytics", "status").text
+    assert program("analytics", "--json").text == program("analytics", "status", "--json").text
+
+
 def test_analytics_refuse(program: Program) -> None:
-    wrong: list[list[str]] = [[], ["maybe"], ["on", "off"], ["on", "--json"]]
+    wrong: list[list[str]] = [["maybe"], ["on", "off"], ["on", "--json"]]
     for args in wrong:
         refused(program, program("analytics", *args))
     state_file(program).parent.mkdir(parents=True)

@@ -37,7 +37,7 @@ class Agent(abc.ABC):
     `run` may take a second argument `session_id`. An agent that can stream also has
     `stream_text(query)`, an async generator of texts, or `stream_events(query)`, an async generator
     of event objects such as `{"type": "text", "content": "..."}`; without them, requests for a
-    stream are rejected.
+    stream are rejected. `run_stream` and `run_stream_events` are other names for them.
     """
 
     tools: ClassVar[Sequence[Any]] = []

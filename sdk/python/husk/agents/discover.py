@@ -64,8 +64,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
             return 1
         result = discover(
             options.folder,
-            _names(options.agents),
-            _names(options.servers),
+            names(options.agents),
+            names(options.servers),
             options.seconds,
             options.only,
         )
@@ -77,7 +77,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     return 0
 
 
-def _names(text: str) -> list[str]:
+def names(text: str) -> list[str]:
+    """Returns the names of a list such as `a,b`."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
@@ -92,12 +93,15 @@ def discover(
 
     Args:
         folder: the project.
-        agents: only these, by the name of their folder or by their served name; empty: all.
+        agents: only these, by the name of their folder or by their served name; empty: all, unless
+            servers are named.
         servers: the same for MCP servers.
         seconds: time limit for each file.
         only: "agents" or "servers"; files of the other kind do not run.
     """
     result: dict[str, Any] = {"version": VERSION, "agents": [], "failed": []}
+    if only is None and bool(agents) != bool(servers):
+        only = "agents" if agents else "servers"  # names of one kind leave out the other
     for kind, parent, wanted in (
         ("agents", "agents", agents),
         ("servers", "mcp_servers", servers),

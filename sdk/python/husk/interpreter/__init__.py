@@ -29,7 +29,14 @@ from husk.interpreter import ray as on_ray
 from husk.interpreter.local import LOCAL, LocalDirectory
 from husk.interpreter.ray import RemoteFunction
 from husk.interpreter.session import Executor, failure
-from husk.interpreter.types import Cleanup, Execution, SessionStats, Upload
+from husk.interpreter.types import (
+    Cleanup,
+    CleanupError,
+    Execution,
+    SessionStats,
+    Upload,
+    UploadError,
+)
 
 __all__ = [
     "CodeInterpreterExecutor",
@@ -175,7 +182,7 @@ def upload_file(path: str, content: bytes, session_id: str) -> Upload:
         policy.check(None, None)
         return executor.upload_file(path, content)
     except HuskError as error:
-        return {"status": "error", "error": str(error), "error_type": type(error).__name__}
+        return UploadError("error", str(error), type(error).__name__)
 
 
 @RemoteFunction
@@ -201,7 +208,7 @@ def end(name: str, session_id: str) -> Cleanup:
         directory().remove(name)
         return result
     except Exception as error:
-        return {"status": "error", "error": str(error), "session_id": session_id}
+        return CleanupError("error", str(error), session_id)
 
 
 # ---- for language models ----

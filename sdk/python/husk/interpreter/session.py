@@ -26,7 +26,18 @@ from husk.errors import (
 )
 from husk.interpreter import policy
 from husk.interpreter.box import Box
-from husk.interpreter.types import Cleanup, Execution, ExecutionError, SessionStats, Upload
+from husk.interpreter.types import (
+    Cleanup,
+    CleanupError,
+    CleanupResult,
+    Execution,
+    ExecutionError,
+    ExecutionResult,
+    SessionStats,
+    Upload,
+    UploadError,
+    UploadResult,
+)
 from husk.interpreter.volumes import ROOT, Volume, parse
 from husk.results.result import Result
 
@@ -239,10 +250,10 @@ class CodeInterpreter:
             _upload(self._open(), path, data)
         except Exception as error:
             failed = self._failed(error, "")
-            return {"status": "error", "error": failed["error"], "error_type": failed["error_type"]}
+            return UploadError("error", failed.error, failed.error_type)
         finally:
             self._end()
-        return {"status": "success", "path": path, "size": len(data)}
+        return UploadResult("success", path, len(data))
 
     def get_session_stats(self) -> SessionStats:
         """Returns the statistics of the session."""
@@ -254,14 +265,14 @@ class CodeInterpreter:
                 status, metrics = box.status()
             except SandboxLostError:
                 status = "lost"
-        return {
-            "session_id": self.session_id,
-            "execution_count": count,
-            "created_at": self.created_at,
-            "uptime": time.time() - self.created_at,
-            "container_status": status,
-            "metrics": metrics,
-        }
+        return SessionStats(
+            session_id=self.session_id,
+            execution_count=count,
+            created_at=self.created_at,
+            uptime=time.time() - self.created_at,
+            container_status=status,
+            metrics=metrics,
+        )
 
     def cleanup_session(self) -> Cleanup:
         """Ends the box with all its processes."""
@@ -272,8 +283,8 @@ class CodeInterpreter:
             try:
                 box.close()
             except HuskError as error:
-                return {"status": "error", "error": str(error), "session_id": self.session_id}
-        return {"status": "success", "session_id": self.session_id}
+                return CleanupError("error", str(error), self.session_id)
+        return CleanupResult("success", self.session_id)
 
     def idle_seconds(self) -> float:
         """Returns the idle time in seconds."""
@@ -283,12 +294,12 @@ class CodeInterpreter:
 
 def failure(error: BaseException, execution_id: str) -> ExecutionError:
     """Returns the result for an exception."""
-    return {
-        "status": "error",
-        "error": str(error) or type(error).__name__,
-        "error_type": type(error).__name__,
-        "execution_id": execution_id,
-    }
+    return ExecutionError(
+        status="error",
+        error=str(error) or type(error).__name__,
+        error_type=type(error).__name__,
+        execution_id=execution_id,
+    )
 
 
 def _variables(given: dict[str, str]) -> dict[str, str]:
@@ -328,29 +339,29 @@ def _answer(result: Result, execution_id: str, seconds: int) -> Execution:
         metrics["output_truncated"] = True
     receipt = dict(data.get("receipt") or {})
     if result.status not in _ENDED:
-        return {
-            "status": "success" if result.ok else "error",
-            "stdout": result.stdout,
-            "stderr": result.stderr + traceback,
-            "exit_code": 1 if result.exit_code is None else result.exit_code,
-            "execution_id": execution_id,
-            "metrics": metrics,
-            "receipt": receipt,
-        }
+        return ExecutionResult(
+            status="success" if result.ok else "error",
+            stdout=result.stdout,
+            stderr=result.stderr + traceback,
+            exit_code=1 if result.exit_code is None else result.exit_code,
+            execution_id=execution_id,
+            metrics=metrics,
+            receipt=receipt,
+        )
     ended = result.termination or {}
     why = f"Execution ended as {result.status}: {ended.get('limit') or ended.get('detail') or 'no reason given'}"
     if result.status == "timeout":
         why = f"Execution timed out after {seconds} seconds; all its processes were killed"
-    return {
-        "status": "error",
-        "error": why,
-        "error_type": _ENDED[result.status],
-        "execution_id": execution_id,
-        "partial_stdout": result.stdout,
-        "partial_stderr": result.stderr,
-        "metrics": metrics,
-        "receipt": receipt,
-    }
+    return ExecutionError(
+        status="error",
+        error=why,
+        error_type=_ENDED[result.status],
+        execution_id=execution_id,
+        partial_stdout=result.stdout,
+        partial_stderr=result.stderr,
+        metrics=metrics,
+        receipt=receipt,
+    )
 
 
 def _upload(box: Box, path: str, data: bytes) -> None:

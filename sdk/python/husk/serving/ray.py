@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import dataclasses
 import importlib
+import ipaddress
 import json
 import os
 import signal
@@ -45,9 +46,10 @@ def deploy(
     call. A running Serve keeps its host and port; others are rejected.
 
     Raises:
-        ServeError: an agent does not start or cannot be sent to a replica, or Serve listens at
-            another address.
+        ServeError: an agent does not start or cannot be sent to a replica, Serve listens at another
+            address, or the host is not loopback and HUSK_INSECURE_LISTEN is not true.
     """
+    check_host(host)
     owns_ray = not ray_start.module().is_initialized()
     ray_start.started()
     serve = _serve()
@@ -71,6 +73,19 @@ def deploy(
                 serve.shutdown()
             if owns_ray:
                 ray_start.module().shutdown()
+
+
+def check_host(host: str) -> None:
+    """Refuses an address that others can reach, unless the user has accepted that."""
+    with contextlib.suppress(ValueError):  # a name
+        if ipaddress.ip_address(host).is_loopback:
+            return
+    if host != "localhost" and os.environ.get("HUSK_INSECURE_LISTEN") != "true":
+        raise ServeError(
+            f"{host} is not loopback, and there is no authentication",
+            solution="Listen on 127.0.0.1, or accept it with --insecure-listen or "
+            "HUSK_INSECURE_LISTEN=true.",
+        )
 
 
 def _deploy_all(serve: Any, deployments: Sequence[Deployment]) -> None:
@@ -116,7 +131,13 @@ def _start(serve: Any, host: str, port: int) -> bool:
 
 
 def _deploy_one(serve: Any, deployment: Deployment) -> None:
+    _run(serve, application(deployment), deployment.name, deployment.route_prefix)
+
+
+def _app(deployment: Deployment) -> AgentApp:
     cloudpickle = importlib.import_module("ray.cloudpickle")
+    if deployment.agent is None:  # not loaded here: its file runs in the replica, on every node
+        return AgentApp(deployment, from_file="module", on_ready=_announce)
     app = AgentApp(deployment, on_ready=_announce)
     ray_pickle.share(deployment.agent)
     try:
@@ -132,6 +153,12 @@ def _deploy_one(serve: Any, deployment: Deployment) -> None:
         app = AgentApp(
             dataclasses.replace(deployment, agent=None), from_file=how, on_ready=_announce
         )
+    return app
+
+
+def application(deployment: Deployment) -> Any:
+    """Returns the agent as an application of Ray Serve, for `ray.serve.run()`."""
+    serve, app = _serve(), _app(deployment)
     options = {
         "name": deployment.name,
         "num_replicas": deployment.replicas,
@@ -144,8 +171,7 @@ def _deploy_one(serve: Any, deployment: Deployment) -> None:
             "memory": deployment.memory_bytes,
         },
     }
-    built = serve.deployment(**options)(serve.ingress(app)())
-    _run(serve, built.bind(), deployment.name, deployment.route_prefix)
+    return serve.deployment(**options)(serve.ingress(app)()).bind()
 
 
 def _script() -> str:

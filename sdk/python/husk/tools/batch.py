@@ -42,7 +42,7 @@ class BatchFunction(Protocol):
     name: str
     description: str
 
-    def __call__(self, tool_name: str, tool_inputs: list[dict[str, Any]]) -> BatchResult:
+    def __call__(self, tool_name: str, tool_inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """Runs the tool of that name over all inputs."""
 
 
@@ -64,6 +64,62 @@ def execute_tools(calls: Sequence[Call], parallel: bool = False) -> list[Any]:
     return outcomes
 
 
+class BatchTool:
+    """A callable that runs one of its tools over many inputs at the same time; an agent can use it
+    as a tool.
+
+    Calling it with `tool_name` and `tool_inputs` returns a dict, see BatchResult. An input that
+    fails has the result None and a text in `errors`; it does not affect the others.
+
+    Args:
+        tools: tools, plain functions or tool objects of a framework.
+        name: name of the new tool.
+        description: its docstring; by default one that names the tools.
+
+    Raises:
+        ValueError: two tools have the same name.
+    """
+
+    def __init__(
+        self, tools: Sequence[Any], name: str = "batch", description: Optional[str] = None
+    ) -> None:
+        self.tools: dict[str, Callable[..., Any]] = {}
+        for target in map(_runnable, tools):
+            if target.__name__ in self.tools:
+                raise ValueError(f"two tools of the batch have the name {target.__name__!r}")
+            self.tools[target.__name__] = target
+        self.name = self.__name__ = self.__qualname__ = name
+        self.description = self.__doc__ = description or (
+            "Run one tool over many inputs at the same time.\n\n"
+            "Args:\n"
+            f"    tool_name: which tool to run, one of: {self._names()}.\n"
+            "    tool_inputs: one object of arguments for each call.\n"
+        )
+
+    def _names(self) -> str:
+        return ", ".join(self.tools) or "none"
+
+    # Frameworks read this annotation, and some cannot read a TypedDict.
+    def __call__(self, tool_name: str, tool_inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        """Runs the tool of that name over all inputs."""
+        target = self.tools.get(tool_name)
+        count = len(tool_inputs)
+        if target is None:
+            missing = f"Tool '{tool_name}' not found; available: {self._names()}"
+            outcomes: list[Any] = [_Failure(missing)] * count
+        else:
+            outcomes = _run([(target, inputs) for inputs in tool_inputs], parallel=True)
+        return {
+            "results": [None if isinstance(o, _Failure) else o for o in outcomes],
+            "errors": [o.text if isinstance(o, _Failure) else None for o in outcomes],
+            "tool_name": tool_name,
+            "count": count,
+        }
+
+    def __repr__(self) -> str:
+        return f"BatchTool({self.name!r}, tools: {self._names()})"
+
+
 def batch_tool(
     tools: Sequence[Any], name: str = "batch", description: Optional[str] = None
 ) -> BatchFunction:
@@ -76,48 +132,22 @@ def batch_tool(
         description: its docstring; by default one that names the tools.
 
     Returns:
-        A function of `tool_name` and `tool_inputs`, see BatchResult. An input that fails has the
-        result None and a text in `errors`; it does not affect the others.
+        A function of `tool_name` and `tool_inputs`, see BatchTool, which is the same as a class:
+        some frameworks accept only functions.
 
     Raises:
         ValueError: two tools have the same name.
     """
-    known: dict[str, Callable[..., Any]] = {}
-    for target in map(_runnable, tools):
-        if target.__name__ in known:
-            raise ValueError(f"two tools of the batch have the name {target.__name__!r}")
-        known[target.__name__] = target
-    names = ", ".join(known) or "none"
+    made = BatchTool(tools, name, description)
 
-    # Frameworks read this annotation, and some cannot read a TypedDict.
     def batch(tool_name: str, tool_inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        target = known.get(tool_name)
-        count = len(tool_inputs)
-        if target is None:
-            missing = f"Tool '{tool_name}' not found; available: {names}"
-            outcomes: list[Any] = [_Failure(missing)] * count
-        else:
-            outcomes = _run([(target, inputs) for inputs in tool_inputs], parallel=True)
-        return {
-            "results": [None if isinstance(o, _Failure) else o for o in outcomes],
-            "errors": [o.text if isinstance(o, _Failure) else None for o in outcomes],
-            "tool_name": tool_name,
-            "count": count,
-        }
+        return made(tool_name, tool_inputs)
 
     dressed: Any = batch
-    dressed.__name__ = dressed.__qualname__ = dressed.name = name
-    dressed.__doc__ = dressed.description = description or (
-        "Run one tool over many inputs at the same time.\n\n"
-        "Args:\n"
-        f"    tool_name: which tool to run, one of: {names}.\n"
-        "    tool_inputs: one object of arguments for each call.\n"
-    )
-    made: BatchFunction = dressed
-    return made
-
-
-BatchTool = batch_tool
+    dressed.__name__ = dressed.__qualname__ = dressed.name = made.name
+    dressed.__doc__ = dressed.description = made.description
+    function: BatchFunction = dressed
+    return function
 
 
 class _Failure:

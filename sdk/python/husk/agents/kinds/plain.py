@@ -85,11 +85,14 @@ Events = Callable[[Any, str], AsyncGenerator[dict[str, Any], None]]
 def _streams_of(agent: Any) -> tuple[Optional[Texts], Optional[Events]]:
     text: Optional[Texts] = None
     events: Optional[Events] = None
-    if callable(getattr(agent, "stream_text", None)):
-        stream_text = _stream(agent.stream_text)
+    # The second names are those of the rayai API.
+    texts = getattr(agent, "stream_text", None) or getattr(agent, "run_stream", None)
+    if callable(texts):
+        stream_text = _stream(texts)
         text = lambda query, session: _texts(stream_text(query, session))  # noqa: E731
-    if callable(getattr(agent, "stream_events", None)):
-        stream_events = _stream(agent.stream_events)
+    objects = getattr(agent, "stream_events", None) or getattr(agent, "run_stream_events", None)
+    if callable(objects):
+        stream_events = _stream(objects)
         events = lambda query, session: _events(stream_events(query, session))  # noqa: E731
     return text, events
 
