@@ -23,6 +23,7 @@ from engine_steps import hang, is_gone, pid, run
 from eventually import eventually
 from waiting import PATIENCE, wait_until
 
+from husk import tool
 from husk.engines.engine import ToolSpec
 from husk.engines.local.engine import LocalEngine
 from husk.tool_errors import ToolCrashed, ToolError, ToolResourceError
@@ -293,3 +294,32 @@ print(json.dumps([fine, error, [w.category.__name__ for w in caught]]))
     assert fine == 1 << 20
     assert error in ("MemoryError", "ToolOutOfMemory")
     assert warned == ["LimitsWarning"]  # once: no cgroups are delegated to the user `nobody`
+
+
+# ---- repeated calls ----
+
+
+def test_a_call_whose_worker_dies_runs_once_unless_the_tool_says_more(tmp_path: Path) -> None:
+    def count_and_die(name: str) -> str:
+        with (tmp_path / name).open("a") as out:
+            out.write("x")
+        if len((tmp_path / name).read_text()) % 3:
+            os._exit(3)
+        return "third try"
+
+    once, thrice = tool(count_and_die), tool(count_and_die, retries=2)
+    with pytest.raises(ToolCrashed):
+        once.call_sync("once")
+    assert (tmp_path / "once").read_text() == "x"
+    assert thrice.call_sync("sync") == asyncio.run(thrice("async")) == "third try"
+    assert (tmp_path / "sync").read_text() == (tmp_path / "async").read_text() == "xxx"
+    future = thrice._remote_func.remote("future")
+    assert future.result(60) == "third try"
+
+
+@pytest.mark.parametrize("arguments", [{"retries": -1}, {"retries": 1.5}, {"retries": True}])
+def test_retries_that_make_no_sense(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="retries"):
+        tool(**arguments)
+    with pytest.raises(ValueError, match="sandbox"):
+        tool(sandbox=True, retries=1)

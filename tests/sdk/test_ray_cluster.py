@@ -78,7 +78,7 @@ def node(nodes: Nodes) -> Nodes:
 
 
 def test_a_tool_whose_node_dies_is_retried_on_another(nodes: Nodes, tmp_path: Path) -> None:
-    @tool(num_cpus=1)
+    @tool(num_cpus=1, retries=1)
     def work() -> str:
         import ray
 
@@ -106,10 +106,6 @@ def test_a_tool_that_must_not_be_retried_is_reported(nodes: Nodes, tmp_path: Pat
         time.sleep(600)
 
     async def run() -> None:
-        from husk.engines.ray.engine import RayEngine
-
-        # Ray's own option; the tool's errors are made of what Ray says.
-        once.spec.cache["ray"] = RayEngine().remote_function(once.spec).options(max_retries=0)
         call = asyncio.ensure_future(once())
         await eventually((tmp_path / "began").exists, "the tool runs")
         nodes.kill()

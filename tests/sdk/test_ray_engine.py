@@ -25,6 +25,7 @@ from husk.tool_errors import (
     ToolCrashed,
     ToolFunctionError,
     ToolRaised,
+    ToolResourceError,
     ToolResultError,
     ToolTimeout,
     ToolTraceback,
@@ -247,15 +248,26 @@ def test_time_limit_ends_the_task(tmp_path: Path) -> None:
     _wait_gone(int((tmp_path / "pid").read_text()))
 
 
-def test_time_limit_covers_the_wait_for_a_worker_and_says_so() -> None:
-    @tool(num_cpus=CPUS + 1, timeout=1)
+def test_time_limit_covers_the_wait_for_a_worker_and_says_so(tmp_path: Path) -> None:
+    @tool(num_cpus=CPUS)
+    def busy() -> None:
+        (tmp_path / "busy").touch()
+        time.sleep(600)
+
+    @tool(num_cpus=CPUS, timeout=1)
     def never() -> None:
         pass
 
-    with pytest.raises(
-        ToolTimeout, match="1 s and was killed: this includes the time until Ray scheduled it"
-    ):
-        never.call_sync()
+    async def run() -> None:
+        task = asyncio.ensure_future(busy())
+        await eventually((tmp_path / "busy").exists, "the cluster is full")
+        with pytest.raises(
+            ToolTimeout, match="1 s and was killed: this includes the time until Ray scheduled it"
+        ):
+            await never()
+        task.cancel()
+
+    asyncio.run(run())
 
 
 def test_cancelling_the_await_ends_the_task(tmp_path: Path) -> None:
@@ -386,16 +398,58 @@ def _wait_gone(pid: int) -> None:
     wait_until(lambda: not Path(f"/proc/{pid}").exists(), f"{pid} is gone")
 
 
-def test_a_worker_that_dies_is_retried_by_rays_rules(tmp_path: Path) -> None:
-    @tool(num_cpus=0.1)
-    def dies_once() -> str:
-        mark = tmp_path / "died"
-        if not mark.exists():
-            mark.touch()
-            os._exit(3)
-        return "second try"
+def count_and_die(file: Path) -> None:
+    with file.open("a") as out:
+        out.write("x")
+    if len(file.read_text()) < 3:
+        os._exit(3)
 
-    assert asyncio.run(dies_once()) == "second try"
+
+def test_a_call_whose_worker_dies_runs_once_unless_the_tool_says_more(tmp_path: Path) -> None:
+    @tool(num_cpus=0.1)
+    def once() -> str:
+        count_and_die(tmp_path / "once")
+        return "too often"
+
+    @tool(num_cpus=0.1, retries=2)
+    def thrice() -> str:
+        count_and_die(tmp_path / "thrice")
+        return "third try"
+
+    with pytest.raises(ToolCrashed):
+        asyncio.run(once())
+    assert (tmp_path / "once").read_text() == "x"
+    assert asyncio.run(thrice()) == "third try"
+    assert (tmp_path / "thrice").read_text() == "xxx"
+
+
+@pytest.mark.parametrize(
+    ("limits", "says"),
+    [
+        ({"num_cpus": CPUS + 1}, f"asks for {CPUS + 1} CPUs, and the largest node has {CPUS}"),
+        ({"num_gpus": 1}, "asks for 1 GPUs, and the largest node has 0"),
+        ({"memory": "100TB"}, "bytes of memory"),
+    ],
+)
+def test_more_than_the_cluster_has_is_refused(limits: dict[str, Any], says: str) -> None:
+    def one() -> int:
+        return 1
+
+    large = tool(one, **limits)
+    for call in (lambda: asyncio.run(large()), large.call_sync):
+        with pytest.raises(ToolResourceError, match=says):
+            call()
+
+
+def test_what_fits_only_when_others_have_ended_waits(tmp_path: Path) -> None:
+    @tool(num_cpus=CPUS)
+    def all_of_it(n: int) -> int:
+        return n
+
+    async def both() -> list[int]:
+        return list(await asyncio.gather(all_of_it(1), all_of_it(2)))
+
+    assert asyncio.run(both()) == [1, 2]
 
 
 def test_a_worker_that_always_dies_is_reported() -> None:

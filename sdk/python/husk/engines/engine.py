@@ -29,13 +29,14 @@ class ToolSpec:
     memory_bytes: Optional[int] = None
     timeout: Optional[float] = None
     sandbox: bool = False
+    retries: int = 0
     # Data of each engine about this tool: its pickled form, a Ray remote function.
     cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A tool may be pickled as part of another one; the cache is valid in this process only.
         fields = (self.name, self.func, self.num_cpus, self.num_gpus, self.memory_bytes)
-        return ToolSpec, (*fields, self.timeout, self.sandbox)
+        return ToolSpec, (*fields, self.timeout, self.sandbox, self.retries)
 
 
 class Engine(Protocol):

@@ -111,6 +111,7 @@ def tool(
     memory: Optional[Memory] = None,
     timeout: Optional[float] = None,
     sandbox: bool = False,
+    retries: int = 0,
 ) -> Tool[P, R]: ...
 
 
@@ -123,6 +124,7 @@ def tool(
     memory: Optional[Memory] = None,
     timeout: Optional[float] = None,
     sandbox: bool = False,
+    retries: int = 0,
 ) -> Tool[P, R]: ...
 
 
@@ -135,6 +137,7 @@ def tool(
     memory: Optional[Memory] = None,
     timeout: Optional[float] = None,
     sandbox: bool = False,
+    retries: int = 0,
 ) -> _Decorator: ...
 
 
@@ -147,6 +150,7 @@ def tool(
     memory: Optional[Memory] = None,
     timeout: Optional[float] = None,
     sandbox: bool = False,
+    retries: int = 0,
 ) -> Tool[..., Any]: ...
 
 
@@ -158,6 +162,7 @@ def tool(
     memory: Optional[Memory] = None,
     timeout: Optional[float] = None,
     sandbox: bool = False,
+    retries: int = 0,
 ) -> Any:
     """Creates a tool: as `@tool`, as `@tool(num_cpus=2)`, or as `tool(x)` for a tool object of a
     framework.
@@ -172,6 +177,8 @@ def tool(
         timeout: seconds after which a call is killed with ToolTimeout; by default none, in a
             sandbox 300. On Ray, it includes the time until the call is scheduled.
         sandbox: run it in a box, as untrusted code: see `husk.engines.sandbox`.
+        retries: how often a call is repeated whose process or node died. None by default: a call
+            that may have had effects runs at most once.
 
     Returns:
         An async function, see `Tool`; without `func` a decorator that creates one.
@@ -182,6 +189,10 @@ def tool(
     """
     if timeout is not None and not (math.isfinite(timeout) and timeout > 0):
         raise ValueError(f"timeout must be more than 0 seconds: {timeout}")
+    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+        raise ValueError(f"retries must be a whole number, 0 or more: {retries!r}")
+    if retries and sandbox:
+        raise ValueError("retries are for tools in processes of their own, not in a sandbox")
 
     def make(target: Any) -> Any:
         found = _find(target)
@@ -194,6 +205,7 @@ def tool(
             memory_bytes=wanted.memory_bytes,
             timeout=timeout,
             sandbox=sandbox,
+            retries=retries,
         )
         dressed = _dress(found, spec)
         dressed._tool_metadata = {

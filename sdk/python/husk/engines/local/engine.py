@@ -69,6 +69,25 @@ class LocalEngine:
 
     async def call(self, spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs the tool in a worker. Cancelling the await ends the worker."""
+        for _ in range(spec.retries):
+            try:
+                return await self._call_once(spec, args, kwargs)
+            except ToolCrashed:
+                pass
+        return await self._call_once(spec, args, kwargs)
+
+    def call_sync(self, spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Runs the tool in a worker and waits for it, for code without an event loop."""
+        for _ in range(spec.retries):
+            try:
+                return self._call_sync_once(spec, args, kwargs)
+            except ToolCrashed:
+                pass
+        return self._call_sync_once(spec, args, kwargs)
+
+    async def _call_once(
+        self, spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         limits = _limits(spec)
         payload = pack(form_of(spec), args, kwargs)
         for _ in range(TRIES):
@@ -87,8 +106,7 @@ class LocalEngine:
                 raise died(spec, worker, ending, exchange.timed_out)
         raise ToolCrashed(f"Tool '{spec.name}': {TRIES} workers were gone before the call began.")
 
-    def call_sync(self, spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Runs the tool in a worker and waits for it, for code without an event loop."""
+    def _call_sync_once(self, spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         limits = _limits(spec)
         payload = pack(form_of(spec), args, kwargs)
         for _ in range(TRIES):

@@ -2,8 +2,9 @@
 """The engine that runs tools as Ray tasks.
 
 CPUs, GPUs and memory of a tool are the options of its remote function, by which Ray schedules tasks
-on the nodes of the cluster. Ray retries a task whose worker or node dies by its own rules (three
-times by default); when Ray gives up, the call raises a `ToolError`.
+on the nodes of the cluster. A task whose worker or node dies is repeated as often as the tool says,
+by default never; then the call raises a `ToolError`. A task that no node can run would wait for
+ever: it is refused.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, Awaitable, Callable, NoReturn, Optional
 
 from husk.engines.engine import ToolSpec
 from husk.engines.ray import pickling as ray_pickle
+from husk.engines.ray import room
 from husk.engines.ray import start as ray_start
 from husk.errors import text_of
 from husk.tool_errors import (
@@ -100,6 +102,7 @@ class RayEngine:
                 "num_cpus": spec.num_cpus,
                 "num_gpus": spec.num_gpus,
                 "name": spec.name,
+                "max_retries": spec.retries,  # Ray's own default is 3
             }
             if spec.memory_bytes is not None:
                 options["memory"] = spec.memory_bytes
@@ -119,6 +122,7 @@ class RayEngine:
     ) -> Any:
         """Sends a task, unless the caller has been cancelled."""
         function = self.remote_function(spec)
+        room.check(spec)
         if left is not None and left.is_set():
             return None
         try:
