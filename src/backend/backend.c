@@ -91,6 +91,11 @@ int backend_release(struct backend *b, uint32_t guest, struct err *e)
     return b->ops->release(b, guest, e);
 }
 
+int backend_freeze(struct backend *b, uint32_t guest, enum launcher_freeze how, struct err *e)
+{
+    return b->ops->freeze(b, guest, how, e);
+}
+
 void backend_keep(struct backend *b, uint32_t guest, const struct backend_kept *what)
 {
     struct err ignored;

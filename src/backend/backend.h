@@ -136,6 +136,7 @@ struct backend_ops {
                   struct err *e);
     int (*kill)(struct backend *b, uint32_t guest, struct err *e);
     int (*release)(struct backend *b, uint32_t guest, struct err *e);
+    int (*freeze)(struct backend *b, uint32_t guest, enum launcher_freeze how, struct err *e);
     int (*keep)(struct backend *b, uint32_t guest, const struct backend_kept *what, struct err *e);
 };
 
@@ -184,6 +185,8 @@ int backend_finish(struct backend *b, uint32_t guest, bool want_disk, struct lau
 void backend_kill(struct backend *b, uint32_t guest); /* its end follows. Does not wait */
 /* Tears it down, and forgets one that was kept: no event follows. Does not wait. */
 int backend_release(struct backend *b, uint32_t guest, struct err *e);
+/* Stops all of a guest that was prepared, or lets it go on. Waits. */
+int backend_freeze(struct backend *b, uint32_t guest, enum launcher_freeze how, struct err *e);
 /*
  * Holds descriptors of a guest for the next process. Does not wait: without a back end there is
  * nothing to outlive.

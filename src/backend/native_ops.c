@@ -289,6 +289,14 @@ static int release(struct backend *b, uint32_t guest, struct err *e)
     return send_about(b, LAUNCHER_RELEASE, guest, e);
 }
 
+static int freeze(struct backend *b, uint32_t guest, enum launcher_freeze how, struct err *e)
+{
+    struct launcher_req req = {.op = LAUNCHER_FREEZE, .box_id = guest, .freeze.how = how};
+    struct launcher_rep rep;
+
+    return native_call(native_of(b), &req, NULL, 0, &rep, e);
+}
+
 static int keep(struct backend *b, uint32_t guest, const struct backend_kept *what, struct err *e)
 {
     struct launcher_req req = {.op = what->n > 0 ? LAUNCHER_KEEP : LAUNCHER_DROP,
@@ -316,5 +324,6 @@ const struct backend_ops native_ops = {
     .finish = finish,
     .kill = kill_guest,
     .release = release,
+    .freeze = freeze,
     .keep = keep,
 };

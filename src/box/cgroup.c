@@ -385,6 +385,12 @@ int cgroup_kill(struct cgroup *cg)
 
 int cgroup_recycle(struct cgroup *cg)
 {
+    /* The next box would not join a twin that this one got later (cgroup_prepare_freeze()). */
+    bool has_twin = cg->first > 0 && cg->made[0];
+
+    if (has_twin || (cg->is_frozen && cgroup_freeze(cg, false) < 0)) {
+        return -EBUSY;
+    }
     /* Where processes are counted, the reset below looks at the count: far cheaper than a list. */
     if (cg->parts[CG_PIDS].ops == NULL && !cgroup_is_empty(cg)) {
         return -EBUSY;

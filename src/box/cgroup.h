@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "base/limits.h"
@@ -25,6 +26,7 @@ enum cgroup_kind { CGROUP_NONE, CGROUP_V1, CGROUP_V2, CGROUP_HYBRID };
 struct cgroup_facts {
     enum cgroup_kind kind;
     bool memory, cpu, pids, io, kill; /* io: counted, not limited */
+    bool freeze;                      /* only of a host that is open; see cgroup_freeze() */
     char why_not[200];                /* when memory, cpu or pids is missing: the reason */
 };
 
@@ -129,6 +131,18 @@ bool cgroup_view_cpu_ns(const struct usage_view *v, const int *fds, uint64_t *re
  */
 void cgroup_fold(struct cgroup *cg, bool is_waiting);
 int cgroup_unfold(struct cgroup *cg);
+
+/*
+ * While a box is frozen none of its processes runs and its memory stays; SIGKILL ends it as ever.
+ * That is cgroup.freeze of v2: a frozen cgroup of v1 could not be killed.
+ *
+ * On a hybrid host a box has no directory in the unified tree until this is called: it takes the
+ * lock of which cgroup_new_box() tells. `first` must be the only process of the box; all later ones
+ * are born into that directory. 0, or -errno: -ENOTSUP without facts.freeze, -EBUSY: others are in
+ * the box, which then cannot be frozen.
+ */
+int cgroup_prepare_freeze(struct cgroup *cg, pid_t first);
+int cgroup_freeze(struct cgroup *cg, bool on); /* 0 or -errno */
 
 /* Use since cgroup_new() or the last cgroup_recycle(). A counter that the kernel lacks stays 0. */
 void cgroup_usage(const struct cgroup *cg, struct cgroup_usage *ret);

@@ -345,6 +345,9 @@ void cg_facts_update(struct cgroup_facts *facts, const struct cg_trees *trees)
     facts->pids = (all & CG_BIT(CG_PIDS)) != 0;
     facts->io = (all & CG_BIT(CG_IO)) != 0;
     facts->kill = unified && has_kill(&trees->tree[0]);
+    /* Since 5.2; the root has no such file. */
+    facts->freeze = unified && trees->tree[0].dir_fd >= 0 &&
+                    faccessat(trees->tree[0].dir_fd, "cgroup.freeze", W_OK, AT_EACCESS) == 0;
     if ((all & LIMITED) == LIMITED) {
         facts->why_not[0] = '\0';
         return;

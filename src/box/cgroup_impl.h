@@ -89,6 +89,7 @@ struct cgroup {
     bool folded;              /* only directories and counters are open, */
     bool is_waiting;          /* or not even those of v1 */
     bool oom_takes_one;       /* see cgroup_set_oom() */
+    bool is_frozen;           /* see cgroup_freeze() */
     struct limits set;        /* what was written last; memory_bytes 0: nothing yet */
     struct cgroup_usage base; /* raw counters when this box began */
 };

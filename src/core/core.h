@@ -57,6 +57,8 @@ int engine_lost(struct err *e);                   /* -1 and the error of such an
 /* Memory that may be held for all boxes together (budget.h); 0: no bound. */
 void engine_set_budget(struct engine *engine, uint64_t bytes);
 
+bool engine_can_freeze(const struct engine *engine); /* boxes of notebooks, on this host */
+
 /* NULL: this host enforces full isolation; else the layers that it lacks, comma-separated. */
 const char *engine_missing(const struct engine *engine);
 
@@ -205,9 +207,12 @@ bool guest_cpu_ns(const struct guest *g, uint64_t *ret);
 
 bool notebook_cpu_ns(const struct notebook *nb, uint64_t *ret); /* as guest_cpu_ns() */
 
-/* Uses template_name, limits and no_pool of the spec. Waits. */
-int notebook_open(struct engine *engine, const struct husk_spec *spec, struct notebook **ret,
-                  struct err *e);
+/*
+ * Uses template_name, limits and no_pool of the spec. is_freezable: notebook_freeze() will work.
+ * Waits.
+ */
+int notebook_open(struct engine *engine, const struct husk_spec *spec, bool is_freezable,
+                  struct notebook **ret, struct err *e);
 void notebook_close(struct notebook *nb); /* ends its box; NULL is fine */
 
 bool notebook_has_ended(const struct notebook *nb); /* its box has */
@@ -224,6 +229,13 @@ int notebook_await_end(struct notebook *nb, int64_t timeout_ms, struct err *e);
  * finished it in time. True: it did.
  */
 bool notebook_end_overdue(struct notebook *nb);
+
+/* Stops every process of its box, or lets them go on. Memory stays. Waits. */
+int notebook_freeze(struct notebook *nb, bool on, struct err *e);
+bool notebook_is_frozen(const struct notebook *nb);
+bool notebook_is_freezable(const struct notebook *nb);
+/* Of one that was not opened as such: fails if it has more than its first process. Waits. */
+int notebook_make_freezable(struct notebook *nb, struct err *e);
 
 uint64_t notebook_box_id(const struct notebook *nb); /* as engine_box.id */
 const struct limits *notebook_limits(const struct notebook *nb);

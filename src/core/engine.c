@@ -236,6 +236,11 @@ bool engine_is_lost(const struct engine *engine)
     return engine->lost;
 }
 
+bool engine_can_freeze(const struct engine *engine)
+{
+    return backend_facts(engine->backend)->can_freeze != 0;
+}
+
 const char *engine_missing(const struct engine *engine)
 {
     const struct launcher_facts *f = backend_facts(engine->backend);

@@ -106,7 +106,7 @@ int husk_session_open(struct husk_engine *engine, const struct husk_spec *spec,
         err_sys(&e, ENOMEM, "session");
         return fail(&e, error);
     }
-    if (notebook_open(engine->inner, spec, &session->inner, &e) < 0) {
+    if (notebook_open(engine->inner, spec, false, &session->inner, &e) < 0) {
         free(session);
         return fail(&e, error);
     }

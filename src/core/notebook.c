@@ -83,6 +83,9 @@ static int use_guest(void *user, struct guest *g, struct err *e)
     if (r == 0) {
         r = guest_listen(nb->engine, g, e);
     }
+    if (r == 0 && nb->is_freezable) { /* before there is more than its first process */
+        r = notebook_make_freezable(nb, e);
+    }
     if (r == 0) {
         r = context_start(nb->engine, g, &nb->contexts[0], &g->control, FRAME_CONTEXT, e);
     }
@@ -125,14 +128,15 @@ static int start_box(struct engine *engine, const struct husk_spec *spec, struct
     return r;
 }
 
-int notebook_open(struct engine *engine, const struct husk_spec *spec, struct notebook **ret,
-                  struct err *e)
+int notebook_open(struct engine *engine, const struct husk_spec *spec, bool is_freezable,
+                  struct notebook **ret, struct err *e)
 {
     struct notebook *nb = calloc(1, sizeof(*nb));
 
     if (nb == NULL) {
         return err_sys(e, ENOMEM, "session");
     }
+    nb->is_freezable = is_freezable;
     if (start_box(engine, spec, nb, e) < 0) {
         notebook_close(nb);
         return -1;
@@ -334,6 +338,38 @@ int notebook_await_end(struct notebook *nb, int64_t timeout_ms, struct err *e)
         }
     }
     return nb->guest->exited || has_hung_up(nb) ? 0 : -1;
+}
+
+int notebook_make_freezable(struct notebook *nb, struct err *e)
+{
+    struct guest *g = nb->guest;
+    int r = backend_freeze(nb->engine->backend, g->box_id, LAUNCHER_PREPARE, e);
+
+    g->facts.can_freeze = r == 0;
+    return r;
+}
+
+int notebook_freeze(struct notebook *nb, bool on, struct err *e)
+{
+    struct guest *g = nb->guest;
+
+    if (g->exited) {
+        return err_set(e, ERR_NOT_FOUND, "the session's box has ended");
+    }
+    int r =
+        backend_freeze(nb->engine->backend, g->box_id, on ? LAUNCHER_FROZEN : LAUNCHER_THAWED, e);
+    g->facts.is_frozen = r == 0 ? on : g->facts.is_frozen;
+    return r;
+}
+
+bool notebook_is_frozen(const struct notebook *nb)
+{
+    return nb->guest->facts.is_frozen != 0;
+}
+
+bool notebook_is_freezable(const struct notebook *nb)
+{
+    return nb->guest->facts.can_freeze != 0;
 }
 
 uint32_t notebook_guest_id(const struct notebook *nb)

@@ -13,8 +13,9 @@ struct notebook {
     struct guest *guest;
     struct limits limits;
     struct context contexts[CONTEXTS_MAX];
-    int no_input; /* a pipe without a writer, read by cells without stdin. 0: not made yet */
-    bool kept;    /* the launcher holds its descriptors for the next process */
+    int no_input;      /* a pipe without a writer, read by cells without stdin. 0: not made yet */
+    bool is_freezable; /* as it was asked for */
+    bool kept;         /* the launcher holds its descriptors for the next process */
 };
 
 uint32_t notebook_guest_id(const struct notebook *nb); /* the back end's number of its box */

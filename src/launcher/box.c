@@ -104,6 +104,8 @@ void box_describe(struct launcher *l, const struct box_entry *box, uint32_t seq)
     rep.facts.id_count = l->single_id ? 1 : IDMAP_BLOCK;
     rep.facts.zygote_age_ms = box->zygote_age_ms;
     rep.facts.boxes_checked = box->checked;
+    rep.facts.can_freeze = box->can_freeze;
+    rep.facts.is_frozen = box->is_frozen;
     rep.facts.imports = t->start.imports;
     memcpy(rep.facts.base, t->base, sizeof(rep.facts.base));
     int fds[USAGE_VIEW_FDS];

@@ -17,6 +17,7 @@
  *   inspect.c         inspects boxes from outside: are they what receipts say?
  *   ends.c            which descriptors a box may get
  *   closer.c          a bystander that closes descriptors whose close() may take long
+ *   freeze.c          stops the box of an idle session
  *   usage.c           what a box has used
  *   pidfd.c           which process a pidfd refers to
  *   fdlimit.c         the limit of open descriptors
@@ -151,6 +152,8 @@ struct box_entry {
     uint64_t zygote_age_ms;
     uint32_t checked; /* these two as of the request */
     bool is_session;
+    bool can_freeze; /* it was prepared */
+    bool is_frozen;
     bool is_orphan; /* BOX_DEAD: its template is gone, and template_id may mean another one now */
     struct kept *kept;
 };
@@ -291,6 +294,9 @@ int closer_start(struct launcher *l, struct err *e);
 void closer_close(struct launcher *l, int *fds, size_t n);
 void closer_close_one(struct launcher *l, int *fd);
 void closer_close_set(struct launcher *l, struct fd_set_msg *set);
+
+/* freeze.c */
+int box_freeze(struct box_entry *box, enum launcher_freeze how, struct err *e);
 
 /* usage.c: what it has used so far, and on request how full its disk is. */
 void usage_fill(const struct box_entry *box, bool want_disk, struct launcher_usage *ret);

@@ -241,6 +241,7 @@ static int open_cgroups(struct launcher *l, struct err *e)
     }
     l->watch_oom = cgroup_oom_needs_watch(l->cgroups);
     const struct cgroup_facts *f = cgroup_host_facts(l->cgroups);
+    l->facts.can_freeze = f->freeze;
     bool limits = f->memory || f->cpu || f->pids;
     (void)str_copy(l->facts.cgroup, sizeof(l->facts.cgroup), kinds[limits ? f->kind : CGROUP_NONE]);
     if (!f->memory || !f->cpu || !f->pids) {

@@ -260,6 +260,22 @@ static int handle_keep(struct launcher *l, struct launcher_req *req, struct fd_s
     return 0;
 }
 
+static int handle_freeze(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds,
+                         struct err *e)
+{
+    struct box_entry *box = box_at(l, req->box_id);
+
+    (void)fds;
+    if (box == NULL) {
+        return err_set(e, ERR_NOT_FOUND, "box %u has ended", req->box_id);
+    }
+    if (box_freeze(box, (enum launcher_freeze)req->freeze.how, e) < 0) {
+        return -1;
+    }
+    reply_ok(l, req);
+    return 0;
+}
+
 static int handle_adopt(struct launcher *l, struct launcher_req *req, struct fd_set_msg *fds,
                         struct err *e)
 {
@@ -328,6 +344,8 @@ static const struct permit {
     [LAUNCHER_RELEASE] = {handle_release, CLIENT, NEED_GREETING},
     /* Cancellation: a client may end its own boxes at any time. */
     [LAUNCHER_KILL] = {handle_kill, CLIENT, NEED_GREETING},
+    /* An idle session costs memory only; its cgroup is the launcher's. */
+    [LAUNCHER_FREEZE] = {handle_freeze, CLIENT, NEED_GREETING},
     /* Sessions outlive a killed daemon: their descriptors are kept here. */
     [LAUNCHER_KEEP] = {handle_keep, CLIENT, NEED_GREETING},
     /* Closes kept descriptors, which would run out otherwise. */

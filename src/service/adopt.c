@@ -67,9 +67,10 @@ static int adopt_session(void *user, const struct store_session *row, struct err
     s->born_ms -= (uint64_t)MAX(clock_wall_ms() - row->created_ms, (int64_t)0);
     if (f != NULL) {
         s->box = TAKE_PTR(f->notebook);
-        session_box_step(s, BOX_OPEN);
-        /* The other daemon may have died before it saved the last change. */
-        s->dirty = s->persistent;
+        bool is_frozen = notebook_is_frozen(s->box);
+        session_box_step(s, is_frozen ? BOX_FROZEN : BOX_OPEN);
+        /* The other daemon may have died before it saved the last change, unless it froze it. */
+        s->dirty = s->persistent && !is_frozen;
         svc->figures.readopted++;
     } else {
         s->restarted = true;

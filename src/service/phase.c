@@ -18,10 +18,15 @@ static const bool session_steps[SESSION_PHASES][SESSION_PHASES] = {
 };
 
 static const bool box_steps[BOX_PHASES][BOX_PHASES] = {
-    [BOX_ABSENT] = {[BOX_OPENING] = true, [BOX_OPEN] = true}, /* OPEN: kept by the launcher */
+    /* OPEN and FROZEN: kept by the launcher */
+    [BOX_ABSENT] = {[BOX_OPENING] = true, [BOX_OPEN] = true, [BOX_FROZEN] = true},
     [BOX_OPENING] = {[BOX_OPEN] = true, [BOX_ABSENT] = true},
-    [BOX_OPEN] = {[BOX_ATTACHING] = true, [BOX_ABSENT] = true},
+    [BOX_OPEN] = {[BOX_ATTACHING] = true, [BOX_FREEZING] = true, [BOX_ABSENT] = true},
     [BOX_ATTACHING] = {[BOX_OPEN] = true},
+    /* back: that failed */
+    [BOX_FREEZING] = {[BOX_FROZEN] = true, [BOX_OPEN] = true},
+    [BOX_FROZEN] = {[BOX_THAWING] = true, [BOX_ABSENT] = true},
+    [BOX_THAWING] = {[BOX_OPEN] = true, [BOX_FROZEN] = true},
 };
 
 static const bool cell_steps[CELL_PHASES][CELL_PHASES] = {

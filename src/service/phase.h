@@ -26,6 +26,9 @@ enum box_phase {
     BOX_OPENING, /* a fiber opens it and puts its files back */
     BOX_OPEN,
     BOX_ATTACHING, /* a fiber starts a file worker in it: it must stay */
+    BOX_FREEZING,
+    BOX_FROZEN, /* no process of it runs until it is used again */
+    BOX_THAWING,
     BOX_PHASES
 };
 

@@ -26,7 +26,7 @@ static const char *why_over(const struct session *s, uint64_t now)
     if (s->dirty && now < s->save_at) {
         return NULL; /* its files could not be saved, and are only in its box */
     }
-    if (now - s->active_ms > s->timeout_ms) {
+    if (now - s->active_ms > s->timeout_ms && s->record.on_idle <= ON_IDLE_END) {
         return "idle for too long";
     }
     if (now - s->born_ms > (s->lifetime_ms != 0 ? s->lifetime_ms : c->session_lifetime_ms)) {
@@ -110,7 +110,7 @@ static bool purge_pages(struct service *svc)
 static void end_overdue(struct service *svc)
 {
     for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
-        if (s->box != NULL && !session_box_is_changing(s) && notebook_end_overdue(s->box)) {
+        if (s->box_phase == BOX_OPEN && notebook_end_overdue(s->box)) {
             log_warn("box_ended", "session=%s: it began a frame and did not finish it", s->id);
         }
     }
@@ -157,6 +157,8 @@ static void reap(void *user)
                end_one(svc, rounds % SPENT_EVERY == 0)) {
         }
         while (!svc->closing && !engine_is_lost(svc->engine) && workspace_save_next(svc, false)) {
+        }
+        while (!svc->closing && !engine_is_lost(svc->engine) && session_rest_next(svc)) {
         }
         if (!svc->closing) {
             end_overdue(svc);

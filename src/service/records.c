@@ -44,6 +44,7 @@ static struct session_view view_of_session(const struct store_session *r)
         .expires_ms = r->expires_ms,
         .ended_ms = r->ended_ms,
         .executions = r->executions,
+        .on_idle = r->on_idle,
         .box = (uint64_t)r->box,
     };
 }

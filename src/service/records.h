@@ -68,6 +68,7 @@ struct session_view {
     int64_t expires_ms;
     int64_t ended_ms;   /* 0 while it lives */
     int64_t executions; /* how many there have been */
+    int on_idle;        /* enum session_on_idle */
     uint64_t box;       /* the last one that it had; 0: none yet */
 };
 

@@ -288,7 +288,8 @@ static void save_all(struct service *svc)
     while (!engine_is_lost(svc->engine) && clock_ms() < until && workspace_save_next(svc, true)) {
     }
     for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
-        bool may_differ = s->record.executions > 0 && s->saved_ms < began;
+        bool is_frozen = s->box_phase == BOX_FROZEN; /* and was saved right before */
+        bool may_differ = s->record.executions > 0 && s->saved_ms < began && !is_frozen;
         s->dirty = s->dirty || may_differ;
     }
     while (!engine_is_lost(svc->engine) && clock_ms() < until && workspace_save_next(svc, true)) {
@@ -397,6 +398,11 @@ void service_figures(const struct service *svc, struct service_figures *ret)
 {
     *ret = svc->figures;
     ret->sessions_live = table_sessions(svc);
+    for (const struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
+        enum session_rest rest = session_rest(s);
+        ret->sessions_parked += rest == REST_PARKED;
+        ret->sessions_frozen += rest == REST_FROZEN;
+    }
     ret->executions_running = places_taken(&svc->places);
     ret->executions_queued = svc->places.waiting;
     ret->data_bytes = svc->kept_bytes;

@@ -112,6 +112,17 @@ void service_warm(struct service *svc, const char *template_name, const struct h
 
 /* ---- sessions ---- */
 
+/* What happens to a session that had no work for its timeout. Numbers are stored. */
+enum session_on_idle {
+    ON_IDLE_UNSET, /* the configuration's, if it is persistent */
+    ON_IDLE_END,
+    ON_IDLE_PARK,   /* its processes end, its files stay */
+    ON_IDLE_FREEZE, /* its processes stop, its memory stays */
+};
+
+/* Whether it rests; see enum session_on_idle. */
+enum session_rest { REST_NOT, REST_PARKED, REST_FROZEN };
+
 struct session_ask {
     const char *id;            /* NULL: one is made */
     const char *template_name; /* NULL: python */
@@ -122,8 +133,9 @@ struct session_ask {
     uint64_t timeout_ms;         /* idle; 0: the default, */
     uint64_t default_timeout_ms; /* which is the configuration's if this is 0 as well */
     uint64_t lifetime_ms;        /* 0: the configuration's */
-    bool has_own_bounds;         /* of timeout and memory: those of the configuration do not hold */
-    const char *const *env;      /* NULL-terminated "NAME=value", or NULL */
+    enum session_on_idle on_idle;
+    bool has_own_bounds;    /* of timeout and memory: those of the configuration do not hold */
+    const char *const *env; /* NULL-terminated "NAME=value", or NULL */
     enum husk_isolation isolation;
     const json_t *spec; /* as it was asked for: kept in the record */
     struct request_key idempotency;
@@ -168,7 +180,13 @@ bool session_is_ending(const struct session *s);  /* or has ended */
 int session_end(struct service *svc, const char *id, int state, const char *reason, struct err *e);
 /* The same, and removes record, executions and workspace. Waits. */
 int session_purge(struct service *svc, const char *id, struct err *e);
-int session_extend(struct session *s, uint64_t timeout_ms, struct err *e); /* waits */
+/*
+ * From now on. ERR_INVALID: the timeout is above the server's limit; on_idle: UNSET leaves it as it
+ * is, ERR_CONFLICT: its box cannot be frozen. Waits.
+ */
+int session_extend(struct session *s, uint64_t timeout_ms, enum session_on_idle on_idle,
+                   struct err *e);
+enum session_rest session_rest(const struct session *s);
 
 int session_usage(struct session *s, struct box_usage *ret, struct err *e); /* waits */
 /* ERR_CONFLICT while it has no box. */
@@ -323,6 +341,7 @@ uint64_t session_box_id(const struct session *s); /* 0: it has none now */
 
 struct service_figures {
     uint64_t sessions_created, sessions_live;
+    uint64_t sessions_parked, sessions_frozen; /* of the live ones */
     uint64_t executions_started, executions_running, executions_queued;
     uint64_t executions_ended[EXECUTION_STATES];
     uint64_t runs; /* one-shot */

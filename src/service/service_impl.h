@@ -17,7 +17,7 @@
  * Why the first context of a session has lost its variables between two cells. Numbers are stored:
  * a new one goes to the end.
  */
-enum session_restart { RESTART_NONE, RESTART_BOX_LOST };
+enum session_restart { RESTART_NONE, RESTART_BOX_LOST, RESTART_PARKED };
 
 #define END_PATIENCE_MS 1000 /* from the end of a box to the launcher's word of it */
 
@@ -113,6 +113,8 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     bool saving;       /* a copy is being written */
     uint64_t saved_ms; /* when the last copy was begun */
     struct fiber_queue saved;
+    uint64_t uses;    /* of its box: not those that only save its files */
+    uint64_t rest_at; /* it could not be parked or frozen: not tried again before this */
     uint64_t save_at; /* a save that failed is not tried again before this */
     /* What is kept of it below DATA: records, output that is being spooled, and the copy. */
     uint64_t kept_bytes;
@@ -280,6 +282,14 @@ void session_box_close(struct session *s); /* ends it; it is to be opened anew *
 void session_note_restart(struct session *s, enum session_restart why);
 /* The same for the result of a cell, which is to be recorded with it: NULL, or the API's word. */
 const char *session_take_restart(struct session *s);
+
+/* session_rest.c: what an idle session does instead of ending. */
+/* Parks or freezes one that has been idle for its timeout. False: there is none. Waits. */
+bool session_rest_next(struct service *svc);
+/* A frozen one goes on. Waits; others may have used or ended it meanwhile. */
+int session_thaw(struct session *s, struct err *e);
+/* ERR_INVALID: a session of this mode, or this server, cannot do that. */
+int session_check_on_idle(struct service *svc, bool persistent, int on_idle, struct err *e);
 
 /* session_files.c */
 /* Access to the workspace; `last`: also of a session that is ending. */

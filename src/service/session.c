@@ -167,10 +167,39 @@ int session_move(struct session *s, int state, const char *reason, struct err *e
     return 0;
 }
 
-int session_extend(struct session *s, uint64_t timeout_ms, struct err *e)
+/* Its box must be one that can be frozen; a new one will be. */
+static int check_extension(struct session *s, uint64_t timeout_ms, enum session_on_idle on_idle,
+                           struct err *e)
 {
+    if (timeout_ms > s->svc->config->max_session_timeout_ms) {
+        return err_set(e, ERR_INVALID, "timeout must be at most %llu s on this server",
+                       (unsigned long long)s->svc->config->max_session_timeout_ms / 1000);
+    }
+    if (session_check_on_idle(s->svc, s->persistent, (int)on_idle, e) < 0) {
+        return -1;
+    }
+    if (on_idle != ON_IDLE_FREEZE || s->box == NULL || notebook_is_freezable(s->box)) {
+        return 0;
+    }
+    (void)session_box_hold(s);
+    int r = notebook_make_freezable(s->box, e);
+    session_box_give(s);
+    return r < 0 ? err_set(e, ERR_CONFLICT,
+                           "the box of session %s cannot be frozen, since it was made without "
+                           "on_idle freeze: create the session with it, or use park",
+                           s->id)
+                 : 0;
+}
+
+int session_extend(struct session *s, uint64_t timeout_ms, enum session_on_idle on_idle,
+                   struct err *e)
+{
+    if (check_extension(s, timeout_ms, on_idle, e) < 0) {
+        return -1;
+    }
     struct store_batch *b = store_batch_new(s->svc->store);
     uint64_t before = s->timeout_ms;
+    int on_idle_before = s->record.on_idle;
 
     if (b == NULL) {
         return err_sys(e, ENOMEM, "session");
@@ -180,6 +209,7 @@ int session_extend(struct session *s, uint64_t timeout_ms, struct err *e)
      * behind it.
      */
     s->timeout_ms = timeout_ms;
+    s->record.on_idle = on_idle != ON_IDLE_UNSET ? (int)on_idle : on_idle_before;
     session_touch(s);
     s->record.updated_ms = s->record.active_ms;
     store_put_session(b, &s->record);
@@ -187,6 +217,7 @@ int session_extend(struct session *s, uint64_t timeout_ms, struct err *e)
     FAULT_POINT("session.extended");
     if (r < 0 && s->timeout_ms == timeout_ms) { /* what is refused does not hold */
         s->timeout_ms = before;
+        s->record.on_idle = on_idle_before;
         session_touch(s);
     }
     return r;

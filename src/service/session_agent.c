@@ -86,6 +86,7 @@ static bool satisfies(const struct session *s, const struct session_ask *ask,
     return is_isolated && str_eq(s->record.mode, session_mode_of(ask)) &&
            str_eq(s->record.template, session_template_of(ask)) &&
            (ask->timeout_ms == 0 || ask->timeout_ms == s->timeout_ms) &&
+           (ask->on_idle == ON_IDLE_UNSET || (int)ask->on_idle == s->record.on_idle) &&
            has_limits(s, &ask->limits) && (list_length(ask->env) == 0 || has_same_env(s, env));
 }
 

@@ -13,7 +13,8 @@ static int open_box(struct session *s, struct err *e)
     const struct husk_spec spec = {.template_name = s->record.template, .limits = s->limits};
 
     s->box = NULL;
-    if (notebook_open(s->svc->engine, &spec, &s->box, e) < 0) {
+    bool is_freezable = s->record.on_idle == ON_IDLE_FREEZE;
+    if (notebook_open(s->svc->engine, &spec, is_freezable, &s->box, e) < 0) {
         return -1;
     }
     s->is_loss_told = false;
@@ -37,7 +38,8 @@ bool session_box_is_dead(const struct session *s)
 
 bool session_box_is_changing(const struct session *s)
 {
-    return s->box_phase == BOX_OPENING || s->box_phase == BOX_ATTACHING;
+    return s->box_phase == BOX_OPENING || s->box_phase == BOX_ATTACHING ||
+           s->box_phase == BOX_FREEZING || s->box_phase == BOX_THAWING;
 }
 
 void session_box_step(struct session *s, enum box_phase to)
@@ -78,7 +80,8 @@ void session_note_restart(struct session *s, enum session_restart why)
 
 const char *session_take_restart(struct session *s)
 {
-    static const char *const words[] = {[RESTART_BOX_LOST] = "box_lost"};
+    static const char *const words[] = {
+        [RESTART_BOX_LOST] = "box_lost", [RESTART_PARKED] = "parked"};
     int why = s->record.restart;
 
     s->record.restart = RESTART_NONE;
@@ -130,6 +133,12 @@ static int drop_dead_box(struct session *s, struct err *e)
     return 0;
 }
 
+/* One that has just ended is dropped next. */
+static int thaw(struct session *s, struct err *e)
+{
+    return session_thaw(s, e) < 0 && e->code != ERR_NOT_FOUND ? -1 : 0;
+}
+
 int session_box(struct session *s, struct err *e)
 {
     /* Others may open it while one waits: what was seen before a wait does not count after it. */
@@ -140,13 +149,15 @@ int session_box(struct session *s, struct err *e)
         if (session_is_ending(s)) {
             return err_set(e, ERR_CONFLICT, "session %s has ended", s->id);
         }
-        if (!session_box_is_dead(s)) {
+        bool is_dead = session_box_is_dead(s);
+        if (!is_dead && s->box_phase != BOX_FROZEN) {
             break;
         }
-        if (drop_dead_box(s, e) < 0) {
+        if (is_dead ? drop_dead_box(s, e) < 0 : thaw(s, e) < 0) {
             return -1;
         }
     }
+    s->uses++;
     if (engine_is_lost(s->svc->engine)) { /* no word of its box's end will come */
         return engine_lost(e);
     }

@@ -65,6 +65,16 @@ static uint64_t timeout_of(const struct service *svc, const struct session_ask *
     return ask->timeout_ms != 0 ? ask->timeout_ms : fallback;
 }
 
+static enum session_on_idle on_idle_of(const struct service *svc, const struct session_ask *ask)
+{
+    static const enum session_on_idle settings[] = {ON_IDLE_END, ON_IDLE_PARK, ON_IDLE_FREEZE};
+
+    if (ask->on_idle != ON_IDLE_UNSET) {
+        return ask->on_idle;
+    }
+    return ask->persistent ? settings[svc->config->session_on_idle] : ON_IDLE_END;
+}
+
 static int check_ask(struct service *svc, const struct session_ask *ask, struct err *e)
 {
     const char *template = session_template_of(ask);
@@ -72,6 +82,9 @@ static int check_ask(struct service *svc, const struct session_ask *ask, struct 
     if (!ask->has_own_bounds && timeout_of(svc, ask) > svc->config->max_session_timeout_ms) {
         return err_set(e, ERR_INVALID, "timeout must be at most %llu s on this server",
                        (unsigned long long)svc->config->max_session_timeout_ms / 1000);
+    }
+    if (session_check_on_idle(svc, ask->persistent, (int)on_idle_of(svc, ask), e) < 0) {
+        return -1;
     }
     if (table_sessions(svc) >= svc->config->max_sessions) {
         return err_set(e, ERR_LIMIT, "there are %zu sessions, the most that this server takes",
@@ -128,6 +141,7 @@ static struct session *build_with(struct service *svc, const struct session_ask 
         .active_ms = now,
         .epoch = svc->figures.epoch,
         .status = SESSION_CREATING,
+        .on_idle = (int)on_idle_of(svc, ask),
     };
     struct session *s = spec != NULL ? session_new(svc, &record) : NULL;
     free(spec);

@@ -14,7 +14,7 @@
 static void interrupt_forsaken(struct service *svc)
 {
     for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
-        if (s->box != NULL && s->working == 0) {
+        if (s->box_phase == BOX_OPEN && s->working == 0) {
             notebook_interrupt_idly(s->box, 0);
         }
     }

@@ -58,6 +58,7 @@ struct store_session {
     int64_t executions; /* how many there have been */
     int64_t kept_bytes; /* of its records, as its owner counts them */
     int64_t box;        /* the last one that it had; 0: none yet */
+    int on_idle;        /* what happens after its timeout; the owner's number */
     int restart; /* why its variables are gone, until an answer has said so; 0: they are not */
 };
 

@@ -83,6 +83,11 @@ static bool check_keep(const struct launcher_req *req)
     return req->keep.slot < LAUNCHER_KEEP_SLOTS;
 }
 
+static bool check_freeze(const struct launcher_req *req)
+{
+    return req->freeze.how <= LAUNCHER_THAWED;
+}
+
 static bool check_nothing(const struct launcher_req *req)
 {
     return req != NULL;
@@ -111,6 +116,7 @@ bool launcher_req_check(const struct launcher_req *req, size_t n, size_t nfds)
         [LAUNCHER_USAGE] = {0, check_usage, 0},
         [LAUNCHER_RELEASE] = {0, check_nothing, 0},
         [LAUNCHER_KILL] = {0, check_nothing, 0},
+        [LAUNCHER_FREEZE] = {0, check_freeze, 0},
         [LAUNCHER_KEEP] = {1, check_keep, LAUNCHER_KEEP_FDS - 1},
         [LAUNCHER_DROP] = {0, check_keep, 0},
         [LAUNCHER_ADOPT] = {0, check_nothing, 0},

@@ -59,6 +59,7 @@ enum launcher_op {
     LAUNCHER_FINISH,   /* report the box's usage, then tear it down */
     LAUNCHER_RELEASE,  /* tear the box down without an EXIT event; no answer */
     LAUNCHER_KILL,     /* end the box now; its EXIT event follows */
+    LAUNCHER_FREEZE,   /* stop every process of a session's box, or let them go on */
     LAUNCHER_KEEP,     /* hold these descriptors of a box for a later client; no answer */
     LAUNCHER_DROP,     /* close them; no answer */
     /* report what an earlier client left: TEMPLATE, BOX, KEPT, EXIT events, then OK */
@@ -80,6 +81,9 @@ enum launcher_warmth {
     LAUNCHER_WARM = 1,  /* and runs the warm-up: it will be parked, and has to answer fast */
     LAUNCHER_COOL = 2,  /* neither: it will be parked behind others, and must be small */
 };
+
+/* A box must be PREPARED before a process of a user runs in it: then it can be frozen later. */
+enum launcher_freeze { LAUNCHER_PREPARE = 0, LAUNCHER_FROZEN = 1, LAUNCHER_THAWED = 2 };
 
 /* How a zygote is confined, and what its boxes may have at most. */
 struct launcher_start {
@@ -128,6 +132,9 @@ struct launcher_req {
         struct {
             uint32_t disk; /* USAGE, FINISH: also how full the disk is */
         } usage;
+        struct {
+            uint32_t how; /* enum launcher_freeze */
+        } freeze;
         struct {
             uint32_t slot; /* below LAUNCHER_KEEP_SLOTS; what is there is replaced */
             /* KEEP: returned as it is; the launcher never reads it */
@@ -187,6 +194,8 @@ struct launcher_facts {
     uint64_t zygote_age_ms;       /* BOX: since it was ready */
     char base[LAUNCHER_NAME_MAX]; /* BOX: the operator's definition that it is made from */
     uint32_t imports;             /* BOX: modules were imported before it was made */
+    uint32_t can_freeze;          /* HELLO: some boxes; BOX: this one, since it is prepared */
+    uint32_t is_frozen;           /* BOX */
     uint32_t boxes_checked;       /* BOX: earlier boxes of its zygote that passed an inspection */
 };
 

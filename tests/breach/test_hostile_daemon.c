@@ -354,6 +354,30 @@ TEST(a_daemon_uses_the_boxes_of_its_predecessor)
     launcher_box_release(&box);
 }
 
+/* Only the box of a session that was prepared can be frozen; nothing else is touched. */
+TEST(a_daemon_freezes_what_it_may_not)
+{
+    static const enum launcher_freeze ways[] = {LAUNCHER_PREPARE, LAUNCHER_FROZEN, LAUNCHER_THAWED};
+    AUTO_LAUNCHER struct launcher_client c = taken_over();
+    struct launcher_box once = launcher_box(&c, launcher_shell_template(&c, 1), 0);
+    const uint32_t ids[] = {0, 1, once.id, once.id + 1, once.id + 4096, UINT32_MAX};
+    struct pollfd ready = {.fd = once.ends[0], .events = POLLIN};
+
+    CHECK_INT(poll(&ready, 1, READY_MS), 1);
+    for (size_t i = 0; i < ARRAY_LEN(ids) * ARRAY_LEN(ways); i++) {
+        struct launcher_req freeze = {.op = LAUNCHER_FREEZE,
+                                      .box_id = ids[i / ARRAY_LEN(ways)],
+                                      .freeze.how = ways[i % ARRAY_LEN(ways)]};
+        CASE("box %u, way %u", freeze.box_id, freeze.freeze.how);
+        check_refused(&c, &freeze, NULL, 0, ERR_NOT_FOUND);
+    }
+    struct launcher_req unknown = {
+        .op = LAUNCHER_FREEZE, .box_id = once.id, .freeze.how = LAUNCHER_THAWED + 1};
+    launcher_send(&c, &unknown, NULL, 0);
+    check_hung_up(&c);
+    launcher_box_release(&once);
+}
+
 TEST(a_daemon_keeps_what_is_no_box)
 {
     static const uint32_t ids[] = {0, 1, 4095, 4096, 0x80000000, UINT32_MAX};

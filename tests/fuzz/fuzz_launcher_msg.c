@@ -42,6 +42,9 @@ static void check_request(const struct launcher_req *req, size_t n, size_t nfds)
         FUZZ_CHECK(limits_check(&req->box.limits, &e) == 0 && nfds == LAUNCHER_BOX_FDS);
         FUZZ_CHECK(req->box.mode <= LAUNCHER_SESSION && req->box.warmth <= LAUNCHER_COOL);
         break;
+    case LAUNCHER_FREEZE:
+        FUZZ_CHECK(req->freeze.how <= LAUNCHER_THAWED && nfds == 0);
+        break;
     case LAUNCHER_KEEP:
         FUZZ_CHECK(nfds >= 1 && nfds <= LAUNCHER_KEEP_FDS);
         /* fallthrough */

@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from conftest import ROOT, SdkServer
@@ -509,3 +509,18 @@ def test_every_exported_name_is_there_and_typed() -> None:
         assert getattr(husk, name) is not None
         assert f" as {name}\n" in source, f"{name} has no row below TYPE_CHECKING"
     assert husk.__version__ == (ROOT / "VERSION").read_text().strip()
+
+
+@pytest.mark.parametrize(
+    "on_idle,state,kept", [("park", "parked", "False"), ("freeze", "frozen", "True")]
+)
+def test_an_idle_sandbox_can_rest(
+    server: SdkServer, on_idle: Literal["park", "freeze"], state: str, kept: str
+) -> None:
+    with Sandbox(timeout=1, on_idle=on_idle) as box:
+        box.run("kept = 1").check()
+        wait_until(lambda: box.info().idle_state == state, f"it is {state}")
+        result = box.run("'kept' in globals()")
+        assert result.value_text == kept and result.ok
+        assert result.restart_reason == ("parked" if on_idle == "park" else None)
+        assert box.extend(60, on_idle="end").on_idle == "end"

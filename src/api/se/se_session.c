@@ -41,6 +41,7 @@ static int create(struct api_call *call, const char *id, uint64_t disk, struct s
         .limits = se_limits(call, disk),
         .timeout_ms = c->se_expiration_ms,
         .lifetime_ms = c->se_expiration_ms,
+        .on_idle = ON_IDLE_END, /* with its expiration */
         .has_own_bounds = true,
         .isolation = (enum husk_isolation)c->min_isolation,
         .spec = spec,

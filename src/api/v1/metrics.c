@@ -95,6 +95,9 @@ static void put_work(struct page *p, const struct service_figures *f)
     counter(p, "husk_sessions_created_total", f->sessions_created, "Sessions made.");
     head(p, "husk_sessions", "gauge", "Sessions that have not ended.");
     PUT(p, "husk_sessions{status=\"running\"} %" PRIu64 "\n", f->sessions_live);
+    head(p, "husk_sessions_resting", "gauge", "Of these: idle ones that wait for their next use.");
+    PUT(p, "husk_sessions_resting{state=\"parked\"} %" PRIu64 "\n", f->sessions_parked);
+    PUT(p, "husk_sessions_resting{state=\"frozen\"} %" PRIu64 "\n", f->sessions_frozen);
     counter(p, "husk_executions_started_total", f->executions_started, "Executions accepted.");
     head(p, "husk_executions", "gauge", "Executions that have not ended.");
     PUT(p, "husk_executions{status=\"%s\"} %" PRIu64 "\n", execution_state_word(EXECUTION_RUNNING),

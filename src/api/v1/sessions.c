@@ -92,6 +92,16 @@ static int64_t default_timeout(struct service *svc, const char *template_name)
     return seconds > 0 ? seconds : 1;
 }
 
+static enum session_on_idle on_idle_of(const json_t *body)
+{
+    const char *asked = json_string_value(json_object_get(body, "on_idle"));
+
+    return asked == NULL             ? ON_IDLE_UNSET
+           : str_eq(asked, "park")   ? ON_IDLE_PARK
+           : str_eq(asked, "freeze") ? ON_IDLE_FREEZE
+                                     : ON_IDLE_END;
+}
+
 static json_t *spec_of(const json_t *body, const struct husk_limits *limits, int64_t timeout)
 {
     json_t *spec =
@@ -117,6 +127,15 @@ static void reply_created(struct api_call *call, const char *id, enum session_or
     }
 }
 
+/* A field that the contract alone cannot judge. */
+static void reply_unfit(struct api_call *call, const struct err *e)
+{
+    char detail[API_DETAIL_MAX];
+
+    api_error_text(detail, sizeof(detail), e->msg);
+    call_reply_error(call, 422, NULL, NULL, detail, NULL);
+}
+
 void api_v1_session_create(struct api_call *call)
 {
     const json_t *body = call_body(call);
@@ -127,7 +146,6 @@ void api_v1_session_create(struct api_call *call)
     struct husk_limits limits = limits_of(body);
     enum session_origin origin = SESSION_NEW;
     char known[SERVICE_ID_SIZE];
-    char detail[API_DETAIL_MAX];
     struct err e = {0};
 
     AUTO_FREE char **env = request_env(json_object_get(body, "env_vars"), &e);
@@ -144,6 +162,7 @@ void api_v1_session_create(struct api_call *call)
         .dialect = "v1",
         .limits = limits,
         .timeout_ms = (uint64_t)asked_timeout * 1000,
+        .on_idle = on_idle_of(body),
         .default_timeout_ms = (uint64_t)timeout * 1000,
         .env = (const char *const *)env,
         .isolation = str_eq(body_text(body, "min_isolation"), "userns") ? HUSK_ISOLATION_USERNS
@@ -159,9 +178,8 @@ void api_v1_session_create(struct api_call *call)
     } else if (service_key_used(svc, &ask.idempotency, known) &&
                session_await(svc, known, &e) == 0) {
         reply_created(call, known, SESSION_REPEATED); /* and over by now */
-    } else if (e.code == ERR_INVALID) { /* a field that the contract alone cannot judge */
-        api_error_text(detail, sizeof(detail), e.msg);
-        call_reply_error(call, 422, NULL, NULL, detail, NULL);
+    } else if (e.code == ERR_INVALID) {
+        reply_unfit(call, &e);
     } else {
         v1_reply_err(call, &e, V1_TEMPLATE);
     }
@@ -252,8 +270,12 @@ void api_v1_session_extend(struct api_call *call)
     if (s == NULL) {
         return;
     }
-    if (session_extend(s, (uint64_t)seconds * 1000, &e) < 0) {
-        v1_reply_err(call, &e, V1_SESSION);
+    if (session_extend(s, (uint64_t)seconds * 1000, on_idle_of(call_body(call)), &e) < 0) {
+        if (e.code == ERR_INVALID) {
+            reply_unfit(call, &e);
+        } else {
+            v1_reply_err(call, &e, V1_SESSION);
+        }
         return;
     }
     v1_reply_session(call, 200, session_id(s));

@@ -119,12 +119,35 @@ static void set_from(json_t *to, const json_t *spec, const char *name, json_t *f
     }
 }
 
-static void set_times(json_t *to, const struct session_view *r)
+static const char *on_idle_word(const struct session_view *r)
+{
+    return r->on_idle == ON_IDLE_PARK ? "park" : r->on_idle == ON_IDLE_FREEZE ? "freeze" : "end";
+}
+
+static const char *idle_state_word(const struct session *live)
+{
+    static const char *const words[] = {
+        [REST_NOT] = "active", [REST_PARKED] = "parked", [REST_FROZEN] = "frozen"};
+
+    return words[session_rest(live)];
+}
+
+/* One that is parked or frozen after its timeout ends only by its age. */
+static int64_t expires_ms(const struct v1_sessions *sessions, const struct session_view *r)
+{
+    if (r->ended_ms != 0) {
+        return 0;
+    }
+    uint64_t lifetime = service_config(sessions->svc)->session_lifetime_ms;
+    return r->on_idle > ON_IDLE_END ? r->created_ms + (int64_t)lifetime : r->expires_ms;
+}
+
+static void set_times(json_t *to, const struct v1_sessions *sessions, const struct session_view *r)
 {
     json_object_set_new(to, "created_at", v1_time(r->created_ms));
     json_object_set_new(to, "updated_at", v1_time(r->updated_ms));
     json_object_set_new(to, "last_activity_at", v1_time(r->active_ms));
-    json_object_set_new(to, "expires_at", v1_time(r->ended_ms == 0 ? r->expires_ms : 0));
+    json_object_set_new(to, "expires_at", v1_time(expires_ms(sessions, r)));
     json_object_set_new(to, "completed_at", v1_time(r->ended_ms));
 }
 
@@ -163,6 +186,9 @@ json_t *v1_session_json(struct v1_sessions *sessions, const struct session_view 
     json_object_set_new(to, "agent_id", text_or_null(r->agent_id));
     /* What counts now: extending a session changes it. */
     json_object_set_new(to, "timeout", json_integer((r->expires_ms - r->active_ms) / 1000));
+    json_object_set_new(to, "on_idle", json_string(on_idle_word(r)));
+    json_object_set_new(to, "idle_state",
+                        live != NULL ? json_string(idle_state_word(live)) : json_null());
     set_from(to, spec, "env_vars", json_object());
     json_object_set_new(to, "min_isolation",
                         json_string(r->min_isolation[0] != '\0' ? r->min_isolation : "full"));
@@ -173,7 +199,7 @@ json_t *v1_session_json(struct v1_sessions *sessions, const struct session_view 
     }
     set_place(to, container_id(r, live));
     json_object_set_new(to, "reason", text_or_null(r->end_reason));
-    set_times(to, r);
+    set_times(to, sessions, r);
     json_decref(spec);
     return to;
 }

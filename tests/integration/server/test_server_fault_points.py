@@ -117,6 +117,9 @@ ENDED = ["adopt.ended.half"]
 # Passed by a huskd whose cell is stopped, or ends its interpreter.
 STOPPED = ["execution.cell.time_is_up", "execution.context.replaced"]
 
+# Passed by one whose sessions are idle, and used again.
+REST = ["session.frozen", "session.parked.after", "session.parked.before", "session.thawed"]
+
 # Also with the fourth and fifth execution: one that is asked about later, and a command, which has
 # a context of its own.
 AGAIN = [
@@ -185,7 +188,7 @@ def seeded(programs: Path, seed: Path) -> Iterator[FaultyServer]:
 def test_every_label_is_listed_once() -> None:
     found = labels_in_source()
     assert sorted(found) == sorted({*found}), "a label is there twice"
-    assert sorted(found) == sorted([*START, *FIRST_START, *WORK, *STOP, *ENDED, *STOPPED])
+    assert sorted(found) == sorted([*START, *FIRST_START, *WORK, *STOP, *ENDED, *STOPPED, *REST])
     assert all(part.replace("_", "a").isalpha() for label in found for part in label.split("."))
     assert [label for label in found if label != label.lower()] == []
 
@@ -468,6 +471,35 @@ def test_kill_while_an_end_is_cleared_away(point: str, programs: Path, seed: Pat
         assert len(client.get(f"/sessions/{session}/contexts")["items"]) == 1
         assert [x["status"] for x in executions(client, session)] == ["completed"]
         QuickAudit(server).check(client.ledger)
+
+
+@pytest.mark.parametrize("point", REST)
+def test_kill_while_it_begins_or_ends_to_rest(point: str, programs: Path, seed: Path) -> None:
+    """Its files are there in any case, its variables if it was not parked."""
+    on_idle = "park" if "parked" in point else "freeze"
+    with seeded(programs, seed) as server:
+        client = Client(server)
+        server.arm(point)
+        server.kill_huskd()
+        server.wait_deaths(1, "our own kill")
+        server.wait_ready()
+        session = client.session(timeout=1, on_idle=on_idle)
+        client.run(session, code="kept = 42")
+        client.put(session, "a", b"a")
+
+        def look() -> bool:
+            return str(client.get(f"/sessions/{session}")["idle_state"]) != "active"
+
+        wait_until(look, "it rests")
+        after = client.run(session, code="globals().get('kept')")
+        server.wait_deaths(2, f"{point} is never passed")
+        reasons = {"park": ("parked", "box_lost"), "freeze": (None,)}
+        assert after["restart_reason"] in reasons[on_idle], after
+        assert after["value"] == (None if on_idle == "park" else "42")
+        assert client.ask("GET", f"/sessions/{session}/files/a").raw == b"a"
+        client.end(session)
+        QuickAudit(server).check(client.ledger)
+        assert server.deaths() == 2
 
 
 # ---- again and again ----

@@ -237,6 +237,12 @@ static int kill_guest(struct backend *b, uint32_t guest, struct err *e)
     return 0;
 }
 
+static int freeze(struct backend *b, uint32_t guest, enum launcher_freeze how, struct err *e)
+{
+    (void)how;
+    return find(fake_of(b), guest) != NULL ? 0 : err_set(e, ERR_NOT_FOUND, "it has ended");
+}
+
 static int keep(struct backend *b, uint32_t guest, const struct backend_kept *what, struct err *e)
 {
     (void)b;
@@ -288,6 +294,7 @@ static const struct backend_ops ops = {
     .finish = finish,
     .kill = kill_guest,
     .release = release,
+    .freeze = freeze,
     .keep = keep,
 };
 

@@ -39,6 +39,7 @@ from husk.results.result import Result
 
 Mode = Literal["persistent", "ephemeral"]
 Isolation = Literal["full", "userns"]
+OnIdle = Literal["end", "park", "freeze"]
 Size = str | int
 
 QUEUE_SECONDS = 60  # a run may wait in the queue before its own time begins
@@ -52,6 +53,7 @@ def create_session(
     *,
     mode: Mode = "persistent",
     timeout: int | None = None,
+    on_idle: OnIdle | None = None,
     memory: Size | None = None,
     cpus: float | None = None,
     disk: Size | None = None,
@@ -68,6 +70,7 @@ def create_session(
         mode: `persistent` keeps interpreter and files for many executions, `ephemeral` ends after
             one.
         timeout: idle seconds after which the session ends.
+        on_idle: `end`, or after these seconds `park` (files stay) or `freeze` (variables stay, too).
         memory: memory limit, such as "512Mi", or bytes.
         cpus: CPU cores; fractions are allowed.
         disk: limit for all writable files, such as "256Mi", or bytes.
@@ -82,6 +85,7 @@ def create_session(
         template_id=template,
         mode=mode,
         timeout=timeout,
+        on_idle=on_idle,
         resources=resources or None,
         env_vars=dict(env) if env is not None else None,
         agent_id=agent_id,
@@ -144,10 +148,11 @@ def purge_session(session_id: str) -> Call[None]:
     return send("DELETE", target, None, nothing, can_repeat=False)
 
 
-def extend_session(session_id: str, timeout: int) -> Call[Session]:
-    """Set the idle timeout of a live session to this many seconds from now."""
+def extend_session(session_id: str, timeout: int, on_idle: OnIdle | None = None) -> Call[Session]:
+    """Set the idle timeout of a live session to this many seconds from now, and perhaps `on_idle`."""
     target = target_of("sessions", session_id, "extend")
-    return send("POST", target, {"timeout": timeout}, record(Session), can_repeat=True)
+    body = given(timeout=timeout, on_idle=on_idle)
+    return send("POST", target, body, record(Session), can_repeat=True)
 
 
 def session_stats(session_id: str) -> Call[SessionStats]:

@@ -67,6 +67,8 @@ class Session(Record):
     agent_id: str | None = None
     reused: bool = False
     timeout: int = 0
+    on_idle: str = "end"
+    idle_state: str | None = None
     resources: dict[str, Any] = field(default_factory=dict)
     env_vars: dict[str, str] = field(default_factory=dict)
     min_isolation: str = "full"

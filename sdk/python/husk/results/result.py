@@ -275,7 +275,8 @@ class Result:
     @property
     def restart_reason(self) -> str | None:
         """Why the interpreter was replaced: `timeout`, `memory_exceeded`, `crashed`, `cancelled`,
-        `output_limit` or `exited` by this run, or `box_lost` before it; None if it was not."""
+        `output_limit` or `exited` by this run, `parked` or `box_lost` before it; None if it was not.
+        """
         reason: str | None = self.data.get("restart_reason")
         return reason
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from husk.calls.call import given
-from husk.calls.sessions import Isolation, Mode, Size, work
+from husk.calls.sessions import Isolation, Mode, OnIdle, Size, work
 from husk.client import AsyncClient, Client
 from husk.client.drive import Watch
 from husk.errors import HuskError, InvalidParameterError, ServerNotFoundError
@@ -47,6 +47,7 @@ class SandboxBase(Generic[AnyClient, AnyStream]):
         template: str | None = None,
         *,
         timeout: int | None = None,
+        on_idle: OnIdle | None = None,
         memory: Size | None = None,
         cpus: float | None = None,
         disk: Size | None = None,
@@ -68,6 +69,7 @@ class SandboxBase(Generic[AnyClient, AnyStream]):
             session_id,
             template=template,
             timeout=timeout,
+            on_idle=on_idle,
             memory=memory,
             cpus=cpus,
             disk=disk,

@@ -131,6 +131,7 @@ class Sandbox(SandboxBase[Client, Stream], _Blocking):
     Args:
         template: the template of the sandbox; `python` by default. `husk template list` shows all.
         timeout: idle seconds after which the server ends the session; 300 by default.
+        on_idle: `end`, or after these seconds `park` (files stay) or `freeze` (variables stay, too).
         memory: memory limit, such as "512Mi", or bytes.
         cpus: CPU cores; fractions are allowed.
         disk: limit for all writable files, such as "256Mi", or bytes.

@@ -79,9 +79,9 @@ def terminate(held: Held) -> Flow[None]:
         held.is_over = True  # set last, so that a failed call can be retried
 
 
-def extend(held: Held, timeout: int) -> Flow[Session]:
-    """Set the idle timeout of the session to this many seconds from now."""
-    return explained(held, ses.extend_session(held.id, timeout))
+def extend(held: Held, timeout: int, on_idle: ses.OnIdle | None = None) -> Flow[Session]:
+    """Set the idle timeout of the session to this many seconds from now, and perhaps `on_idle`."""
+    return explained(held, ses.extend_session(held.id, timeout, on_idle))
 
 
 def info(held: Held) -> Call[Session]:
