@@ -261,7 +261,7 @@ def test_what_could_not_be_made_is_answered_so_and_asked_for_again(
     if own_id:
         body["id"] = f"id-{name}"
     for _ in range(2):
-        check_error(v1.post("/sessions", body, key=key), 422, "InvalidParameter", "cannot start")
+        check_error(v1.post("/sessions", body, key=key), 422, "InvalidParameter", "no_such_module")
     assert v1.call("PUT", f"/templates/{name}", {"preload": ["math"]}).status == 200
     made = v1.post("/sessions", body, key=key)
     assert (made.status, made["status"]) == (201, "running"), made.raw
