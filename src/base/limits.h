@@ -26,7 +26,12 @@ struct limits {
 /* 1 GiB memory, 1 core, 128 pids, 30 s, 256 MiB disk. */
 #define LIMITS_MEMORY_MAX (1024 * GIB)
 
-#define CONTEXTS_MAX 64                /* contexts and checkpoints of one box */
+#define CONTEXTS_MAX 64 /* contexts and checkpoints of one box */
+/*
+ * Processes that a session's box may have beyond its limit: our file workers, which must find room
+ * whatever its user has started. Only its PID 1, which runs no user code, may use them.
+ */
+#define LIMITS_OWN_PIDS 8
 #define HANDLER_TIMEOUT_MAX_MS 3600000 /* that the __timeout of an event may ask for */
 
 struct limits limits_default(void);

@@ -25,6 +25,7 @@
 
 struct box_setup {
     struct limits limits;
+    uint32_t own_pids; /* processes beyond the limit that its first process may start */
     const struct seccomp_program *seccomp;
     int stdio[3];
     int control;              /* moves to BOX_CONTROL_FD; failures are reported to wherever it is */

@@ -109,18 +109,18 @@ int step_identity(struct box_setup *s, struct err *e)
  * Raising a hard limit takes a right in the initial namespace, which no process here has: it can
  * only be lowered.
  */
-static int limit(int resource, rlim_t value, struct err *e)
+static int limit(int resource, rlim_t soft, rlim_t hard, struct err *e)
 {
-    struct rlimit want = {.rlim_cur = value, .rlim_max = value};
+    struct rlimit want = {.rlim_cur = soft, .rlim_max = hard};
 
     if (setrlimit(resource, &want) == 0) {
         return 0;
     }
     int why = errno;
-    if (getrlimit(resource, &want) < 0 || want.rlim_max >= value) {
+    if (getrlimit(resource, &want) < 0 || want.rlim_max >= hard) {
         return err_sys(e, why, "set rlimit %d", resource);
     }
-    want.rlim_cur = want.rlim_max; /* the hard limit is below the requested value already */
+    want.rlim_cur = MIN(soft, want.rlim_max); /* the hard limit is below that already */
     return setrlimit(resource, &want) < 0 ? err_sys(e, errno, "set rlimit %d", resource) : 0;
 }
 
@@ -131,7 +131,6 @@ int step_rlimits(struct box_setup *s, struct err *e)
         rlim_t value;
     } rows[] = {
         {RLIMIT_CORE, 1}, /* not 0: a piped core handler of the host runs even then, but not at 1 */
-        {RLIMIT_NPROC, s->limits.pids},
         {RLIMIT_FSIZE, s->limits.disk_bytes},
         {RLIMIT_MEMLOCK, (rlim_t)64 * 1024},
         {RLIMIT_MSGQUEUE, 819200},
@@ -142,17 +141,20 @@ int step_rlimits(struct box_setup *s, struct err *e)
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        if (limit(rows[i].resource, rows[i].value, e) < 0) {
+        if (limit(rows[i].resource, rows[i].value, rows[i].value, e) < 0) {
             return -1;
         }
+    }
+    if (limit(RLIMIT_NPROC, s->limits.pids, s->limits.pids + s->own_pids, e) < 0) {
+        return -1;
     }
     /*
      * Of one process: memory and files have one cgroup, whose limit is for both. Where no cgroup
      * limits memory, at least each process is limited.
      */
-    rlim_t own = s->limits.process_bytes;
     rlim_t all = s->limit_data ? s->limits.memory_bytes : 0;
-    return own != 0 || all != 0 ? limit(RLIMIT_DATA, own != 0 ? own : all, e) : 0;
+    rlim_t data = s->limits.process_bytes != 0 ? s->limits.process_bytes : all;
+    return data != 0 ? limit(RLIMIT_DATA, data, data, e) : 0;
 }
 
 int step_bounding(struct box_setup *s, struct err *e)
@@ -221,7 +223,7 @@ int step_descriptors(struct box_setup *s, struct err *e)
         return err_sys(e, -r, "close all other descriptors");
     }
     /* Only now: a zygote with many boxes holds more descriptors than a box may have. */
-    if (limit(RLIMIT_NOFILE, s->limits.open_files, e) < 0) {
+    if (limit(RLIMIT_NOFILE, s->limits.open_files, s->limits.open_files, e) < 0) {
         return -1;
     }
     if (chdir(BOX_WORKSPACE) < 0) {

@@ -63,7 +63,36 @@ void context_ask_fate(struct guest *box, uint32_t pid)
     }
 }
 
-static void hear_signalled(const struct guest *box, const char *body, size_t len)
+/* Waits for news of PID 1 or of the box. False: there will be none before that time. */
+static bool await_news(struct guest *box, uint64_t until)
+{
+    uint64_t now = clock_ms();
+    struct err ignored;
+
+    return !box->is_silent && !box->exited && now < until &&
+           engine_poll(box->engine, box, NULL, 0, (int64_t)(until - now), &ignored) == 0;
+}
+
+void context_interrupt_idly(struct guest *box, const struct context *c)
+{
+    struct err ignored;
+    uint64_t number = clock_ns();
+
+    if (send_signal(box, c, SIGINT, number, &ignored) == 0) {
+        box->awaited = number;
+    }
+}
+
+void context_await_interrupt(struct guest *box)
+{
+    uint64_t until = clock_ms() + EXIT_PATIENCE_MS;
+
+    while (box->awaited != 0 && await_news(box, until)) {
+    }
+    box->awaited = 0;
+}
+
+static void hear_signalled(struct guest *box, const char *body, size_t len)
 {
     struct frame_field f;
     uint64_t number = 0;
@@ -75,6 +104,9 @@ static void hear_signalled(const struct guest *box, const char *body, size_t len
         } else if (f.key == KEY_SIGNAL) {
             (void)frame_field_u32(&f, &sig);
         }
+    }
+    if (number >= box->awaited) { /* they are answered in order */
+        box->awaited = 0;
     }
     for (struct interrupt *i = box->interrupts; i != NULL; i = i->next) {
         if (i->number == number) {
@@ -122,16 +154,6 @@ void context_hear(struct guest *box)
     if (has_news || r < 0) {
         guest_wake(box);
     }
-}
-
-/* Waits for news of PID 1 or of the box. False: there will be none before that time. */
-static bool await_news(struct guest *box, uint64_t until)
-{
-    uint64_t now = clock_ms();
-    struct err ignored;
-
-    return !box->is_silent && !box->exited && now < until &&
-           engine_poll(box->engine, box, NULL, 0, (int64_t)(until - now), &ignored) == 0;
 }
 
 int context_interrupt(struct guest *box, const struct context *c, bool *ret_hit, struct err *e)

@@ -33,6 +33,12 @@ int context_send(struct channel *to, enum frame_type type, const int *fd, uint32
 /* Has PID 1 send a signal to one; 0: to know that it is there. */
 int context_signal(struct guest *box, const struct context *c, int signum, struct err *e);
 /*
+ * SIGINT for whatever runs in it, without waiting. A cell that is sent right after that could be
+ * hit: it waits for PID 1's word first.
+ */
+void context_interrupt_idly(struct guest *box, const struct context *c);
+void context_await_interrupt(struct guest *box);
+/*
  * SIGINT for the cell that was sent to it, wherever that is on its way. Waits for PID 1's word:
  * *ret_hit is false if there is none, or it says that the cell was over.
  */

@@ -124,6 +124,7 @@ struct guest {
         int status;
     } fates[FATES_KEPT];          /* contexts that ended and whose user has not asked yet */
     uint64_t swept;               /* number of the last sweep that PID 1 has said is done */
+    uint64_t awaited;             /* number of a signal whose answer the next cell waits for */
     struct interrupt *interrupts; /* that wait for PID 1's word; borrowed */
     uint32_t sweeping;            /* how many are being waited for */
     uint32_t branching;           /* copies of contexts that PID 1 does not know of yet */

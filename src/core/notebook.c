@@ -292,10 +292,8 @@ bool notebook_end_overdue(struct notebook *nb)
 
 void notebook_interrupt_idly(struct notebook *nb, uint32_t id)
 {
-    struct err ignored;
-
     if (notebook_has_context(nb, id)) {
-        (void)context_signal(nb->guest, &nb->contexts[id], SIGINT, &ignored);
+        context_interrupt_idly(nb->guest, &nb->contexts[id]);
     }
 }
 

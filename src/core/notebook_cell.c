@@ -220,6 +220,7 @@ struct cell *cell_start(struct notebook *nb, uint32_t context, const struct husk
         err_set(e, ERR_NOT_FOUND, "the session's box has ended");
         return NULL;
     }
+    context_await_interrupt(nb->guest);
     if (notebook_mend_context(nb, context, e) < 0) {
         return NULL;
     }

@@ -16,7 +16,12 @@ struct cgroup *box_cgroup_take(struct launcher *l, struct template *t, uint32_t 
                                const struct launcher_req *req, struct err *e)
 {
     struct cgroup *cg = NULL;
+    struct limits limits = req->box.limits;
     char name[32];
+
+    if (req->box.mode == LAUNCHER_SESSION) {
+        limits.pids += LIMITS_OWN_PIDS; /* user code is held to less by RLIMIT_NPROC */
+    }
 
     if (t->n_spare > 0) {
         cg = t->spare[--t->n_spare];
@@ -26,7 +31,7 @@ struct cgroup *box_cgroup_take(struct launcher *l, struct template *t, uint32_t 
             return NULL;
         }
     }
-    if (cgroup_set_limits(cg, &req->box.limits, e) < 0 ||
+    if (cgroup_set_limits(cg, &limits, e) < 0 ||
         cgroup_set_oom(cg, req->box.mode == LAUNCHER_SESSION, e) < 0) {
         cgroup_free(cg);
         return NULL;

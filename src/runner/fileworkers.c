@@ -7,10 +7,12 @@
 
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "runner/fileagent.h"
+#include "runner/processes.h"
 #include "runner/rawfork.h"
 
 /* To remove an unfinished file; a worker that user code has stopped is killed then. */
@@ -40,10 +42,15 @@ void fileworkers_start(int sock)
         if (!is_free(i)) {
             continue;
         }
+        processes_use_reserve(true);
         pid_t pid = rawfork_plain();
         if (pid == 0) {
+            if (processes_bound() < 0) {
+                _exit(1);
+            }
             fileagent_serve(sock);
         }
+        processes_use_reserve(false);
         if (pid < 0) {
             break;
         }

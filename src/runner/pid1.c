@@ -17,6 +17,7 @@
 #include "runner/control.h"
 #include "runner/fileworkers.h"
 #include "runner/interrupt.h"
+#include "runner/processes.h"
 #include "runner/rawfork.h"
 #include "runner/sweep.h"
 
@@ -219,7 +220,8 @@ static bool fork_context(int control, int signals, const sigset_t *old_mask)
     fileworkers_forget();
     sigprocmask(SIG_SETMASK, old_mask, NULL);
     /* User code may inspect itself: debuggers, /proc/self. */
-    if (dup3(control, BOX_CONTROL_FD, O_CLOEXEC) < 0 || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0) {
+    if (dup3(control, BOX_CONTROL_FD, O_CLOEXEC) < 0 || processes_bound() < 0 ||
+        prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0) {
         _exit(1);
     }
     close(control);
@@ -241,7 +243,7 @@ void pid1_serve(void)
     sigprocmask(SIG_BLOCK, &mask, &old_mask);
     int signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || interrupt_open() < 0 ||
-        control_send_ready(BOX_CONTROL_FD) < 0) {
+        processes_open() < 0 || control_send_ready(BOX_CONTROL_FD) < 0) {
         _exit(1);
     }
     for (;;) {

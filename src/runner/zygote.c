@@ -206,6 +206,7 @@ static void become_box(const struct zygote_req *req, const struct fd_set_msg *fd
 {
     struct box_setup setup = {
         .limits = req->limits,
+        .own_pids = req->mode == LAUNCHER_SESSION ? LIMITS_OWN_PIDS : 0,
         .seccomp = &seccomp_programs[req->seccomp],
         .stdio = {fds->fds[1], fds->fds[2], fds->fds[3]},
         .control = fds->fds[0],
