@@ -324,8 +324,9 @@ struct husk_template_info {
     char runtime[256]; /* path of the interpreter inside the box */
     char origin[512];  /* "built in", or the file it was read from */
     char about[160];
-    char preload[1024]; /* module names, space-separated */
-    char missing[256];  /* why it cannot run here; empty: it can */
+    char preload[1024];          /* module names, space-separated */
+    char preload_optional[1024]; /* likewise: those that can be imported are */
+    char missing[256];           /* why it cannot run here; empty: it can */
     struct husk_limits limits;
 };
 

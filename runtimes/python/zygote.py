@@ -26,6 +26,7 @@ from typing import NoReturn  # noqa: E402
 import runner  # noqa: E402
 
 environment = dict(os.environ)  # modules change it
+notes: list[str] = []  # about modules that boxes have to import themselves
 
 # A user's own handler.py or runner.py must be found, not ours.
 ours, sys.path[0:2] = sys.path[0:2], []
@@ -59,18 +60,26 @@ def count_threads() -> int:
     return len(os.listdir("/proc/self/task"))
 
 
+def import_or_note(name: str, optional: bool) -> None:
+    try:
+        __import__(name)
+    except BaseException as error:
+        if not optional:
+            _husk.broken(f"preload of module {name!r} failed: {explain(error)}")
+        absent = isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]
+        why = "it is not installed" if absent else explain(error).replace(";", ",")
+        notes.append(f"{name}: {why}")
+
+
 def preload(names: list[str]) -> list[str]:
-    """Imports the template's modules; the first that fails ends the zygote with its name. Returns
-    those that started threads.
+    """Imports the template's modules. The first that fails ends the zygote with its name, unless it
+    has a question mark. Returns those that started threads.
     """
     gc.disable()
     threaded = []
     for name in names:
         before = count_threads()
-        try:
-            __import__(name)
-        except BaseException as error:
-            _husk.broken(f"preload of module {name!r} failed: {explain(error)}")
+        import_or_note(name.lstrip("?"), name.startswith("?"))
         if count_threads() > before:
             threaded.append(name)
     return threaded
@@ -147,7 +156,8 @@ def main() -> None:
     threaded = preload(chosen.modules)
     runner.prepare(chosen.warm)
     check_threads(chosen, threaded)
-    _husk.note("; ".join(f"{name}: its import starts threads" for name in chosen.without))
+    notes.extend(f"{name.lstrip('?')}: its import starts threads" for name in chosen.without)
+    _husk.note("; ".join(notes))
     gc.collect()
     if not chosen.plain_fork:
         make_immortal()

@@ -82,6 +82,9 @@ const struct template_dirs *engine_dirs(const struct engine *engine);
 /* The definition in force. Borrowed until the next wait; NULL and *e: there is none. */
 const struct template_def *engine_template(struct engine *engine, const char *name, struct err *e);
 
+/* Its zygote runs, with its preloads. */
+bool engine_runs(const struct engine *engine, const char *name);
+
 /*
  * Which preloads its boxes do without, and why: "NAME: REASON; ...". "": none, or it does not run.
  */

@@ -15,14 +15,26 @@ const struct template_def *engine_template(struct engine *engine, const char *na
     return &live->def;
 }
 
-const char *engine_note(const struct engine *engine, const char *name)
+static const struct live_template *find_running(const struct engine *engine, const char *name)
 {
     for (const struct live_template *t = engine->templates; t != NULL; t = t->next) {
-        if (t->open && t->preload && !t->retired && str_eq(t->name, name)) {
-            return t->note;
+        if (t->open && t->preload && !t->retired && !t->one_off && str_eq(t->name, name)) {
+            return t;
         }
     }
-    return "";
+    return NULL;
+}
+
+bool engine_runs(const struct engine *engine, const char *name)
+{
+    return find_running(engine, name) != NULL;
+}
+
+const char *engine_note(const struct engine *engine, const char *name)
+{
+    const struct live_template *t = find_running(engine, name);
+
+    return t != NULL ? t->note : "";
 }
 
 const char *engine_language(const struct engine *engine, const char *name)

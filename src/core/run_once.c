@@ -172,7 +172,8 @@ int engine_run(struct engine *engine, const struct husk_spec *spec, const struct
     if (run_check(spec, e) < 0) {
         return -1;
     }
-    live = spec->n_mounts > 0
+    /* A server has no use for a zygote without preloads once its box is gone. */
+    live = spec->n_mounts > 0 || (spec->no_pool && engine->attached)
                ? live_one_off(engine, name, !spec->no_pool, spec->mounts, spec->n_mounts, e)
                : live_get(engine, name, !spec->no_pool, e);
     if (live == NULL) {

@@ -70,7 +70,8 @@ static int choose(void *user, const char *name, size_t index)
         c->modules |= (uint64_t)1 << bit;
         return 0;
     }
-    if (find_module(c->base->info.preload, name, &bit)) {
+    if (find_module(c->base->info.preload, name, &bit) ||
+        find_module(c->base->info.preload_optional, name, &bit)) {
         return 0; /* it is there in any case */
     }
     return err_set(c->e, ERR_INVALID,

@@ -119,6 +119,15 @@ static int key_preload(struct parser *p, const char *v, struct err *e)
     return set_text(p, "preload", p->def->info.preload, sizeof(p->def->info.preload), v, e);
 }
 
+static int key_preload_optional(struct parser *p, const char *v, struct err *e)
+{
+    if (!are_modules(v)) {
+        return wrong(p, "preload_optional", "must be module names separated by spaces", e);
+    }
+    return set_text(p, "preload_optional", p->def->info.preload_optional,
+                    sizeof(p->def->info.preload_optional), v, e);
+}
+
 static int key_warm(struct parser *p, const char *v, struct err *e)
 {
     return set_text(p, "warm", p->def->warm, sizeof(p->def->warm), v, e);
@@ -291,6 +300,7 @@ static const struct {
     {"runtime", key_runtime, OPERATORS, false},
     {"root", key_root, OPERATORS, false},
     {"preload", key_preload, BOTH, false},
+    {"preload_optional", key_preload_optional, OPERATORS, false},
     {"preload_memory", key_preload_memory, OPERATORS, false},
     {"preload_timeout", key_preload_timeout, OPERATORS, false},
     {"offers", key_offers, OPERATORS, false},

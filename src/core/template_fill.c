@@ -200,6 +200,7 @@ struct additions {
     const struct template_sink *to;
     uint64_t chosen; /* bits of indices */
     bool all;
+    bool optional; /* the zygote is told by a question mark */
     struct err *e;
 };
 
@@ -208,7 +209,12 @@ static int add_module(void *user, const char *name, size_t index)
     const struct additions *a = user;
     bool is_chosen = a->all || (index < TEMPLATE_OFFERS_MAX && (a->chosen >> index & 1) != 0);
 
-    return is_chosen ? add_text(a->to, LAUNCHER_ARG, name, a->e) : 0;
+    if (!is_chosen) {
+        return 0;
+    }
+    char argument[260];
+    (void)str_format(argument, sizeof(argument), "%s%s", a->optional ? "?" : "", name);
+    return add_text(a->to, LAUNCHER_ARG, argument, a->e);
 }
 
 /* The template's own, and those of its offers that were chosen. */
@@ -216,9 +222,11 @@ static int add_modules(const struct template_sink *to, const struct template_def
                        const struct template_choice *choice, struct err *e)
 {
     struct additions own = {.to = to, .all = true, .e = e};
+    struct additions optional = {.to = to, .all = true, .optional = true, .e = e};
     struct additions offered = {.to = to, .chosen = choice->modules, .e = e};
 
     if (template_each_module(def->info.preload, add_module, &own) != 0 ||
+        template_each_module(def->info.preload_optional, add_module, &optional) != 0 ||
         template_each_module(def->offers, add_module, &offered) != 0) {
         return e->code != ERR_NONE ? -1 : err_set(e, ERR_INVALID, "a module's name is too long");
     }
@@ -313,8 +321,9 @@ static int add_start(const struct template_sink *to, const struct template_def *
     const struct seccomp_program *profile = seccomp_find(def->seccomp);
     struct launcher_req req = {
         .op = LAUNCHER_START,
-        .start = {.imports = choice->preload && (def->info.preload[0] != '\0' ||
-                                                 def->warm[0] != '\0' || choice->modules != 0),
+        .start = {.imports = choice->preload &&
+                             (def->info.preload[0] != '\0' || def->warm[0] != '\0' ||
+                              def->info.preload_optional[0] != '\0' || choice->modules != 0),
                   .memory_bytes = def->preload_memory_bytes,
                   .patience_ms = def->preload_timeout_ms,
                   .most = engine_limits_import(&def->most)},

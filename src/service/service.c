@@ -250,6 +250,7 @@ void service_close(struct service *svc)
     }
     engine_close(svc->engine);
     store_close(store);
+    modules_forget(svc);
     free(svc);
 }
 

@@ -106,6 +106,13 @@ int service_run(struct service *svc, uint64_t client, const struct husk_spec *sp
 struct husk_limits service_limits(struct service *svc, const char *template_name,
                                   const struct husk_limits *asked);
 
+/*
+ * Those of these modules, separated by spaces, that the template's Python can import: a new array
+ * of names. NULL and *e: it cannot be asked. Waits; remembers the answer for a minute.
+ */
+json_t *service_modules(struct service *svc, const char *template_name, const char *modules,
+                        struct err *e);
+
 /* Has boxes of that template with those limits ready from now on, in the background. */
 void service_warm(struct service *svc, const char *template_name, const struct husk_limits *limits,
                   uint64_t min);

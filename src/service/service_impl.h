@@ -49,10 +49,12 @@ struct service {
     size_t coming;  /* executions that were let in and are being recorded: they count as waiting */
     size_t in_turn; /* executions that wait for the one before them in their context */
     bool unsettled; /* executions of an older daemon could not be recorded as lost */
-    bool store_fails;                 /* the last commit found no room or a broken disk */
-    struct fiber_queue store_works;   /* woken when one succeeds after that */
-    bool template_changes;            /* a fiber changes a template */
-    struct fiber_queue template_line; /* fibers that wait for that */
+    bool store_fails;                    /* the last commit found no room or a broken disk */
+    struct fiber_queue store_works;      /* woken when one succeeds after that */
+    bool template_changes;               /* a fiber changes a template */
+    struct fiber_queue template_line;    /* fibers that wait for that */
+    struct known_modules *known_modules; /* modules.c */
+    struct fiber_queue modules_line;     /* fibers that wait for another one's question */
     struct service_figures figures;
     void (*on_launcher_lost)(void *user);
     void *user;
@@ -396,6 +398,7 @@ void pools_reconfigure(struct service *svc);
 /* From the definition of a client and its base. */
 int template_write(const struct template_def *base, const json_t *d, struct buf *b, struct err *e);
 int template_compose(struct service *svc, const json_t *definition, struct buf *b, struct err *e);
+void modules_forget(struct service *svc);   /* modules.c */
 void templates_settle(struct service *svc); /* changes that a killed daemon did not finish */
 
 /* text.c */

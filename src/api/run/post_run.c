@@ -13,15 +13,25 @@
 
 /* ---- about the service ---- */
 
+/* Of the original's libraries those that code of POST /run can import here. */
+static json_t *libraries_json(struct service *svc)
+{
+    struct err e = {0};
+    json_t *there =
+        service_modules(svc, "pyrunner", "sympy numpy pandas matplotlib scipy sklearn", &e);
+
+    return there != NULL ? there : json_array(); /* no box can be made: /health says why */
+}
+
 void api_run_root(struct api_call *call)
 {
-    static const char text[] =
-        "{\"service\":\"PyRunner\",\"status\":\"healthy\",\"version\":\"1.0.0\",\"capabilities\":{"
-        "\"max_timeout\":300,\"max_memory_mb\":2048,\"libraries\":[\"sympy\",\"numpy\",\"pandas\","
-        "\"matplotlib\",\"scipy\",\"sklearn\"]},\"husk\":{\"version\":\"" HUSK_VERSION
-        "\",\"docs\":\"/docs\"}}";
+    json_t *libraries = libraries_json(call_service(call));
 
-    call_reply_static(call, 200, "application/json", text, sizeof(text) - 1);
+    call_reply_json(call, 200,
+                    json_pack("{s:s, s:s, s:s, s:{s:i, s:i, s:o}, s:{s:s, s:s}}", "service",
+                              "PyRunner", "status", "healthy", "version", "1.0.0", "capabilities",
+                              "max_timeout", 300, "max_memory_mb", 2048, "libraries", libraries,
+                              "husk", "version", HUSK_VERSION, "docs", "/docs"));
 }
 
 /* Of runs only, which need no disk. */

@@ -81,3 +81,6 @@ static inline void v1_template_cleanup(struct template_record **r)
     template_record_free(*r);
 }
 #define AUTO_TEMPLATE AUTO(v1_template_cleanup)
+
+/* template_modules.c: preload, not_preloaded, and what they mean for is_active and missing. */
+void template_modules_json(struct service *svc, const struct husk_template_info *info, json_t *to);

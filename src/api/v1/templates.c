@@ -45,22 +45,6 @@ static const struct husk_template_info *templates_find(const struct templates *t
 
 /* ---- as JSON ---- */
 
-/* The parts between separators, without the space behind one. */
-static json_t *list_json(const char *text, const char *separator)
-{
-    json_t *list = json_array();
-
-    for (const char *at = text; *at != '\0';) {
-        size_t n = strcspn(at, separator);
-        if (n > 0) {
-            json_array_append_new(list, api_text_json(at, n));
-        }
-        at += n + (at[n] != '\0');
-        at += strspn(at, " ");
-    }
-    return list;
-}
-
 /* As the next session gets them: of the template, else of the configuration. */
 static void set_defaults(json_t *to, const struct config *c, const struct husk_template_info *info)
 {
@@ -140,10 +124,8 @@ static json_t *template_json(struct service *svc, const struct husk_template_inf
     }
     json_object_set_new(to, "base", json_null());
     json_object_set_new(to, "image_url", json_null());
-    json_object_set_new(to, "preload", list_json(info->preload, " "));
     json_object_set_new(to, "missing", missing_json(info));
-    const char *note = engine_note(service_engine(svc), info->name);
-    json_object_set_new(to, "not_preloaded", list_json(note, ";"));
+    template_modules_json(svc, info, to);
     json_object_set_new(to, "created_at", json_null());
     json_object_set_new(to, "updated_at", json_null());
     set_defaults(to, service_config(svc), info);

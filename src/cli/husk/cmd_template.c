@@ -65,13 +65,14 @@ static json_t *template_json(const struct husk_template_info *t)
 {
     struct limits l = effective(&t->limits);
 
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:{s:I, s:I, s:I, s:f, s:I}}",
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:{s:I, s:I, s:I, s:f, s:I}}",
                      "name", t->name, "language", template_language_name(t->language), "runtime",
                      t->runtime, "origin", t->origin, "about", t->about, "preload", t->preload,
-                     "usable", (int)(t->missing[0] == '\0'), "missing", t->missing, "limits",
-                     "memory_bytes", (json_int_t)l.memory_bytes, "disk_bytes",
-                     (json_int_t)l.disk_bytes, "timeout_ms", (json_int_t)l.timeout_ms, "cpus",
-                     l.cpu_milli / 1000.0, "pids", (json_int_t)l.pids);
+                     "preload_optional", t->preload_optional, "usable",
+                     (int)(t->missing[0] == '\0'), "missing", t->missing, "limits", "memory_bytes",
+                     (json_int_t)l.memory_bytes, "disk_bytes", (json_int_t)l.disk_bytes,
+                     "timeout_ms", (json_int_t)l.timeout_ms, "cpus", l.cpu_milli / 1000.0, "pids",
+                     (json_int_t)l.pids);
 }
 
 static int print_list(const struct husk_template_info *list, size_t n, bool json)
@@ -104,6 +105,9 @@ static void print_one(const struct husk_template_info *t)
     printf("name      %s\nlanguage  %s\nabout     %s\nruntime   %s\norigin    %s\n", t->name,
            template_language_name(t->language), t->about, t->runtime, t->origin);
     printf("preload   %s\n", t->preload[0] != '\0' ? t->preload : "nothing");
+    if (t->preload_optional[0] != '\0') {
+        printf("optional  %s\n", t->preload_optional);
+    }
     printf("limits    %llu MiB memory, %llu MiB disk, %.3g cores, %u processes, %.3g s\n",
            (unsigned long long)(l.memory_bytes / MIB), (unsigned long long)(l.disk_bytes / MIB),
            l.cpu_milli / 1000.0, l.pids, (double)l.timeout_ms / 1000.0);
