@@ -47,10 +47,9 @@ static void write_line(char *line, size_t len)
 
 /* ---- JSON ---- */
 
-#define JSON_LINE                                                                                  \
-    4096 /* a text of TEXT_MAX in which every byte is escaped does not fit; it is cut */
-#define FIELD_ROOM 32 /* more than a field has beside its key and a string */
-#define JSON_TAIL 16  /* always left for what closes a line */
+#define JSON_LINE 2048 /* as much as the supervisor passes on of a line (supervisor/output.h) */
+#define FIELD_ROOM 32  /* more than a field has beside its key and a string */
+#define JSON_TAIL 16   /* always left for what closes a line */
 
 struct json_line {
     char text[JSON_LINE];
@@ -110,6 +109,19 @@ static bool is_number(const char *text, size_t n)
     return digits == n;
 }
 
+/* What every line has: text from outside must not take its place. */
+static bool is_reserved(const char *key, size_t n)
+{
+    static const char *const names[] = {"time", "level", "event"};
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        if (strlen(names[i]) == n && strncmp(names[i], key, n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /*
  * One "key=value" at the start of text. The value ends at a space, or is quoted; a colon or
  * semicolon behind it ends the fields. Returns what is left of the text; NULL: there is no field.
@@ -121,7 +133,7 @@ static const char *take_field(const char *text, struct json_line *j)
     size_t n;
     const char *rest;
 
-    if (key == 0 || text[key] != '=') {
+    if (key == 0 || text[key] != '=' || is_reserved(text, key)) {
         return NULL;
     }
     if (*value == '"') {

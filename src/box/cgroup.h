@@ -66,6 +66,8 @@ int cgroup_host_open(const char *instance, bool need_limits, struct cgroup_host 
 const struct cgroup_facts *cgroup_host_facts(const struct cgroup_host *host);
 /* The directories above ours belong to us as well; false if they were delegated to another user. */
 bool cgroup_host_is_ours(const struct cgroup_host *host);
+/* What everything below uses together: CPU time, memory, processes. The rest is 0. */
+void cgroup_host_usage(const struct cgroup_host *host, struct cgroup_usage *ret);
 /* Kills and removes everything that is left below; NULL is fine. */
 void cgroup_host_close(struct cgroup_host *host);
 

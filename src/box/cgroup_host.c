@@ -304,3 +304,37 @@ size_t cgroup_sweep(void)
     cg_trees_release(&trees);
     return sweep.removed;
 }
+
+static void add_usage(const struct cg_tree *t, enum cg_resource r, struct cgroup_usage *ret)
+{
+    struct cg_part part = {.ops = t->unified ? cg_v2_ops[r] : cg_v1_ops[r], .dir_fd = t->dir_fd};
+
+    for (size_t i = 0; i < CG_PART_FILES; i++) {
+        part.fd[i] = -1;
+        if (part.ops->files[i].name != NULL) {
+            part.fd[i] = openat(t->dir_fd, part.ops->files[i].name, O_RDONLY | O_CLOEXEC);
+        }
+    }
+    if (part.ops->usage != NULL) {
+        part.ops->usage(&part, ret); /* a file that cannot be read counts as 0 */
+    }
+    for (size_t i = 0; i < CG_PART_FILES; i++) {
+        fd_close(&part.fd[i]);
+    }
+}
+
+void cgroup_host_usage(const struct cgroup_host *host, struct cgroup_usage *ret)
+{
+    struct cgroup_usage all = {.cpu_ns = 0};
+
+    for (size_t i = 0; i < host->trees.n; i++) {
+        for (int r = 0; r < CG_RESOURCES; r++) {
+            if (host->trees.tree[i].dir_fd >= 0 &&
+                (host->trees.tree[i].resources & CG_BIT(r)) != 0) {
+                add_usage(&host->trees.tree[i], r, &all);
+            }
+        }
+    }
+    *ret = (struct cgroup_usage){
+        .cpu_ns = all.cpu_ns, .memory_now = all.memory_now, .pids_now = all.pids_now};
+}

@@ -161,6 +161,18 @@ size_t engine_boxes(const struct engine *engine, struct engine_box *ret, size_t 
 /* What is enforced around one that is in use. False: there is none such. */
 bool engine_box_receipt(const struct engine *engine, uint64_t id, struct husk_receipt *ret);
 
+/* What all boxes are together. */
+struct box_totals {
+    uint64_t cpu_ns;             /* of boxes and zygotes, as of the last engine_totals() */
+    uint64_t memory_bytes;       /* that they use */
+    uint64_t processes;          /* and threads */
+    uint64_t running, parked;    /* boxes now */
+    uint64_t memory_limit_bytes; /* that those may use */
+};
+/* The first three; asks the launcher. Waits. */
+int engine_totals(struct engine *engine, struct box_totals *ret, struct err *e);
+void engine_count_boxes(const struct engine *engine, struct box_totals *ret); /* the others */
+
 /*
  * How many boxes could not be made so far, for whatever reason: a change is the cue to try whether
  * any can be.

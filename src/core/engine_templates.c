@@ -151,3 +151,28 @@ size_t engine_boxes(const struct engine *engine, struct engine_box *ret, size_t 
     }
     return n;
 }
+
+int engine_totals(struct engine *engine, struct box_totals *ret, struct err *e)
+{
+    struct launcher_usage u;
+
+    if (backend_usage(engine->backend, LAUNCHER_ALL_BOXES, false, &u, e) < 0) {
+        return -1;
+    }
+    *ret = (struct box_totals){
+        .cpu_ns = u.cpu_ns, .memory_bytes = u.memory_now, .processes = u.processes};
+    return 0;
+}
+
+void engine_count_boxes(const struct engine *engine, struct box_totals *ret)
+{
+    ret->running = ret->parked = ret->memory_limit_bytes = 0;
+    for (size_t i = 0; i < ENGINE_BOXES_MAX; i++) {
+        const struct guest *g = engine->guests[i];
+        if (g != NULL) {
+            ret->parked += g->in_pool;
+            ret->running += !g->in_pool;
+            ret->memory_limit_bytes += g->limits.memory_bytes;
+        }
+    }
+}

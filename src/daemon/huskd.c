@@ -58,7 +58,11 @@ static struct daemon {
 
 static int fail(const struct err *e)
 {
-    fprintf(stderr, "huskd: %s\n", e->msg);
+    if (log_is_json()) {
+        log_error("start_failed", "pid=%d: %s", (int)getpid(), e->msg);
+    } else {
+        fprintf(stderr, "huskd: %s\n", e->msg);
+    }
     return EXIT_NO_START;
 }
 
@@ -257,6 +261,16 @@ static int watch(struct err *e)
     return 0;
 }
 
+static void log_started(void)
+{
+    struct service_figures f;
+
+    service_figures(d.service, &f);
+    log_info("started", "version=%s pid=%d epoch=%lld sessions=%llu data=\"%s\" listen=\"%s\"",
+             HUSK_VERSION, (int)getpid(), (long long)f.epoch, (unsigned long long)f.sessions_live,
+             d.config.data, d.config.listen.n > 0 ? d.config.listen.items[0] : d.config.socket);
+}
+
 /*
  * Of the first daemon the supervisor waits for this before it reports that husk is ready. A server
  * in which nothing can run is of no use.
@@ -300,6 +314,7 @@ static int serve(int launcher, struct fd_set_msg *listeners, struct err *e)
     }
     api_set_server(d.api, d.http);
     supervisor_link_tell_ready();
+    log_started();
     int r = fiber_start(prove, NULL);
     if (r < 0) {
         return err_sys(e, -r, "start a fiber");

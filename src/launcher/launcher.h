@@ -300,6 +300,8 @@ int box_freeze(struct box_entry *box, enum launcher_freeze how, struct err *e);
 
 /* usage.c: what it has used so far, and on request how full its disk is. */
 void usage_fill(const struct box_entry *box, bool want_disk, struct launcher_usage *ret);
+/* Answers with what all boxes and zygotes use together. */
+void usage_report_all(struct launcher *l, const struct launcher_req *req);
 
 /* pidfd.c. */
 pid_t pidfd_pid(int pidfd); /* -1: not known */

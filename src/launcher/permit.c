@@ -210,6 +210,10 @@ static int handle_usage(struct launcher *l, struct launcher_req *req, struct fd_
     struct box_entry *box = box_at(l, req->box_id);
 
     (void)fds;
+    if (req->box_id == LAUNCHER_ALL_BOXES) {
+        usage_report_all(l, req);
+        return 0;
+    }
     if (box == NULL) {
         return err_set(e, ERR_NOT_FOUND, "box %u has ended", req->box_id);
     }

@@ -67,3 +67,17 @@ void usage_fill(const struct box_entry *box, bool want_disk, struct launcher_usa
         fill_disk(box, ret);
     }
 }
+
+void usage_report_all(struct launcher *l, const struct launcher_req *req)
+{
+    struct launcher_rep rep = {.event = LAUNCHER_EV_USAGE, .seq = req->seq};
+    struct cgroup_usage u;
+
+    cgroup_host_usage(l->cgroups, &u);
+    rep.box.usage = (struct launcher_usage){.cpu_ns = u.cpu_ns,
+                                            .memory_now = u.memory_now,
+                                            .processes = u.pids_now,
+                                            .disk_free = UINT64_MAX,
+                                            .inodes_free = UINT64_MAX};
+    reply(l, &rep);
+}

@@ -244,6 +244,11 @@ void execution_conclude(struct execution *x, int r, const struct err *e)
             join_output(x);
         }
         x->result->metrics.queue_ms += x->queue_ms; /* the run knows only of its box */
+        service_note_run(x->svc, x->result);
+        service_audit(&(struct audit_subject){.session = x->session->id,
+                                              .execution = x->id,
+                                              .template_name = x->session->record.template},
+                      x->result);
         /* As text it is for the record. */
         note_end(x, state_of(x->result->status),
                  x->row == ROW_NEVER ? NULL : result_json(x->result));

@@ -174,7 +174,7 @@ int service_watch(struct service *svc, struct err *e)
 {
     int r = fiber_start(watch, svc);
 
-    return r < 0 ? err_sys(e, -r, "start a fiber") : 0;
+    return r < 0 ? err_sys(e, -r, "start a fiber") : totals_start(svc, e);
 }
 
 /* ---- answers ---- */

@@ -229,9 +229,11 @@ static void wait_for_fibers(struct service *svc)
 {
     uint64_t until = clock_ms() + 5000;
 
-    while ((svc->fibers > 0 || svc->reaper != NULL || svc->readiness.watcher != NULL) &&
+    while ((svc->fibers > 0 || svc->reaper != NULL || svc->readiness.watcher != NULL ||
+            svc->sampler != NULL) &&
            clock_ms() < until) {
         fiber_wake(svc->reaper);
+        fiber_wake(svc->sampler);
         fiber_wake(svc->readiness.watcher);
         fiber_run();
         (void)poll(NULL, 0, 1);
@@ -391,6 +393,7 @@ int service_run(struct service *svc, uint64_t client, const struct husk_spec *sp
     places_leave(&svc->places, &place);
     if (r == 0) {
         (*ret)->metrics.queue_ms += fault->queue_ms; /* the run knows only of its box */
+        service_note_run(svc, *ret);
     }
     return r;
 }

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/histogram.h"
 #include "base/limits.h"
 #include "config/config.h"
 #include "husk/husk.h"
@@ -356,5 +357,25 @@ struct service_figures {
     int64_t epoch;
     uint64_t readopted;  /* boxes taken over at start */
     uint64_t data_bytes; /* kept of sessions below DATA, as data_quota counts it */
+    /* of runs and executions that have ended: */
+    struct histogram run_seconds, queue_seconds, run_memory;
+    uint64_t causes[HUSK_CAUSE_INTERNAL + 1];
 };
 void service_figures(const struct service *svc, struct service_figures *ret);
+struct box_totals; /* core/core.h */
+/* Of a few seconds ago. Does not wait. */
+void service_totals(const struct service *svc, struct box_totals *ret);
+/* Live sessions with files that have changed since their last copy. */
+size_t service_unsaved(const struct service *svc);
+
+/* ---- the log ---- */
+
+/* Who ran it; NULL: not known, or none. */
+struct audit_subject {
+    const char *request_id, *session, *execution, *template_name;
+};
+/*
+ * A line about a run that broke a rule: policy, system call, memory, crash, limit. Nothing for one
+ * that just ended. Those of sessions are noted by the service itself.
+ */
+void service_audit(const struct audit_subject *who, const struct husk_result *r);

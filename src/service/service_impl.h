@@ -68,6 +68,8 @@ struct service {
     bool is_open;              /* boxes can be made */
     struct fiber_queue opened; /* executions that wait for that */
     struct readiness readiness;
+    struct box_totals totals; /* as of the last sample, */
+    struct fiber *sampler;    /* by this */
 };
 
 /* One context of a session runs one thing at a time. */
@@ -388,6 +390,12 @@ int reaper_start(struct service *svc, struct err *e);
 
 /* pools.c */
 int pools_start(struct service *svc, struct err *e);
+
+/* audit.c */
+void service_note_run(struct service *svc, const struct husk_result *r); /* for the figures */
+
+/* totals.c */
+int totals_start(struct service *svc, struct err *e); /* samples from now on */
 
 /* readiness.c */
 /* A template that was being started runs, or (failure != NULL) does not. Waits for a run. */

@@ -19,8 +19,9 @@
 #include "base/str.h"
 #include "supervisor/place.h"
 
-#define FINISH_READS 16         /* more than any pipe holds */
-#define SHOWN_MAX 4096          /* a pipe that is writable takes this much (PIPE_BUF) */
+#define FINISH_READS 16 /* more than any pipe holds */
+#define SHOWN_MAX 4096  /* a pipe that is writable takes this much (PIPE_BUF) */
+#define JSON_START "{\"time\":\""
 #define CHECK_BYTES (64U << 10) /* between two checks of the log's size */
 
 int output_open(struct output *o, const char *name, struct err *e)
@@ -82,12 +83,25 @@ static void keep_small(struct output_sink *sink, size_t written)
     }
 }
 
-static void emit(struct output_sink *sink, const char *text, size_t n, bool is_cut)
+/* As our own programs write it (base/log.c): one object, whole. */
+static bool is_json(const char *text, size_t n, bool is_cut)
+{
+    return !is_cut && n > sizeof(JSON_START) &&
+           strncmp(text, JSON_START, strlen(JSON_START)) == 0 && text[n - 1] == '}';
+}
+
+static void emit(struct output_sink *sink, const char *name, const char *text, size_t n,
+                 bool is_cut)
 {
     static const char cut[] = " [cut]";
     char shown[SHOWN_MAX];
 
     str_printable(shown, sizeof(shown) - sizeof(cut) - 1, text, n);
+    if (log_is_json() && !is_json(text, n, is_cut)) {
+        log_warn("output", "source=%s: %s", name, shown); /* of a library, or of the launcher */
+        keep_small(sink, n);
+        return;
+    }
     size_t len = strlen(shown);
     if (is_cut) {
         memcpy(shown + len, cut, sizeof(cut) - 1);
@@ -133,7 +147,7 @@ static bool end_line(struct output *o, struct output_sink *sink)
     } else {
         o->budget -= cost;
         tell_dropped(o);
-        emit(sink, o->line, o->n, o->skips);
+        emit(sink, o->name, o->line, o->n, o->skips);
     }
     o->n = 0;
     o->skips = false;

@@ -4,12 +4,15 @@
 
 #include <unistd.h>
 
+#include "base/log.h"
+
 int outputs_open(struct outputs *o, const struct config *c, int folder, struct err *e)
 {
     o->sink = (struct output_sink){.folder = folder, .config = c};
     return output_open(&o->all[OUTPUT_DAEMON], "huskd", e) < 0 ||
                    output_open(&o->all[OUTPUT_LAUNCHER], "husk-launcher", e) < 0 ||
-                   (folder >= 0 && output_open(&o->all[OUTPUT_WORKERS], "workers", e) < 0)
+                   ((folder >= 0 || log_is_json()) &&
+                    output_open(&o->all[OUTPUT_WORKERS], "workers", e) < 0)
                ? -1
                : 0;
 }

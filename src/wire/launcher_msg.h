@@ -36,9 +36,10 @@
 #define LAUNCHER_BOXES_MAX 2047 /* of one template */
 /* ms: a day more than a timeout may be */
 #define LAUNCHER_DEADLINE_MAX ((uint64_t)8 * 24 * 3600 * 1000)
-#define LAUNCHER_BOX_FDS 4      /* control socket, stdin, stdout, stderr */
-#define LAUNCHER_KEEP_FDS 4     /* at most, in one place */
-#define LAUNCHER_KEEP_SLOTS 160 /* places of a box */
+#define LAUNCHER_BOX_FDS 4            /* control socket, stdin, stdout, stderr */
+#define LAUNCHER_KEEP_FDS 4           /* at most, in one place */
+#define LAUNCHER_KEEP_SLOTS 160       /* places of a box */
+#define LAUNCHER_ALL_BOXES UINT32_MAX /* USAGE: of all boxes and zygotes together */
 #define LAUNCHER_NOTE_MAX 128
 #define LAUNCHER_MODULES_MAX 64 /* that a definition offers: bits of a number */
 

@@ -272,6 +272,21 @@ TEST(a_profile_that_does_not_exist_is_an_error)
     }
 }
 
+TEST(all_boxes_and_zygotes_are_measured_together)
+{
+    AUTO_LAUNCHER struct launcher_client c = launcher_open();
+    struct launcher_req all = {.op = LAUNCHER_USAGE, .box_id = LAUNCHER_ALL_BOXES};
+
+    launcher_greet(&c);
+    struct launcher_rep none = launcher_call(&c, &all, NULL, 0, LAUNCHER_EV_USAGE);
+    CHECK_INT(none.box.usage.processes, 0);
+    uint32_t id = launcher_shell_template(&c, 1);
+    struct launcher_box box = launcher_box(&c, id, 0);
+    struct launcher_rep some = launcher_call(&c, &all, NULL, 0, LAUNCHER_EV_USAGE);
+    CHECK(some.box.usage.processes >= 1 && some.box.usage.cpu_ns > 0);
+    launcher_box_release(&box);
+}
+
 TEST(boxes_are_known_by_their_whole_number)
 {
     AUTO_LAUNCHER struct launcher_client c = launcher_open();
@@ -279,7 +294,7 @@ TEST(boxes_are_known_by_their_whole_number)
     launcher_greet(&c);
     uint32_t id = launcher_shell_template(&c, 1);
     struct launcher_box box = launcher_box(&c, id, 0);
-    const uint32_t others[] = {0, 1, box.id + 1, box.id + 4096, box.id - 4096, UINT32_MAX};
+    const uint32_t others[] = {0, 1, box.id + 1, box.id + 4096, box.id - 4096, UINT32_MAX - 1};
     for (size_t i = 0; i < ARRAY_LEN(others); i++) {
         struct launcher_req usage = {.op = LAUNCHER_USAGE, .box_id = others[i]};
         struct launcher_req finish = {.op = LAUNCHER_FINISH, .box_id = others[i]};

@@ -173,6 +173,7 @@ TEST(json_of_hostile_text_is_one_line_and_no_other_field)
 {
     check_json("s=x: level=debug event=forged\n{\"a\":1}", START
                ",\"s\":\"x\",\"message\":\"level=debug event=forged\\u000a{\\\"a\\\":1}\"}\n");
+    check_json("m=\"x\" event=forged", START ",\"m\":\"x\",\"message\":\"event=forged\"}\n");
     check_json("bytes \xff\xc3 end", START ",\"message\":\"bytes \\ufffd\\ufffd end\"}\n");
 }
 
@@ -189,5 +190,5 @@ TEST(json_that_is_too_long_is_cut_and_still_whole)
     capture_end(&c);
     log_set_json(false);
     CHECK_INT(count_newlines(c.text), 1);
-    CHECK(strlen(c.text) <= 4096 && matches(c.text, "u0001\"}\n$"));
+    CHECK(strlen(c.text) <= 2048 && matches(c.text, "u0001\"}\n$"));
 }

@@ -24,6 +24,7 @@
 struct agents;
 struct api_call;
 
+const char *call_request_id(const struct api_call *call); /* as in X-Request-ID */
 struct service *call_service(const struct api_call *call);
 uint64_t call_client(const struct api_call *call); /* whose share of the places it uses */
 enum api_op call_op(const struct api_call *call);

@@ -7,6 +7,11 @@ struct service *call_service(const struct api_call *call)
     return call->api->service;
 }
 
+const char *call_request_id(const struct api_call *call)
+{
+    return call->request_id;
+}
+
 uint64_t call_client(const struct api_call *call)
 {
     return call->client;

@@ -11,6 +11,7 @@
 
 #include "api/call/call.h"
 #include "base/fiber.h"
+#include "base/histogram.h"
 #include "http/multipart.h"
 #include "http/server.h"
 
@@ -19,7 +20,7 @@
 
 struct api_tally {
     uint64_t answers[6]; /* by the first digit of the status; 0: none was possible */
-    uint64_t total_ns;
+    struct histogram seconds;
 };
 
 struct api {

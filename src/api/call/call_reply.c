@@ -21,7 +21,7 @@ static void tally(struct api_call *call, int status, uint64_t ns)
     struct api_tally *t = &call->api->tally[call->op];
 
     t->answers[status / 100 < 6 ? status / 100 : 0]++;
-    t->total_ns += ns;
+    histogram_add(&t->seconds, histogram_seconds, (double)ns / NS_PER_SEC);
 }
 
 static void add_usual_headers(struct api_call *call, int status, uint64_t ns)

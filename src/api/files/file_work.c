@@ -2,8 +2,13 @@
 /* Work on a session's files; see file_work.h. */
 #include "api/files/file_work.h"
 
+#include <string.h>
+
+#include "base/log.h"
 #include "base/parse.h"
 #include "base/str.h"
+
+#define DETAIL_SHOWN 300 /* bytes, in the log: paths are the client's text */
 
 /*
  * How a failure is reported: /api/v1 has a code for each, /workspace/se knows only wrong requests
@@ -61,6 +66,12 @@ static void reply(struct api_call *call, enum files_status status, const char *d
     const char *code = !is_se       ? v->v1_code
                        : http < 500 ? "Sandbox.InvalidParameter"
                                     : "Sandbox.InternalError";
+    if (status == FILES_DENIED || status == FILES_INVALID_PATH || status == FILES_INVALID_ARCHIVE) {
+        char shown[DETAIL_SHOWN];
+        str_printable(shown, sizeof(shown), detail, strlen(detail));
+        log_warn("file_denied", "request_id=%s operation=%s: %s", call_request_id(call),
+                 call_info(call)->id, shown);
+    }
     call_reply_error(call, http, code, v->description, detail, v->solution);
 }
 

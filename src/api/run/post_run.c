@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/call/call_impl.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "base/units.h"
 #include "config/config.h"
@@ -192,6 +193,23 @@ static void reply_run(struct api_call *call, const struct husk_spec *spec,
     reply_result(call, r, &v);
 }
 
+/* For the operator: what it did wrong, and at the level debug what it cost. */
+static void log_run(const struct api_call *call, const struct husk_spec *spec,
+                    const struct husk_result *r)
+{
+    const struct husk_metrics *m = &r->metrics;
+
+    service_audit(&(struct audit_subject){.request_id = call->request_id,
+                                          .template_name = spec->template_name},
+                  r);
+    log_debug("run_ended",
+              "request_id=%s template=%s status=%s cause=%s exit_code=%d duration_ms=%.3f "
+              "queue_ms=%.3f cpu_ms=%.3f memory_mb=%.2f stdout_bytes=%zu stderr_bytes=%zu",
+              call->request_id, spec->template_name, husk_status_name(r->status),
+              husk_cause_name(r->termination.cause), r->exit_code, m->duration_ms, m->queue_ms,
+              m->cpu_time_ms, m->peak_memory_mb, r->out_len, r->err_len);
+}
+
 void api_run_execute(struct api_call *call)
 {
     const json_t *body = call_body(call);
@@ -221,6 +239,7 @@ void api_run_execute(struct api_call *call)
         call_reply_fault(call, &fault, NULL);
         return;
     }
+    log_run(call, &spec, result);
     const char *type = result->error.type;
     if (type != NULL && str_eq(type, "PolicyViolation") && result->error.message != NULL) {
         reply_refused(call, result);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/se/se.h"
+#include "base/log.h"
 
 int se_path(const char *text, char dst[static FILES_PATH_MAX + 1])
 {
@@ -28,6 +29,8 @@ int se_path(const char *text, char dst[static FILES_PATH_MAX + 1])
 
 void se_reply_bad_path(struct api_call *call, const char *detail)
 {
+    log_warn("file_denied", "request_id=%s operation=%s: %s", call_request_id(call),
+             call_info(call)->id, detail);
     call_reply_error(call, 400, "Sandbox.InvalidParameter", "The path is not valid.", detail,
                      "Name a file in the workspace.");
 }

@@ -138,6 +138,9 @@ static void run(struct api_call *call, uint64_t limit_ms, const char *event, con
         call_reply_fault(call, &fault, NULL);
         return;
     }
+    service_audit(&(struct audit_subject){.request_id = call_request_id(call),
+                                          .template_name = spec.template_name},
+                  result);
     if (failure_code(result) == NULL) {
         se_reply_with(call, output_json(result, limit_ms), "result", result_text(result));
     } else {

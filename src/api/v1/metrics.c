@@ -3,10 +3,12 @@
  * Figures of the server in Prometheus' text format 0.0.4. Reads counters that exist anyway; never
  * waits, and costs no box.
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "agents/agents.h"
@@ -14,6 +16,7 @@
 #include "api/contract/tables.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/histogram.h"
 #include "base/parse.h"
 #include "base/str.h"
 #include "base/units.h"
@@ -48,6 +51,25 @@ static void counter(struct page *p, const char *name, uint64_t value, const char
     PUT(p, "%s %" PRIu64 "\n", name, value);
 }
 
+/* label: "name=\"value\"", or "". */
+static void put_histogram(struct page *p, const char *name, const char *label,
+                          const double bounds[HISTOGRAM_BUCKETS], const struct histogram *h)
+{
+    const char *comma = label[0] != '\0' ? "," : "";
+    const char *open = label[0] != '\0' ? "{" : "";
+    const char *close = label[0] != '\0' ? "}" : "";
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
+        n += h->counts[i];
+        PUT(p, "%s_bucket{%s%sle=\"%.10g\"} %" PRIu64 "\n", name, label, comma, bounds[i], n);
+    }
+    n += h->counts[HISTOGRAM_BUCKETS];
+    PUT(p, "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n", name, label, comma, n);
+    PUT(p, "%s_sum%s%s%s %.9g\n", name, open, label, close, h->sum);
+    PUT(p, "%s_count%s%s%s %" PRIu64 "\n", name, open, label, close, n);
+}
+
 /* ---- parts ---- */
 
 /* The second number of statm, which counts pages. 0: not known. */
@@ -63,6 +85,21 @@ static uint64_t resident_bytes(void)
     second += *second == ' ' ? 1 : 0;
     second[strcspn(second, " ")] = '\0';
     return parse_u64(second, &pages) == 0 ? pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+/* 0: not known. */
+static uint64_t open_descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    uint64_t n = 0;
+
+    while (dir != NULL && readdir(dir) != NULL) {
+        n++;
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    return n > 3 ? n - 3 : 0; /* ".", ".." and that of the folder itself */
 }
 
 static void put_process(struct page *p, const struct service_figures *f)
@@ -82,6 +119,11 @@ static void put_process(struct page *p, const struct service_figures *f)
     uint64_t resident = resident_bytes();
     if (resident > 0) {
         gauge(p, "process_resident_memory_bytes", (double)resident, "Memory of huskd.");
+    }
+    struct rlimit files;
+    gauge(p, "process_open_fds", (double)open_descriptors(), "Open descriptors of huskd.");
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        gauge(p, "process_max_fds", (double)files.rlim_cur, "Descriptors that huskd may open.");
     }
     gauge(p, "husk_fibers", (double)fiber_count(), "Calls and tasks in work.");
     gauge(p, "husk_epoch", (double)f->epoch,
@@ -112,6 +154,53 @@ static void put_work(struct page *p, const struct service_figures *f)
         }
     }
     counter(p, "husk_runs_total", f->runs, "Runs without a session.");
+}
+
+static void put_runs(struct page *p, const struct service_figures *f)
+{
+    head(p, "husk_run_seconds", "histogram", "Runs and executions: from code to result.");
+    put_histogram(p, "husk_run_seconds", "", histogram_seconds, &f->run_seconds);
+    head(p, "husk_run_queue_seconds", "histogram",
+         "Before that: waiting for a turn and a sandbox.");
+    put_histogram(p, "husk_run_queue_seconds", "", histogram_seconds, &f->queue_seconds);
+    head(p, "husk_run_memory_peak_bytes", "histogram", "Most memory of each, files included.");
+    put_histogram(p, "husk_run_memory_peak_bytes", "", histogram_bytes, &f->run_memory);
+    head(p, "husk_run_ends_total", "counter", "Runs and executions by the cause of their end.");
+    for (int i = 0; i < (int)ARRAY_LEN(f->causes); i++) {
+        PUT(p, "husk_run_ends_total{cause=\"%s\"} %" PRIu64 "\n", husk_cause_name(i), f->causes[i]);
+    }
+}
+
+static void put_boxes(struct page *p, const struct service *service)
+{
+    struct box_totals t;
+
+    service_totals(service, &t);
+    head(p, "husk_boxes", "gauge", "Sandboxes now.");
+    PUT(p, "husk_boxes{state=\"running\"} %" PRIu64 "\n", t.running);
+    PUT(p, "husk_boxes{state=\"parked\"} %" PRIu64 "\n", t.parked);
+    gauge(p, "husk_boxes_memory_limit_bytes", (double)t.memory_limit_bytes,
+          "Memory that these sandboxes may use.");
+    gauge(p, "husk_boxes_memory_bytes", (double)t.memory_bytes,
+          "Memory that sandboxes and zygotes use, a few seconds ago.");
+    gauge(p, "husk_boxes_processes", (double)t.processes, "Their processes and threads, likewise.");
+    head(p, "husk_boxes_cpu_seconds_total", "counter",
+         "Processor time of sandboxes and zygotes since the launcher started, likewise.");
+    PUT(p, "husk_boxes_cpu_seconds_total %.6f\n", (double)t.cpu_ns / NS_PER_SEC);
+}
+
+static void put_limits(struct page *p, const struct config *c)
+{
+    head(p, "husk_limit", "gauge", "Settings that bound the server, by name.");
+    PUT(p, "husk_limit{setting=\"max_sessions\"} %" PRIu64 "\n", (uint64_t)c->max_sessions);
+    PUT(p, "husk_limit{setting=\"max_executions\"} %" PRIu64 "\n", (uint64_t)c->max_executions);
+    PUT(p, "husk_limit{setting=\"queue_length\"} %" PRIu64 "\n", (uint64_t)c->queue_length);
+    PUT(p, "husk_limit{setting=\"max_connections\"} %" PRIu64 "\n", (uint64_t)c->max_connections);
+    PUT(p, "husk_limit{setting=\"max_connections_per_address\"} %" PRIu64 "\n",
+        (uint64_t)c->max_connections_per_address);
+    PUT(p, "husk_limit{setting=\"session_quota\"} %" PRIu64 "\n", c->session_quota_bytes);
+    PUT(p, "husk_limit{setting=\"data_quota\"} %" PRIu64 "\n", c->data_quota_bytes);
+    PUT(p, "husk_limit{setting=\"daemon_memory\"} %" PRIu64 "\n", c->daemon_memory_bytes);
 }
 
 /* Pools that no label tells apart count as one: a sample may stand only once. */
@@ -190,8 +279,20 @@ static void put_store(struct page *p, struct service *service)
     gauge(p, "husk_store_queued", (double)s.queued, "Changes that wait.");
 }
 
-static void put_data(struct page *p, const struct service_figures *f, const struct config *c)
+static void put_data(struct page *p, const struct service *service, const struct service_figures *f)
 {
+    const struct config *c = service_config(service);
+    char store[CONFIG_STORE_PATH_MAX];
+    struct statvfs fs;
+    struct err ignored;
+
+    if (config_store_path(c, store, &ignored) == 0 && statvfs(store, &fs) == 0) {
+        gauge(p, "husk_disk_free_bytes", (double)fs.f_bavail * (double)fs.f_frsize,
+              "Free on the disk of the data directory.");
+        gauge(p, "husk_disk_bytes", (double)fs.f_blocks * (double)fs.f_frsize, "Its size.");
+    }
+    gauge(p, "husk_workspaces_unsaved", (double)service_unsaved(service),
+          "Live sessions whose files have changed since their last copy.");
     gauge(p, "husk_data_bytes", (double)f->data_bytes, "Kept of sessions in the data directory.");
     gauge(p, "husk_data_quota_bytes", (double)c->data_quota_bytes, "The most that may be.");
 }
@@ -225,12 +326,15 @@ static void put_answers(struct page *p, const struct api *api)
             }
         }
     }
-    head(p, "husk_api_seconds_total", "counter", "Time from request to the start of its answer.");
+    head(p, "husk_api_request_seconds", "histogram",
+         "Time from request to the start of its answer.");
     for (unsigned op = 0; op <= API_OPS; op++) {
-        if (api->tally[op].total_ns > 0) {
-            PUT(p, "husk_api_seconds_total{operation=\"%s\"} %.6f\n",
-                op < API_OPS ? api_op_infos[op].id : "none",
-                (double)api->tally[op].total_ns / NS_PER_SEC);
+        char label[96];
+        (void)str_format(label, sizeof(label), "operation=\"%s\"",
+                         op < API_OPS ? api_op_infos[op].id : "none");
+        if (histogram_count(&api->tally[op].seconds) > 0) {
+            put_histogram(p, "husk_api_request_seconds", label, histogram_seconds,
+                          &api->tally[op].seconds);
         }
     }
 }
@@ -278,7 +382,10 @@ void api_metrics(struct api_call *call)
           "Since the start.");
     put_process(&p, &figures);
     put_work(&p, &figures);
-    put_data(&p, &figures, service_config(service));
+    put_runs(&p, &figures);
+    put_boxes(&p, service);
+    put_limits(&p, service_config(service));
+    put_data(&p, service, &figures);
     put_pools(&p, service);
     put_store(&p, service);
     put_http(&p, call->api->server);

@@ -29,14 +29,29 @@ struct starting {
     int report; /* detached: pipe to the waiting parent; else -1 */
 };
 
+/* What an operator reads on a terminal, and as JSON what a collector reads. */
+static void say(const char *event, const char *text)
+{
+    if (log_is_json()) {
+        log_error(event, "%s", text);
+    } else {
+        term_say(PROGRAM, "%s", text);
+    }
+}
+
 static void on_ready(void *user)
 {
     struct starting *s = user;
 
+    if (log_is_json()) {
+        const struct config *c = s->config;
+        log_info("ready", "pid=%d listen=\"%s\" socket=\"%s\"", (int)getpid(),
+                 c->listen.n > 0 ? c->listen.items[0] : "", c->socket);
+    }
     if (s->report >= 0) {
         (void)!write(s->report, "", 1);
         fd_close(&s->report);
-    } else {
+    } else if (!log_is_json()) {
         s->serving->greet(s->serving);
         puts("Ctrl-C stops it.");
         fflush(stdout);
@@ -83,8 +98,10 @@ static void show_missing_layers(void)
 
     for (size_t i = 0; i < n; i++) {
         if (layers[i].mandatory && !layers[i].present) {
-            term_say(PROGRAM, "%s: %s (to get it: %s)", layers[i].name, layers[i].fact,
-                     layers[i].fix);
+            char text[640];
+            (void)str_format(text, sizeof(text), "%s: %s (to get it: %s)", layers[i].name,
+                             layers[i].fact, layers[i].fix);
+            say("layer_missing", text);
         }
     }
 }
@@ -109,7 +126,7 @@ static int supervise(struct starting *s)
     if (paths_launcher(launcher, sizeof(launcher), &e) < 0 ||
         paths_daemon(daemon, sizeof(daemon), &e) < 0 || paths_lib_dir(lib, sizeof(lib), &e) < 0 ||
         supervisor_run(&options, &e) < 0) {
-        term_say(PROGRAM, "%s", e.msg);
+        say("start_failed", e.msg);
         if (e.code == ERR_ISOLATION) {
             show_missing_layers();
         }
@@ -205,11 +222,13 @@ static void warn_about_addresses(const struct config *c)
     for (size_t i = 0; i < c->listen.n; i++) {
         if (config_address(c->listen.items[i], &address, &len, &ignored) == 0 &&
             !config_is_loopback(&address)) {
-            term_say(PROGRAM,
-                     "warning: %s can be reached from other machines, and there is no "
-                     "authentication: put a proxy that has it in front; host names other than "
-                     "localhost must be in --allowed-hosts",
-                     c->listen.items[i]);
+            char text[400];
+            (void)str_format(text, sizeof(text),
+                             "warning: %s can be reached from other machines, and there is no "
+                             "authentication: put a proxy that has it in front; host names other "
+                             "than localhost must be in --allowed-hosts",
+                             c->listen.items[i]);
+            say("address_is_open", text);
         }
     }
 }

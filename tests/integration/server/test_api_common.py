@@ -75,6 +75,7 @@ def test_version(server: Server) -> None:
 
 # ---- metrics ----
 
+KINDS = ("counter", "gauge", "histogram")
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="[^"\\\n]*",?)*)\})? (-?[0-9.e+-]+|NaN|[+-]Inf)')
 
 
@@ -94,14 +95,18 @@ def metrics(server: Server) -> dict[str, float]:
             helps.add(name)
         elif line.startswith("# TYPE "):
             name, kind = line.split(" ")[2:]
-            assert name in helps and name not in types and kind in ("counter", "gauge")
+            assert name in helps and name not in types and kind in KINDS
             types[name] = kind
         else:
             match = SAMPLE.fullmatch(line)
             assert match is not None, line
             name = match[1]
-            assert name in types
-            assert types[name] == "gauge" or (name.endswith("_total") and float(match[3]) >= 0)
+            if name not in types:  # the parts of a histogram
+                name = re.sub("_(bucket|sum|count)$", "", name)
+                assert types[name] == "histogram" and float(match[3]) >= 0
+            assert types[name] in ("gauge", "histogram") or (
+                name.endswith("_total") and float(match[3]) >= 0
+            )
             key = line.rsplit(" ", 1)[0]
             assert key not in samples
             samples[key] = float(match[3])
