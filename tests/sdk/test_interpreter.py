@@ -262,6 +262,26 @@ def test_images_name_templates() -> None:
     assert "container back end" in result["error"] and "python-datascience" in result["error"]
 
 
+@pytest.mark.parametrize("image", ["python:3.12-slim", "pyrunner"])
+def test_a_refused_image_leaves_the_name_free(image: str) -> None:
+    """The first call names the session, with an image that does not exist; the next one corrects
+    it.
+    """
+    refused = execute_code("print(1)", "c", image="ubuntu:22.04")
+    assert refused["error_type"] == "BackendUnavailableError"
+    assert execute_code("print(1)", "c", image=image)["stdout"] == "1\n"
+    assert execute_code("1", "c", image="ubuntu:22.04")["error_type"] == "ConflictError"
+    assert execute_code("print(2)", "c")["stdout"] == "2\n"
+
+
+def test_an_object_keeps_the_image_that_it_was_made_with() -> None:
+    """It never runs in another one than its maker named."""
+    session = CodeInterpreter("s", image="ubuntu:22.04")
+    for _ in range(2):
+        assert session.execute_code("1")["error_type"] == "BackendUnavailableError"
+    session.cleanup_session()
+
+
 def test_a_session_keeps_its_image() -> None:
     assert execute_code("1", "s", image="pyrunner")["status"] == "success"
     assert execute_code("1", "s")["status"] == "success"  # the default means: as it is
@@ -279,6 +299,7 @@ def test_a_session_keeps_its_image() -> None:
         {"environment": {"OK": "kept?"}, "volumes": {"/no/such/path": {"bind": "/workspace/v"}}},
         {"volumes": {"/etc": "no dict"}},
         {"image": "pyrunner", "environment": {"N": 1}},
+        {"image": "ubuntu:22.04"},
     ],
 )
 def test_what_was_refused_does_not_spoil_later_calls(options: dict[str, Any]) -> None:

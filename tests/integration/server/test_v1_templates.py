@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Templates of /api/v1 against a real huskd."""
+
 from __future__ import annotations
 
 import contextlib
@@ -110,6 +111,17 @@ def test_taken_names_are_a_conflict(v1: Api) -> None:
     name = make(v1)
     check_error(v1.post("/templates", {"id": name}), 409, "Conflict", name)
     check_error(v1.post("/templates", {"id": "python"}), 409, "Conflict", "python")
+
+
+def test_an_image_is_refused(v1: Api) -> None:
+    """There is no container back end: a template must not pretend to be made from an image."""
+    body = {"id": "imaged", "image_url": "docker.io/library/python:3.12"}
+    check_error(v1.post("/templates", body), 422, "InvalidParameter", "container back end")
+    assert v1.call("GET", "/templates/imaged").status == 404
+    assert v1.post("/templates", {"id": "imaged", "image_url": None})["image_url"] is None
+    changed = v1.call("PUT", "/templates/imaged", {"image_url": "python:3.12"})
+    check_error(changed, 422, "InvalidParameter", "container back end")
+    assert v1.call("DELETE", "/templates/imaged").status == 204
 
 
 def test_unknown_base_is_refused(v1: Api) -> None:

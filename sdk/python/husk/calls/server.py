@@ -50,7 +50,7 @@ def create_template(
         disk_mb: their disk in MiB.
         timeout: idle seconds after which a session ends.
         env: environment variables.
-        image_url: for container back ends.
+        image_url: rejected by servers without a container back end.
     """
     body = _template_body(
         id=id,

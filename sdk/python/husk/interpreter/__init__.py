@@ -23,7 +23,7 @@ from typing import Any, Optional, Union
 
 from husk.engines.future import ToolFuture
 from husk.engines.ray import start as ray_start
-from husk.errors import HuskError, UnknownSessionError
+from husk.errors import BackendUnavailableError, HuskError, UnknownSessionError
 from husk.interpreter import policy
 from husk.interpreter import ray as on_ray
 from husk.interpreter.local import LOCAL, LocalDirectory
@@ -74,9 +74,11 @@ def run(
     refused = {key: options.pop(key, None) for key in ("dockerfile", "mcp_allowlist")}
     try:
         policy.check(**refused)
-        executor, _ = directory().open(name, session_id, image=image)
+        executor, is_new = directory().open(name, session_id, image=image)
         method = executor.execute_shell if kind == "shell" else executor.execute_code
         result = method(text, timeout, image=image, **options)
+        if is_new and result.get("error_type") == BackendUnavailableError.__name__:
+            end(name, session_id)  # its image is rejected: the name is free for another
     except Exception as error:  # including those of Ray: the caller always gets a result
         return failure(error, f"{session_id}_0")
     receipt = result.get("receipt")

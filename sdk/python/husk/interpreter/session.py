@@ -145,7 +145,7 @@ class CodeInterpreter:
             if not isinstance(text, str):
                 raise InvalidParameterError(f"{kind} must be a string, not {type(text).__name__}")
             self._take_options(image, environment, volumes)
-            box = self._open()
+            box = self._open(image)
             if not self._volumes:
                 return _answer(
                     box.run(kind, text, seconds, self._environment), execution_id, seconds
@@ -200,27 +200,30 @@ class CodeInterpreter:
         """Applies options: the image cannot change; environment and volumes stay for later calls."""
         with self._lock:
             # Check everything before storing anything, so that a rejected call has no effect on
-            # later ones.
+            # later ones. The image is stored with its box.
             variables = _variables({**self._environment, **(environment or {})})
             wanted = {**self._wanted_volumes, **(volumes or {})}
             volumes_now = {str(v.host): v for v in parse(wanted)} if wanted else {}
-            if image is not None and image not in (policy.DEFAULT_IMAGE, self.image):
-                if self._box is not None:
-                    raise ConflictError(
-                        f"session {self.session_id} has the image {self.image!r} and cannot change to {image!r}",
-                        solution="Use another session, or clean up this one first.",
-                    )
-                self.image = image
+            if self._box is not None and self._wanted_image(image) != self.image:
+                raise ConflictError(
+                    f"session {self.session_id} has the image {self.image!r} and cannot change to {image!r}",
+                    solution="Use another session, or clean up this one first.",
+                )
             self._environment, self._wanted_volumes = variables, wanted
             for host, volume in volumes_now.items():
                 held = self._volumes.get(host)
                 if held is None or not held.same(volume):
                     self._volumes[host] = volume
 
-    def _open(self) -> Box:
+    def _wanted_image(self, image: Optional[str]) -> str:
+        return self.image if image in (None, policy.DEFAULT_IMAGE) else str(image)
+
+    def _open(self, image: Optional[str] = None) -> Box:
         with self._lock:
             if self._box is None:
-                self._box = Box(self.image)
+                wanted = self._wanted_image(image)
+                self._box = Box(wanted)
+                self.image = wanted  # a rejected one has no effect on later calls
                 self._on_box()
             return self._box
 
