@@ -5,13 +5,14 @@ BUILD ?= build
 PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
+SOAK_SECONDS ?= 1800
 PYTHON := /usr/bin/python3
 # make up DETACH=1: the server runs in the background. UP: more settings, as for husk up.
 DETACH ?=
 UP ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help up build test bench lint asan fuzz format install clean
+.PHONY: help up build test bench lint asan fuzz soak format install clean
 
 help: ## this list
 	@echo "husk $$(cat VERSION): runs untrusted code in sandboxes. Targets (make alone builds):"
@@ -43,6 +44,7 @@ test: ## install what tests need, build, run every suite
 	@tools/account
 	@$(MAKE) --no-print-directory $(BUILD)/build.ninja
 	@tools/python-env $(BUILD) & fetching=$$!; $(MAKE) --no-print-directory build && wait $$fetching
+	@tools/python-env $(BUILD) --fuzz
 	@tools/python-env $(BUILD) --run
 	@tools/science-env $(BUILD) $$(tools/science-env --list)
 	@echo "==> Testing"
@@ -68,6 +70,11 @@ asan: ## the C tests under the address, leak and undefined-behaviour sanitizers
 fuzz: ## each fuzz target for FUZZ_SECONDS (60)
 	@tools/install-deps build sanitize
 	@tools/fuzz $(FUZZ_SECONDS)
+
+soak: build ## the contract fuzzer against a server for SOAK_SECONDS (1800)
+	@tools/python-env $(BUILD) --fuzz
+	@HUSK_BUILD=$(abspath $(BUILD)) HUSK_BIN_DIR=$(abspath $(BUILD))/bin HUSK_SOAK_SECONDS=$(SOAK_SECONDS) \
+		$(PYTHON) -m pytest -q -s tests/integration/server/test_contract_fuzz.py
 
 format: ## lay out C and Python as the linter wants them
 	@tools/install-deps lint python

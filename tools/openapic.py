@@ -8,6 +8,7 @@ Reading and refusing is the work of openapi_model.py; this file writes the resul
     openapic.py --docs          writes docs/api.md
     openapic.py --check         fails when docs/api.md is not what --docs would write
 """
+
 from __future__ import annotations
 
 import argparse
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import openapi_docs
+import openapi_limits
 from openapi_model import JSON_TYPE, METHODS, Contract, Operation, load
 from openapi_schema import MESSAGES, ContractError, Json, rules_of, types_of
 
@@ -287,17 +289,17 @@ def write_examples(contract: Contract) -> str:
 # ---- documents ----
 
 
-def part_of(contract: Contract, dialect: str) -> Json:
+def part_of(contract: Contract, whole: Json, dialect: str) -> Json:
     """The document with the paths of one dialect and the components that they use."""
     paths = {op.path for op in contract.operations if op.dialect == dialect}
-    doc = {k: v for k, v in contract.doc.items() if k not in ("paths", "components")}
-    doc["paths"] = {p: item for p, item in contract.doc["paths"].items() if p in paths}
+    doc = {k: v for k, v in whole.items() if k not in ("paths", "components")}
+    doc["paths"] = {p: item for p, item in whole["paths"].items() if p in paths}
     components: Json = {}
     text = json.dumps(doc["paths"])
     size = -1
     while size != len(text):
         size = len(text)
-        for kind, items in contract.doc["components"].items():
+        for kind, items in whole["components"].items():
             used = {n: v for n, v in items.items() if f'"#/components/{kind}/{n}"' in text}
             if used:
                 components[kind] = used
@@ -317,9 +319,10 @@ def write_assets(contract: Contract) -> str:
     def compact(doc: Any) -> bytes:
         return json.dumps(doc, separators=(",", ":"), ensure_ascii=False).encode()
 
+    doc = openapi_limits.declared(contract)
     assets = [
-        ("OPENAPI", "application/json", compact(contract.doc)),
-        ("SE", "application/json", compact(part_of(contract, "workspace_se"))),
+        ("OPENAPI", "application/json", compact(doc)),
+        ("SE", "application/json", compact(part_of(contract, doc, "workspace_se"))),
         ("DOCS_HTML", "text/html; charset=utf-8", openapi_docs.page(contract).encode()),
     ]
     out = [HEAD + '#include "api/contract/tables.h"\n']

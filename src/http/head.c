@@ -18,7 +18,7 @@
 static const char *const method_names[HTTP_METHODS] = {
     [HTTP_GET] = "GET",         [HTTP_HEAD] = "HEAD",   [HTTP_POST] = "POST",
     [HTTP_PUT] = "PUT",         [HTTP_PATCH] = "PATCH", [HTTP_DELETE] = "DELETE",
-    [HTTP_OPTIONS] = "OPTIONS",
+    [HTTP_OPTIONS] = "OPTIONS", [HTTP_TRACE] = "TRACE", [HTTP_QUERY] = "QUERY",
 };
 
 #define KNOWN(text)                                                                                \

@@ -27,6 +27,8 @@ enum http_method {
     HTTP_PATCH,
     HTTP_DELETE,
     HTTP_OPTIONS,
+    HTTP_TRACE,
+    HTTP_QUERY,
     HTTP_METHODS
 };
 

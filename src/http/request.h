@@ -47,7 +47,8 @@ struct http_peer {
 /* ---- the head ---- */
 
 enum http_method http_method(const struct http_request *req);
-const char *http_path(const struct http_request *req);   /* decoded once, begins with '/', or "*" */
+/* Decoded once, begins with '/', or "*". %2F is HTTP_ENCODED_SLASH: it separates no segments. */
+const char *http_path(const struct http_request *req);
 const char *http_target(const struct http_request *req); /* as it was sent, with the query */
 const struct http_peer *http_peer(const struct http_request *req);
 /* The same number for requests of the same client, as http/peers.h tells them apart. */

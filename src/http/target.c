@@ -31,10 +31,13 @@ static int decode_byte(const char *p)
     return low < 0 || byte == 0 ? -1 : byte;
 }
 
+/* Also between encoded slashes: what is read from them is a path as well. */
 static bool has_dot_segment(const char *path)
 {
+    static const char slashes[] = {'/', HTTP_ENCODED_SLASH, '\0'};
+
     for (const char *p = path; *p != '\0';) {
-        size_t n = strcspn(++p, "/");
+        size_t n = strcspn(++p, slashes);
         if ((n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.')) {
             return true;
         }
@@ -53,9 +56,10 @@ static const char *decode_path(const char *raw, struct http_target *t)
         int byte = (uint8_t)*p;
         if (byte == '%') {
             byte = decode_byte(p);
-            if (byte < 0x20 || byte == 0x7f || byte == '/') {
+            if (byte < 0x20 || byte == 0x7f) {
                 return NULL;
             }
+            byte = byte == '/' ? HTTP_ENCODED_SLASH : byte;
             p += 2;
         } else if (!http_is_in(path_chars, *p)) {
             return NULL;

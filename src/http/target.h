@@ -3,8 +3,11 @@
  * Splits a request target into path and query and decodes each exactly once.
  *
  * Refuses what a second decoder could read differently: "." and ".." segments, plain or encoded,
- * encoded slashes, NUL, control characters in the path, bytes that are not UTF-8. Pure; fixed
- * memory.
+ * NUL, control characters in the path, bytes that are not UTF-8. Pure; fixed memory.
+ *
+ * An encoded slash separates nothing: it stays part of its segment, as HTTP_ENCODED_SLASH, a byte
+ * that no path can have otherwise. Clients that are made from the contract encode the slashes of a
+ * path parameter, and routes must not read them as their own.
  */
 #pragma once
 
@@ -12,6 +15,8 @@
 #include <stddef.h>
 
 #include "http/head.h"
+
+#define HTTP_ENCODED_SLASH '\x1f'
 
 struct http_target {
     size_t path_len;

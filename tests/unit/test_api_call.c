@@ -216,8 +216,11 @@ TEST(errors_speak_the_dialect_and_hide_the_host)
     CHECK(strstr(answer, "denied") == NULL);
     check_has(answer, "X-Process-Time: 0.0");
     EXPECT(port, "GET /api/v1/none", "", "HTTP/1.1 404 ", "Sandbox.NotFound");
-    EXPECT(port, "GET /api/v1/a%2Fb", "", "HTTP/1.1 400 ", "X-Request-ID: req_",
+    EXPECT(port, "GET /api/v1/a%00b", "", "HTTP/1.1 400 ", "X-Request-ID: req_",
            "malformed target");
+    EXPECT(port, "GET /api%2Fv1/version", "", "HTTP/1.1 404 ", "X-Request-ID: req_");
+    EXPECT(port, "GET /api/v1%2Fversion", "", "HTTP/1.1 404 ", "Sandbox.NotFound");
+    EXPECT(port, "TRACE /api/v1/version", "", "HTTP/1.1 405 ", "Allow: GET, HEAD\r\n");
     EXPECT(port, "NONE /", "", "HTTP/1.1 501 ", "X-Request-ID: req_", "Sandbox.NotImplemented");
     EXPECT(port, "GET /workspace/se/none", "", "HTTP/1.1 404 ", "{\"detail\":{\"error_code\"");
     EXPECT(port, "DELETE /run", "", "HTTP/1.1 405 ", "Allow: POST\r\n", "{\"error\":");

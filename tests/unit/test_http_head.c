@@ -187,7 +187,7 @@ static const struct {
     {501, "BREW / HTTP/1.1\r\n" HOST "\r\n"},
     {501, "get / HTTP/1.1\r\n" HOST "\r\n"},
     {501, "CONNECT a:1 HTTP/1.1\r\n" HOST "\r\n"},
-    {501, "TRACE / HTTP/1.1\r\n" HOST "\r\n"},
+    {501, "TRACK / HTTP/1.1\r\n" HOST "\r\n"},
     {417, LINE HOST "Content-Length: 1\r\nExpect: 200-ok\r\n\r\n"},
     {417, LINE HOST "Expect: 100-continue, x\r\n\r\n"},
     {400, "\x16\x03\x01\x02"}, /* a TLS hello needs no line end to be refused */

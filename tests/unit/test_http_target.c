@@ -22,6 +22,13 @@ TEST(paths)
         {"/%41", "/A"},
         {"/%2541", "/%41"},
         {"/a+b", "/a+b"},
+        /* A slash that is encoded is no slash: it separates nothing. */
+        {"/a%2fb%2Fc/d", "/a\x1f"
+                         "b\x1f"
+                         "c/d"},
+        {"/%252F", "/%2F"},
+        {"/%2F", "/\x1f"},
+        {"/a%2F...%2F..b", "/a\x1f...\x1f..b"},
         {"/caf%C3%A9", "/caf\xc3\xa9"},
         {"/...", "/..."},
         {"/a./.b/..c", "/a./.b/..c"},
@@ -57,8 +64,11 @@ TEST(refused)
         "/%0a",
         "/%1f",
         "/%7f",
-        "/a%2fb",
-        "/a%2Fb",
+        "/a%2f..",
+        "/a%2F../b",
+        "/..%2fb",
+        "/a/.%2Fb",
+        "/%2f%2e%2e",
         "/.",
         "/..",
         "/a/.",

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of tools/openapic.py: a contract that is incomplete or ambiguous does not build."""
+
 from __future__ import annotations
 
 import gzip
@@ -19,8 +20,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import openapi_docs  # noqa: E402
+import openapi_limits  # noqa: E402
 import openapi_model  # noqa: E402
 import openapic  # noqa: E402
+from openapi_model import METHODS  # noqa: E402
 from openapi_schema import ContractError, check_value, size_bytes  # noqa: E402
 
 Json = dict[str, Any]
@@ -368,7 +371,7 @@ def test_patterns_of_paths_say_what_the_server_accepts(
 
 
 def test_openapi_json_is_closed_and_lists_all(contract: openapi_model.Contract) -> None:
-    part = openapic.part_of(contract, "workspace_se")
+    part = openapic.part_of(contract, contract.doc, "workspace_se")
     openapi_model.check_refs(part)
     assert all(path.startswith("/workspace/se/") for path in part["paths"])
     listed = set()
@@ -525,3 +528,19 @@ def test_every_error_of_the_contract_is_explained(contract: openapi_model.Contra
     explained = {code for row in rows for code in row.split(", ")}
     sent = {str(code) for op in contract.operations for code in op.raw["responses"]}
     assert {code for code in sent if code >= "400"} <= explained
+
+
+def test_what_every_request_obeys_is_declared(contract: openapi_model.Contract) -> None:
+    """In the document that is served: machines know no introduction."""
+    doc = openapi_limits.declared(contract)
+    request = doc["components"]["schemas"]["ExecuteRequest"]["properties"]
+    assert not re.search(request["code"]["pattern"], "a\0b")
+    assert re.search(request["code"]["pattern"], "a\nb")
+    assert request["event"]["additionalProperties"] == {"$ref": "#/components/schemas/JsonValue"}
+    below = "/api/v1/sessions/{session_id}/files/"
+    for name in ("mkdir", "move", "upload"):
+        assert {"get", "put", "delete", "post"} <= set(doc["paths"][below + name])
+    operations = [op for item in doc["paths"].values() for m, op in item.items() if m in METHODS]
+    assert len({op["operationId"] for op in operations}) == len(operations)
+    assert all("414" in contract.get(op)["responses"] for op in operations)
+    assert "JsonValue" not in contract.doc["components"]["schemas"], "the files stay as they are"

@@ -8,8 +8,10 @@
 #include <strings.h>
 
 #include "api/agents/gateway.h"
+#include "base/attr.h"
 #include "base/str.h"
 #include "http/field.h"
+#include "http/target.h"
 
 #define PIECE_SIZE ((size_t)16 << 10)
 
@@ -55,14 +57,21 @@ static json_t *headers_json(const struct http_request *req)
     return list;
 }
 
-/* The path as it is below the server's own prefix, by whatever address it was asked for. */
+/*
+ * The path as it is below the server's own prefix, by whatever address it was asked for; decoded to
+ * its end.
+ */
 static json_t *path_json(struct api_call *call, const struct agent *agent)
 {
     const char *path = http_path(call_request(call));
     const char *rest;
 
     if (agents_find_path(call->api->agents, path, &rest) == agent) {
-        return api_text_json(path, strlen(path));
+        AUTO_FREE char *decoded = strdup(path);
+        for (char *at = decoded; at != NULL && (at = strchr(at, HTTP_ENCODED_SLASH)) != NULL;) {
+            *at = '/';
+        }
+        return decoded != NULL ? api_text_json(decoded, strlen(decoded)) : NULL;
     }
     return json_sprintf("%s/mcp", agent_plan_of(agent)->route_prefix);
 }

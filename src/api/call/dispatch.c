@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/rand.h"
 #include "base/str.h"
+#include "http/target.h"
 
 #define QUERY_MAX 64 /* parameters; the target's length bounds them as well */
 #define TEXT_START ((size_t)64 << 10)
@@ -206,7 +207,12 @@ static int check_params(struct api_call *call, struct api_violations *v)
 {
     struct api_pair query[QUERY_MAX];
     struct api_request_text text = {
-        .match = &call->match, .query = query, .header = find_header, .user = call->req};
+        .match = &call->match,
+        .slash = HTTP_ENCODED_SLASH,
+        .query = query,
+        .header = find_header,
+        .user = call->req,
+    };
     size_t at = 0;
 
     while (text.n_query < QUERY_MAX &&

@@ -15,6 +15,8 @@ struct walk {
     struct api_step steps[API_LOC_MAX];
 };
 
+/* The value as an integer, new, where the schema wants one and it is written as 30.0; else NULL. */
+json_t *walk_whole(const struct api_schema *s, const json_t *value);
 void walk_check(struct walk *w, const struct api_schema *s, json_t *value);         /* schema.c */
 void walk_check_object(struct walk *w, const struct api_schema *s, json_t *object); /* object.c */
 /* Gives absent members of the object their defaults. */

@@ -115,6 +115,17 @@ void walk_fill(struct walk *w, const struct api_field *fields, size_t n, json_t 
     }
 }
 
+static void take_wholes(const struct api_schema *s, json_t *object)
+{
+    for (size_t i = 0; i < s->n_fields; i++) {
+        const char *name = s->fields[i].name;
+        json_t *whole = walk_whole(s->fields[i].schema, json_object_get(object, name));
+        if (whole != NULL) {
+            json_object_set_new(object, name, whole);
+        }
+    }
+}
+
 void walk_check_object(struct walk *w, const struct api_schema *s, json_t *object)
 {
     size_t before = w->v->total;
@@ -128,6 +139,7 @@ void walk_check_object(struct walk *w, const struct api_schema *s, json_t *objec
             walk_leave(w);
         }
     }
+    take_wholes(s, object);
     json_object_foreach(object, name, member)
     {
         if (walk_is_full(w)) {

@@ -113,6 +113,25 @@ static void take(struct walk *w, const struct api_field *field, struct api_slice
     walk_leave(w);
 }
 
+/* The slashes that were encoded are the value's own: only here does it become known. */
+static void take_segment(struct walk *w, const struct api_field *field, struct api_slice text,
+                         char slash, json_t *params)
+{
+    if (slash == '\0' || memchr(text.data, slash, text.len) == NULL) {
+        take(w, field, text, params);
+        return;
+    }
+    AUTO_FREE char *value = strndup(text.data, text.len);
+    if (value == NULL) {
+        walk_report(w, "out_of_memory", "could not be read: memory is exhausted");
+        return;
+    }
+    for (char *at = value; (at = strchr(at, slash)) != NULL;) {
+        *at = '/';
+    }
+    take(w, field, (struct api_slice){value, strlen(value)}, params);
+}
+
 static void check_required(struct walk *w, const struct api_field *fields, size_t n,
                            const json_t *params)
 {
@@ -181,7 +200,7 @@ int api_params_check(const struct api_request_text *text, json_t **ret, struct a
         return -1;
     }
     for (size_t i = 0; i < info->n_path && i < text->match->n_params; i++) {
-        take(&w, &info->path[i], text->match->params[i], params);
+        take_segment(&w, &info->path[i], text->match->params[i], text->slash, params);
     }
     take_query(text, info, params, v);
     take_headers(text, info, params, v);

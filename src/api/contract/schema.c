@@ -238,12 +238,30 @@ static void check_count(struct walk *w, const struct api_schema *s, size_t n, co
     }
 }
 
+/* JSON knows one kind of number: 30.0 is a whole one. */
+json_t *walk_whole(const struct api_schema *s, const json_t *value)
+{
+    const double beyond = 9223372036854775808.0; /* 2^63, the first that does not fit */
+    double number = json_real_value(value);
+
+    if (!json_is_real(value) || (s->types & API_TYPE_INTEGER) == 0 || number != rint(number)) {
+        return NULL;
+    }
+    return json_integer(number >= beyond    ? INT64_MAX /* the range check refuses it */
+                        : number <= -beyond ? INT64_MIN
+                                            : (json_int_t)number);
+}
+
 static void check_array(struct walk *w, const struct api_schema *s, json_t *array)
 {
     size_t n = json_array_size(array);
 
     check_count(w, s, n, "items");
     for (size_t i = 0; i < n && s->items != NULL && !walk_is_full(w); i++) {
+        json_t *whole = walk_whole(s->items, json_array_get(array, i));
+        if (whole != NULL) {
+            json_array_set_new(array, i, whole);
+        }
         walk_enter(w, NULL, i);
         walk_check(w, s->items, json_array_get(array, i));
         walk_leave(w);

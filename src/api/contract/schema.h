@@ -5,7 +5,8 @@
  * defaults.
  *
  * Every violation is listed (up to API_VIOLATIONS_MAX), so that a client can repair its request at
- * once. Nothing is clamped or converted. No state, any thread.
+ * once. Nothing is clamped, and nothing converted but 30.0 to 30 where a whole number is wanted. No
+ * state, any thread.
  */
 #pragma once
 
@@ -158,6 +159,7 @@ struct api_pair {
 
 struct api_request_text {
     const struct api_match *match; /* with its path parameters */
+    char slash;                    /* what stands for an encoded slash in them; NUL: nothing */
     const struct api_pair *query;
     size_t n_query;
     const char *(*header)(void *user, const char *name); /* NULL: absent; NULL itself: no headers */

@@ -207,7 +207,7 @@ BAD: list[tuple[str, int, bytes]] = [
     ("byte above ASCII", 400, b"GET /\xc3\xa9 HTTP/1.1\r\n" + HOST + b"\r\n"),
     ("encoded NUL", 400, b"GET /%00 HTTP/1.1\r\n" + HOST + b"\r\n"),
     ("encoded NUL in the query", 400, b"GET /?a=%00 HTTP/1.1\r\n" + HOST + b"\r\n"),
-    ("encoded slash", 400, b"GET /a%2fb HTTP/1.1\r\n" + HOST + b"\r\n"),
+    ("dot dot behind an encoded slash", 400, b"GET /a%2f../b HTTP/1.1\r\n" + HOST + b"\r\n"),
     ("encoded line end", 400, b"GET /a%0d%0ab HTTP/1.1\r\n" + HOST + b"\r\n"),
     ("dot segment", 400, b"GET /a/./b HTTP/1.1\r\n" + HOST + b"\r\n"),
     ("dot dot segment", 400, b"GET /a/../b HTTP/1.1\r\n" + HOST + b"\r\n"),

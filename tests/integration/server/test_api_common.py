@@ -305,7 +305,7 @@ def refused_before_a_route(server: Server) -> list[Answer]:
     """By the parser, by the Host header, by the Origin header."""
     own = f"Host: 127.0.0.1:{server.port}"
     heads = [
-        ["GET /api/v1/sessions/a%2Fb HTTP/1.1", own],
+        ["GET /api/v1/sessions/a%0Ab HTTP/1.1", own],
         ["GET /api/v1/sessions/%ff HTTP/1.1", own],
         ["HEAD /api/v1/sessions/%ff HTTP/1.1", own],
         ["GET /api/v1/health HTTP/1.1", "Host: evil.example"],

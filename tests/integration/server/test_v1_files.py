@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of a session over /api/v1 against a real huskd: every route, success and failure."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -40,6 +41,23 @@ def test_write_read_describe_delete(api: Api, sid: str, folder: str) -> None:
     assert api.run(sid, f"print(open({path!r}).read())")["stdout"] == "hello again\n"
     assert api.call("DELETE", url(sid, path)).status == 204
     check_error(get(api, sid, path), 404, "FileNotFound", path)
+
+
+def test_slashes_may_be_encoded(api: Api, sid: str, folder: str) -> None:
+    """As clients do that are made from the contract: the path is one parameter to them."""
+    below = f"/sessions/{sid}"
+    path = quote(f"{folder}/a/b%2Fc.txt", safe="")  # a name that only looks encoded stays one
+    put = {"Content-Type": "application/octet-stream"}
+    made = api.call("PUT", f"{below}/files/{path}", headers=put, raw=b"hello")
+    assert made.status == 201 and made["file_path"] == f"{folder}/a/b%2Fc.txt"
+    assert api.get(f"{below}/files/{path}").raw == b"hello"
+    assert api.get(f"{below}/files/{folder}/a%2F{quote('b%2Fc.txt')}").raw == b"hello"
+    assert api.get(f"{below}/file-stat/{path}")["name"] == "b%2Fc.txt"
+    assert names(api, sid, f"{folder}/a") == [f"{folder}/a/b%2Fc.txt"]
+    assert api.call("DELETE", f"{below}/files/{path}").status == 204
+    # It separates no segments of a route, and no id has one.
+    for target in (f"/sessions%2F{sid}", f"/sessions/{sid}%2Ffiles", f"/sessions/a%2F{sid}"):
+        assert api.call("GET", target, is_known=False).status in (404, 422)
 
 
 def test_what_code_writes_is_there(api: Api, sid: str, folder: str) -> None:
