@@ -3,6 +3,7 @@
 #include "service/places.h"
 
 #include <errno.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "base/attr.h"
@@ -143,15 +144,24 @@ static void call_all(struct places *p)
 
 /* ---- looking at runs ---- */
 
+/* How many want each processor: our own runs, or all that the machine has had to do lately. */
+static size_t crowd(const struct places *p)
+{
+    struct sysinfo machine = {.loads = {0}};
+    size_t wanting = p->fresh + p->busy;
+
+    (void)sysinfo(&machine);
+    wanting = MAX(wanting, (size_t)(machine.loads[0] >> SI_LOAD_SHIFT));
+    return MAX(wanting / p->processors, (size_t)1);
+}
+
 /*
  * Code that is runnable waits for a processor when there are many of its kind: the more of them,
  * the longer it is looked at, and the less it must have used.
  */
 static bool is_asleep(const struct places *p, uint64_t used_ns, uint64_t passed_ns)
 {
-    size_t crowd = (p->fresh + p->busy) / p->processors;
-
-    return used_ns < passed_ns / ASLEEP_PART / MAX(crowd, (size_t)1);
+    return used_ns < passed_ns / ASLEEP_PART / crowd(p);
 }
 
 /* The first look only tells from where to count. */

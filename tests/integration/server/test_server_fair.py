@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from husk_server import Server
-from v1_client import WAITS, Api
+from v1_client import Api
 
 PLACES = 4
+SLEEPS = "import time\ntime.sleep(600)"
 # Uses a processor until there is a file `go`.
 WORKS = "import os\nwhile not os.path.exists('go'): pass\n"
 
@@ -18,7 +19,7 @@ WORKS = "import os\nwhile not os.path.exists('go'): pass\n"
 def test_sleepers_leave_their_places_to_others() -> None:
     with Server.run("--max-executions", str(PLACES)) as server:
         api = Api(server.port)
-        sleepers = [api.start(api.session(), WAITS, timeout=600) for _ in range(3 * PLACES)]
+        sleepers = [api.start(api.session(), SLEEPS, timeout=600) for _ in range(3 * PLACES)]
         other = api.session()
         for i in range(5):
             assert api.run(other, f"{i} + 1")["return_value"] == i + 1
