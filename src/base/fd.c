@@ -5,9 +5,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+/* Numbers are given out from the lowest: those below a new one are in use. */
+bool fd_is_scarce(void)
+{
+    struct rlimit files;
+    AUTO_CLOSE int lowest = -1;
+
+    lowest = eventfd(0, EFD_CLOEXEC);
+    return lowest < 0 || getrlimit(RLIMIT_NOFILE, &files) < 0 ||
+           (rlim_t)lowest + files.rlim_cur / FD_SCARCE_PART > files.rlim_cur;
+}
 
 void fd_close(int *fd)
 {

@@ -17,6 +17,10 @@
 #define FD_MESSAGE_MAX 16 /* descriptors in one message */
 #define FD_PILE_MAX 253   /* SCM_MAX_FD: Linux sends no more in one message */
 
+#define FD_SCARCE_PART 8
+/* Whether less than that part of the descriptors that this process may open is left. */
+bool fd_is_scarce(void);
+
 void fd_close(int *fd); /* closes if >= 0, sets -1, keeps errno */
 void auto_close_cleanup(int *fd);
 

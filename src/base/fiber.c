@@ -34,6 +34,7 @@ struct fiber {
 
 static _Thread_local struct {
     int epoll; /* 0: not made yet */
+    int kept;  /* of fiber_poll_kept(); 0: none */
     struct fiber *running;
     struct fiber *waiting;
     struct fiber *ready_first;
@@ -156,8 +157,11 @@ void fiber_wake(struct fiber *f)
 static void unwatch(struct fiber *f, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (f->fds[i].fd >= 0) {
-            (void)epoll_ctl(sched.epoll, EPOLL_CTL_DEL, f->fds[i].fd, NULL);
+        struct epoll_event none = {.events = 0};
+        int fd = f->fds[i].fd;
+        if (fd >= 0) {
+            (void)epoll_ctl(sched.epoll, fd == sched.kept ? EPOLL_CTL_MOD : EPOLL_CTL_DEL, fd,
+                            &none);
         }
     }
 }
@@ -168,7 +172,9 @@ static int watch(struct fiber *f)
 
     for (size_t i = 0; i < f->n; i++) {
         struct epoll_event ev = {.events = (uint32_t)f->fds[i].events, .data.ptr = f};
-        if (f->fds[i].fd >= 0 && epoll_ctl(epoll, EPOLL_CTL_ADD, f->fds[i].fd, &ev) < 0) {
+        int fd = f->fds[i].fd;
+        if (fd >= 0 &&
+            epoll_ctl(epoll, fd == sched.kept ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &ev) < 0) {
             int r = -errno;
             unwatch(f, i);
             return r;
@@ -238,6 +244,29 @@ int fiber_poll(struct pollfd *fds, size_t n, int64_t timeout_ms)
     return poll_now(fds, n, 0);
 }
 
+int fiber_poll_kept(struct pollfd *fd, int64_t timeout_ms)
+{
+    if (sched.running != NULL && sched.kept != fd->fd) {
+        struct epoll_event none = {.events = 0};
+        int epoll = fiber_fd();
+
+        fiber_drop_kept();
+        if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd->fd, &none) < 0) {
+            return epoll < 0 ? epoll : -errno;
+        }
+        sched.kept = fd->fd;
+    }
+    return fiber_poll(fd, 1, timeout_ms);
+}
+
+void fiber_drop_kept(void)
+{
+    if (sched.kept != 0) {
+        (void)epoll_ctl(sched.epoll, EPOLL_CTL_DEL, sched.kept, NULL);
+        sched.kept = 0;
+    }
+}
+
 bool fiber_yield(void)
 {
     make_ready(sched.running);
@@ -280,7 +309,9 @@ static void gather_ready(void)
 
     int n = sched.waiting != NULL ? epoll_wait(fiber_fd(), events, EVENTS_MAX, 0) : 0;
     for (int i = 0; i < n; i++) {
-        make_ready(events[i].data.ptr);
+        if (events[i].data.ptr != NULL) { /* else no fiber waits for the one that is kept */
+            make_ready(events[i].data.ptr);
+        }
     }
     for (struct fiber *f = sched.waiting; f != NULL; f = f->next_waiting) {
         if (f->until_ms != 0 && f->until_ms <= now) {
@@ -334,6 +365,7 @@ void fiber_release(void)
         destroy(f);
     }
     sched.n_free = 0;
+    fiber_drop_kept();
     if (sched.epoll != 0) {
         close(sched.epoll);
         sched.epoll = 0;

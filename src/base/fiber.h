@@ -34,6 +34,14 @@ struct fiber *fiber_self(void);
 int fiber_poll(struct pollfd *fds, size_t n, int64_t timeout_ms);
 
 /*
+ * The same for one descriptor that stays in the thread's set between two waits, until
+ * fiber_drop_kept(): for an epoll set with many members, since the kernel looks at all of them each
+ * time it is added. One descriptor per thread.
+ */
+int fiber_poll_kept(struct pollfd *fd, int64_t timeout_ms);
+void fiber_drop_kept(void); /* before it is closed */
+
+/*
  * The same for an event expected within microseconds: polls actively for a moment first. Other
  * fibers run meanwhile.
  */

@@ -126,9 +126,9 @@ bool cgroup_view_cpu_ns(const struct usage_view *v, const int *fds, uint64_t *re
 
 /*
  * For a long-lived box: closes the descriptors that are needed only at its start and its end. Their
- * counters read as 0 meanwhile. Those of the view stay open, unless nothing runs in the box yet: a
- * file that was read once holds a page of kernel memory until it is closed. (In v2 they always
- * stay, since a peak may be counted per descriptor.) Unfolding returns 1 if it was folded, 0 if
+ * counters read as 0 meanwhile. Those of the view stay open, unless is_waiting: nothing runs in the
+ * box yet, or its client has descriptors of its own. (In v2 they always stay, since a peak may be
+ * counted per descriptor.) Unfolding returns 1 if it was folded, 0 if
  * not, or -errno: then it stays folded, and can only be freed.
  */
 void cgroup_fold(struct cgroup *cg, bool is_waiting);

@@ -6,6 +6,7 @@
  * launcher decides.
  */
 #include <errno.h>
+#include <fcntl.h>
 
 #include "base/fd.h"
 #include "box/cgroup_impl.h"
@@ -68,9 +69,15 @@ static int memory_reset(const struct cg_part *p)
 
 /* ---- cpu ---- */
 
+/* Only if it is another one: for each write the kernel looks at all groups that there are. */
 static int cpu_prepare(const struct cg_part *p)
 {
-    return cg_write_u64(p->dir_fd, "cpu.cfs_period_us", CG_PERIOD_US);
+    AUTO_CLOSE int fd = -1;
+
+    fd = openat(p->dir_fd, "cpu.cfs_period_us", O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && cg_read_u64(fd) == CG_PERIOD_US
+               ? 0
+               : cg_write_u64(p->dir_fd, "cpu.cfs_period_us", CG_PERIOD_US);
 }
 
 static int cpu_limit(const struct cg_part *p, const struct limits *l)

@@ -93,8 +93,10 @@ const char *engine_note(const struct engine *engine, const char *name);
 /* "python", ...; NULL: there is no such template. Does not open it. */
 const char *engine_language(const struct engine *engine, const char *name);
 
-/* Starts its zygote for at least that many boxes, unless it runs. Waits. */
-int engine_start_template(struct engine *engine, const char *name, uint32_t boxes, struct err *e);
+/* How many boxes a template may need at a time, beside those of its pools; 0: a few. */
+void engine_set_boxes(struct engine *engine, uint64_t boxes);
+/* Starts its zygote, unless it runs. Waits. */
+int engine_start_template(struct engine *engine, const char *name, struct err *e);
 
 /* Its definition has changed: boxes of the old one live on, new ones get another zygote. */
 void engine_retire_template(struct engine *engine, const char *name);

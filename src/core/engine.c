@@ -212,12 +212,13 @@ static void pump(void *user)
     engine->pump = fiber_self();
     while (!engine->closing) {
         struct pollfd p = {.fd = engine->epoll, .events = POLLIN};
-        (void)fiber_poll(&p, 1, -1);
+        (void)fiber_poll_kept(&p, -1);
         if (!engine->closing && engine_wait(engine, 0, &e) < 0) {
             wake_all(engine);
             break;
         }
     }
+    fiber_drop_kept();
     engine->pump = NULL;
 }
 

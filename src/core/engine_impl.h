@@ -148,6 +148,7 @@ struct engine {
     struct fiber_queue parked; /* fibers that wait until a pool has one box more */
     struct guest *retired;     /* results are known, boxes are not released yet */
     struct fiber *releaser;    /* releases them */
+    uint32_t boxes;            /* that a template may need at a time; 0: a few */
     uint32_t adaptive_max;     /* > 0: a box that no pool has makes one of at most so many */
     struct budget budget;      /* of what is held for all boxes */
     uint64_t births_failed;    /* boxes that were asked for and never ready */

@@ -65,17 +65,16 @@ int engine_check_limits(struct engine *engine, const char *template_name,
     return limits_within(&limits, &most, e);
 }
 
-int engine_start_template(struct engine *engine, const char *name, uint32_t boxes, struct err *e)
+void engine_set_boxes(struct engine *engine, uint64_t boxes)
+{
+    engine->boxes = (uint32_t)MIN(boxes, (uint64_t)LAUNCHER_BOXES_MAX);
+}
+
+int engine_start_template(struct engine *engine, const char *name, struct err *e)
 {
     struct live_template *live = live_get(engine, name, true, e);
 
-    if (live == NULL) {
-        return -1;
-    }
-    if (!live->open && !live->starting_up) {
-        live->boxes_asked = MIN(boxes, LAUNCHER_BOXES_MAX / 2);
-    }
-    return live_start(engine, live, NULL, 0, e);
+    return live != NULL ? live_start(engine, live, NULL, 0, e) : -1;
 }
 
 void engine_retire_template(struct engine *engine, const char *name)

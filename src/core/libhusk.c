@@ -183,7 +183,7 @@ int husk_template_start(struct husk_engine *husk, const char *name, struct husk_
     uint64_t began = clock_ns();
     struct err e = {0};
 
-    if (engine_start_template(husk->inner, name, 0, &e) < 0) {
+    if (engine_start_template(husk->inner, name, &e) < 0) {
         return fail(&e, error);
     }
     ret->ms = (double)(clock_ns() - began) / NS_PER_MS;

@@ -52,7 +52,8 @@ static int start_zygote(struct engine *engine, struct live_template *live,
 {
     const struct template_def *def = &live->def;
     struct describing d = {.live = live, .mounts = mounts, .n_mounts = n};
-    const struct backend_template t = {
+    uint32_t least = MIN(live_boxes(live), BOXES_WITHOUT_POOL + pool_most(live));
+    struct backend_template t = {
         .name = live->name,
         .base = def->base[0] != '\0' ? def->base : live->name,
         .modules = def->modules,
@@ -67,7 +68,12 @@ static int start_zygote(struct engine *engine, struct live_template *live,
         return err_set(e, ERR_INVALID, "boxes of a server have the mounts of their template only");
     }
     struct backend_opened opened;
-    if (backend_open_template(engine->backend, &t, &opened, e) < 0) {
+    int r = backend_open_template(engine->backend, &t, &opened, e);
+    while (r < 0 && e->code == ERR_LIMIT && t.boxes > least) {
+        t.boxes = MAX(t.boxes / 2, least); /* ids of the host are short: for fewer boxes then */
+        r = backend_open_template(engine->backend, &t, &opened, e);
+    }
+    if (r < 0) {
         return -1;
     }
     live->id = opened.id;
@@ -141,6 +147,7 @@ static struct live_template *add_live(struct engine *engine, const char *name, b
     }
     (void)str_copy(live->name, sizeof(live->name), name);
     live->preload = preload;
+    live->boxes_asked = engine->boxes;
     live->next = engine->templates;
     engine->templates = live;
     return live;

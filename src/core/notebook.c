@@ -141,6 +141,7 @@ int notebook_open(struct engine *engine, const struct husk_spec *spec, bool is_f
         notebook_close(nb);
         return -1;
     }
+    fd_close(&nb->guest->in); /* each cell has its own */
     *ret = nb;
     return 0;
 }
@@ -163,9 +164,6 @@ void notebook_close(struct notebook *nb)
     }
     if (nb->guest != NULL) {
         guest_free(nb->engine, nb->guest);
-    }
-    if (nb->no_input > 0) {
-        fd_close(&nb->no_input);
     }
     free(nb);
 }

@@ -57,20 +57,19 @@ static int usage_before(struct cell *c, struct launcher_usage *ret, struct err *
     return 0;
 }
 
-/* Most cells have nothing to read: one pipe without a writer serves all of a notebook. */
-static int empty_input(struct notebook *nb, struct err *e)
+/*
+ * Most cells have nothing to read: they get a pipe without a writer. It is not kept for the next
+ * cell, since a thousand idle sessions would hold a thousand of them.
+ */
+static int empty_input(struct err *e)
 {
     int p[2];
 
-    if (nb->no_input > 0) {
-        return nb->no_input;
-    }
     if (pipe2(p, O_CLOEXEC) < 0) {
         return err_sys(e, errno, "pipe");
     }
     close(p[1]);
-    nb->no_input = p[0];
-    return nb->no_input;
+    return p[0];
 }
 
 /* Our end does not block; nothing else is set on a new pipe. Returns theirs. */
@@ -94,7 +93,7 @@ static int open_pipes(struct cell *c, int theirs[3], struct err *e)
     struct run *run = &c->run;
     bool has_input = run->spec->stdin_fd > 0 || run->spec->stdin_len > 0;
 
-    theirs[0] = has_input ? open_pipe(&run->in, true, e) : empty_input(c->notebook, e);
+    theirs[0] = has_input ? open_pipe(&run->in, true, e) : empty_input(e);
     theirs[1] = theirs[0] < 0 ? -1 : open_pipe(&run->out, false, e);
     c->pipes[1] = run->out;
     theirs[2] = theirs[1] < 0 ? -1 : open_pipe(&run->err, false, e);
@@ -161,7 +160,7 @@ static int send_cell(struct cell *c, struct err *e)
         keep_before(c);
         hand_over(c, theirs);
     }
-    for (int i = theirs[0] == c->notebook->no_input ? 1 : 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++) {
         fd_close(&theirs[i]);
     }
     if (run->channel_lost) {

@@ -13,7 +13,6 @@ struct notebook {
     struct guest *guest;
     struct limits limits;
     struct context contexts[CONTEXTS_MAX];
-    int no_input;      /* a pipe without a writer, read by cells without stdin. 0: not made yet */
     bool is_freezable; /* as it was asked for */
     bool kept;         /* the launcher holds its descriptors for the next process */
 };

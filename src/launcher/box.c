@@ -153,7 +153,16 @@ int box_new(struct launcher *l, const struct launcher_req *req, const struct fd_
     struct template *t = template_at(l, req->template_id);
 
     if (t->n_free_blocks == 0 || (t->has_writable && t->boxes > 0)) {
-        return err_set(e, ERR_LIMIT, "template %s has %u boxes, its most", t->name, t->boxes);
+        return err_set(
+            e, ERR_LIMIT,
+            "template %s has %u boxes, its most (max_sessions and max_executions when it "
+            "started)",
+            t->name, t->boxes);
+    }
+    if (req->box.mode == LAUNCHER_SESSION && fdlimit_is_low(l, fds)) {
+        return err_set(e, ERR_LIMIT,
+                       "sessions use nearly all files that husk may open: end one, or raise the "
+                       "limit of open files (LimitNOFILE, ulimit -Hn)");
     }
     if (limits_within(&req->box.limits, &t->start.most, e) < 0 || ends_check(fds, e) < 0) {
         return -1;

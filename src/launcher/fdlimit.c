@@ -58,6 +58,13 @@ ssize_t fdlimit_recv(struct launcher *l, int sock, void *buf, size_t n, struct f
     return got;
 }
 
+bool fdlimit_is_low(const struct launcher *l, const struct fd_set_msg *fds)
+{
+    /* Numbers are given out from the lowest: those below these are in use. */
+    return fds->n > 0 &&
+           (rlim_t)fds->fds[0] + l->files.rlim_cur / FD_SCARCE_PART > l->files.rlim_cur;
+}
+
 int fdlimit_settle(const struct launcher *l, int *fd)
 {
     if ((rlim_t)*fd < l->files.rlim_cur) {

@@ -38,7 +38,7 @@ int keep_put(struct launcher *l, struct box_entry *box, const struct launcher_re
         return err_sys(e, ENOMEM, "keep descriptors of box %u", box->id);
     }
     if (box->cgroup != NULL) {
-        cgroup_fold(box->cgroup, false); /* a session's: there may be many, for hours */
+        cgroup_fold(box->cgroup, true); /* a session's: there may be many, for hours */
     }
     keep_drop(l, box, req->keep.slot);
     p->slot = req->keep.slot;
@@ -120,6 +120,18 @@ static void tell_kept(struct launcher *l, const struct box_entry *box)
     }
 }
 
+/* Its counters are closed while it is kept: the successor gets descriptors of its own. */
+static void describe_kept(struct launcher *l, struct box_entry *box)
+{
+    if (box->cgroup != NULL) {
+        (void)cgroup_unfold(box->cgroup); /* without them it asks us for figures */
+    }
+    box_describe(l, box, 0);
+    if (box->cgroup != NULL) {
+        cgroup_fold(box->cgroup, true);
+    }
+}
+
 void keep_adopt(struct launcher *l)
 {
     for (uint32_t i = 0; i < TEMPLATES_MAX; i++) {
@@ -148,7 +160,7 @@ void keep_adopt(struct launcher *l)
             box_forget(l, box);
             continue;
         }
-        box_describe(l, box, 0);
+        describe_kept(l, box);
         tell_kept(l, box);
         if (box->state == BOX_DEAD || box->state == BOX_LINGERING) {
             reply(l, &box->kept->exit);

@@ -315,6 +315,8 @@ int fdlimit_open(struct launcher *l, struct err *e);
 void fdlimit_use_all(const struct launcher *l); /* also the numbers reserved for receiving */
 /* Like fd_recv(), without waiting; works at the limit. Closes descriptors that are too many. */
 ssize_t fdlimit_recv(struct launcher *l, int sock, void *buf, size_t n, struct fd_set_msg *fds);
+/* Whether a box that may live for hours would take what one-shot runs need; fds just came in. */
+bool fdlimit_is_low(const struct launcher *l, const struct fd_set_msg *fds);
 /* A received descriptor is to stay open. 0, or -errno: no number is free. */
 int fdlimit_settle(const struct launcher *l, int *fd);
 

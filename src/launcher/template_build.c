@@ -13,6 +13,8 @@
 #include "box/setup.h"
 #include "launcher/launcher.h"
 
+#define WARDS_LEAST 2 /* of a small template: 127 boxes */
+
 struct template *template_at(struct launcher *l, uint32_t id)
 {
     struct template *t = id < TEMPLATES_MAX ? &l->templates[id] : NULL;
@@ -20,15 +22,22 @@ struct template *template_at(struct launcher *l, uint32_t id)
     return t != NULL && t->state != TEMPLATE_FREE && t->state != TEMPLATE_ENDING ? t : NULL;
 }
 
+/*
+ * A template that wants many leaves some for each that may follow, or the first few would have all:
+ * the client asks again for fewer.
+ */
 static int take_lease(const struct launcher *l, struct template *t, struct err *e)
 {
     uint32_t wards = (t->boxes_max + IDMAP_WARD_BLOCKS) / IDMAP_WARD_BLOCKS;
     uint32_t taken = 0;
+    uint32_t others = 0;
 
     for (size_t i = 0; i < TEMPLATES_MAX; i++) {
         taken += l->templates[i].lease.wards; /* 0 for t, and for a free slot */
+        others += l->templates[i].state == TEMPLATE_FREE && &l->templates[i] != t;
     }
-    if (taken + wards > LEASE_WARDS_MOST) {
+    uint32_t left = wards > WARDS_LEAST ? MIN(others * WARDS_LEAST, LEASE_WARDS_MOST / 2u) : 0;
+    if (taken + wards + left > LEASE_WARDS_MOST) {
         return err_set(e, ERR_LIMIT,
                        "the host ids of one launcher are in use: stop a template, or allow fewer "
                        "sessions and executions (max_sessions, max_executions)");

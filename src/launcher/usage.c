@@ -49,7 +49,7 @@ void usage_fill(const struct box_entry *box, bool want_disk, struct launcher_usa
     int was_folded = cgroup_unfold(box->cgroup);
     cgroup_usage(box->cgroup, &u);
     if (was_folded == 1 && box->kept != NULL) {
-        cgroup_fold(box->cgroup, false);
+        cgroup_fold(box->cgroup, true);
     }
     *ret = (struct launcher_usage){
         .cpu_ns = u.cpu_ns,

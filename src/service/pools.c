@@ -36,12 +36,10 @@ static void open_template(void *user)
 {
     struct opening o = *(struct opening *)user;
     const struct config *c = o.svc->config;
-    /* Every box beyond the pool: as many as may run, and one per session. */
-    uint64_t boxes = MIN(c->max_executions + c->max_sessions, (uint64_t)UINT32_MAX);
     struct err e = {0};
 
     free(user);
-    if (engine_start_template(o.svc->engine, o.template_name, (uint32_t)boxes, &e) < 0) {
+    if (engine_start_template(o.svc->engine, o.template_name, &e) < 0) {
         log_error("template_broken", "template=%s: %s", o.template_name, e.msg);
         readiness_opened(o.svc, o.template_name, &e);
     } else {
@@ -82,6 +80,8 @@ static int open_preloaded(struct service *svc, struct err *e)
 {
     const struct config *c = svc->config;
 
+    /* Any template may be the one that all sessions and runs want. */
+    engine_set_boxes(svc->engine, c->max_sessions + c->max_executions);
     engine_set_adaptive(svc->engine, (uint32_t)c->pool_max);
     for (size_t i = 0; i < c->templates_preload.n; i++) {
         if (open_in_fiber(svc, c->templates_preload.items[i], NULL, c->pool_min, true, e) < 0) {

@@ -9,10 +9,13 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/fd.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "service/service_impl.h"
 
@@ -87,7 +90,16 @@ static int check_ask(struct service *svc, const struct session_ask *ask, struct 
         return -1;
     }
     if (table_sessions(svc) >= svc->config->max_sessions) {
-        return err_set(e, ERR_LIMIT, "there are %zu sessions, the most that this server takes",
+        return err_set(e, ERR_LIMIT,
+                       "there are %zu sessions, the most that this server takes (max_sessions): "
+                       "end one, or try "
+                       "again later",
+                       table_sessions(svc));
+    }
+    if (fd_is_scarce()) { /* the rest is for one-shot runs, clients and operators */
+        return err_set(e, ERR_LIMIT,
+                       "%zu sessions use nearly all files that the server may open: end one, or "
+                       "raise its limit of open files (LimitNOFILE, ulimit -Hn)",
                        table_sessions(svc));
     }
     const char *missing = engine_missing(svc->engine);
@@ -334,6 +346,30 @@ int session_await(struct service *svc, const char *id, struct err *e)
     return r;
 }
 
+/* There was no room for it: a server that refuses a thousand requests keeps no record of each. */
+static void forget_refused(struct session *s, const struct request_key *asked)
+{
+    struct service *svc = s->svc;
+    struct store_batch *b = store_batch_new(svc->store);
+    struct err e = {0};
+
+    if (b == NULL) {
+        return; /* its record stays, as failed */
+    }
+    if (asked->key != NULL) {
+        struct store_key key = {.scope = asked->scope, .key = asked->key, .id = s->id};
+        memcpy(key.hash, asked->hash, sizeof(key.hash));
+        store_free_key(b, &key);
+    }
+    store_delete_session(b, s->id);
+    if (service_commit(svc, b, NULL, &e) < 0) {
+        log_warn("record_not_removed", "session=%s: %s", s->id, e.msg);
+        return;
+    }
+    quota_forget(svc, (uint64_t)s->record.kept_bytes);
+    workspace_remove(svc, s->id);
+}
+
 int session_create(struct service *svc, const struct session_ask *ask, struct session **ret,
                    enum session_origin *ret_origin, struct err *e)
 {
@@ -368,7 +404,10 @@ int session_create(struct service *svc, const struct session_ask *ask, struct se
     svc->figures.sessions_created++;
     if (make(s, e) < 0) {
         struct err why = *e;
-        (void)session_end(svc, s->id, SESSION_FAILED, why.msg, e);
+        bool has_ended = session_end(svc, s->id, SESSION_FAILED, why.msg, e) == 0;
+        if (has_ended && why.code == ERR_LIMIT && table_session(svc, s->id) == NULL) {
+            forget_refused(s, &ask->idempotency);
+        }
         *e = why;
         session_release(s);
         return -1;

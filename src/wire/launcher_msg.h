@@ -33,7 +33,7 @@
 #define LAUNCHER_NAME_MAX 64
 #define LAUNCHER_PATH_MAX 256
 #define LAUNCHER_TEXT_MAX 1024
-#define LAUNCHER_BOXES_MAX 2047 /* of one template */
+#define LAUNCHER_BOXES_MAX 4095 /* of one template */
 /* ms: a day more than a timeout may be */
 #define LAUNCHER_DEADLINE_MAX ((uint64_t)8 * 24 * 3600 * 1000)
 #define LAUNCHER_BOX_FDS 4            /* control socket, stdin, stdout, stderr */

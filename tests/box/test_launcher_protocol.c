@@ -142,7 +142,7 @@ TEST(fields_out_of_range_end_the_connection)
         BAD("imports neither yes nor no", LAUNCHER_START, start.imports, "\2\0\0"),
         BAD("failure without a code", LAUNCHER_FAIL, fail.code, "\0\0\0"),
         BAD("no boxes", LAUNCHER_TEMPLATE, template.boxes, "\0\0\0"),
-        BAD("2048 boxes", LAUNCHER_TEMPLATE, template.boxes, "\0\10\0"),
+        BAD("4096 boxes", LAUNCHER_TEMPLATE, template.boxes, "\0\20\0"),
         BAD("empty path", LAUNCHER_MOUNT, place.path, ""),
         BAD("relative path", LAUNCHER_MOUNT, place.path, "data"),
         BAD("the root", LAUNCHER_MOUNT, place.path, "/"),

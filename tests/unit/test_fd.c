@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -241,4 +242,24 @@ TEST(nonblock_is_set_and_cleared)
     CHECK_INT(fd_read_all(in, &c, 1), -EAGAIN);
     CHECK_INT(fd_set_nonblock(in, false), 0);
     CHECK_INT(fcntl(in, F_GETFL) & O_NONBLOCK, 0);
+}
+
+TEST(descriptors_are_scarce_when_an_eighth_is_left)
+{
+    struct rlimit files = {.rlim_cur = 64, .rlim_max = 64};
+    int held[64];
+    size_t n = 0;
+
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &files), 0);
+    CHECK(!fd_is_scarce());
+    while (!fd_is_scarce() && n < ARRAY_LEN(held)) {
+        held[n] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        CHECK(held[n] >= 0);
+        n++;
+    }
+    CHECK(n > 0 && held[n - 1] == 64 - 64 / FD_SCARCE_PART);
+    while (n > 0) {
+        close(held[--n]);
+    }
+    CHECK(!fd_is_scarce());
 }

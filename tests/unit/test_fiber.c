@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -185,6 +186,47 @@ TEST(two_thousand_fibers_keep_their_stacks_apart)
     }
     fiber_run_all();
     CHECK_INT(done, 2000);
+    fiber_release();
+}
+
+static int kept_set;
+static int kept_rounds;
+
+/* As one that waits for the events of many others does. */
+static void wait_for_kept(void *user)
+{
+    for (int i = 0; i < 3; i++) {
+        struct pollfd fd = {.fd = kept_set, .events = POLLIN};
+        char c;
+
+        CHECK_INT(fiber_poll_kept(&fd, -1), 1);
+        CHECK_INT(read(*(int *)user, &c, 1), 1);
+        kept_rounds++;
+    }
+    fiber_drop_kept();
+}
+
+TEST(a_set_that_is_kept_wakes_its_fiber_each_time)
+{
+    struct epoll_event in = {.events = EPOLLIN};
+    int p[2];
+
+    kept_set = epoll_create1(EPOLL_CLOEXEC);
+    CHECK_INT(pipe2(p, O_CLOEXEC), 0);
+    CHECK_INT(epoll_ctl(kept_set, EPOLL_CTL_ADD, p[0], &in), 0);
+    CHECK_INT(fiber_start(wait_for_kept, &p[0]), 0);
+    for (int i = 0; i < 3; i++) {
+        fiber_run();
+        CHECK_INT(kept_rounds, i);
+        CHECK_INT(write(p[1], "x", 1), 1);
+        fiber_run();
+        CHECK_INT(kept_rounds, i + 1);
+    }
+    CHECK_INT(fiber_count(), 0);
+    CHECK_INT(write(p[1], "x", 1), 1); /* of no fiber any more */
+    fiber_run();
+    close(kept_set);
+    close_pipe(p);
     fiber_release();
 }
 
