@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable
 
@@ -155,10 +156,27 @@ def use(server: Server) -> None:
         check(cause(result) == wanted_cause, code, result)
 
 
+def rest(server: Server) -> None:
+    """An idle session is frozen, also one that was not created for it, and goes on."""
+    wanted = {"mode": "persistent", "min_isolation": "userns"}
+    for fields in ({"timeout": 1, "on_idle": "freeze"}, {}):
+        session = "/api/v1/sessions/" + server.post("/api/v1/sessions", {**wanted, **fields})["id"]
+        server.post(f"{session}/execute-sync", {"code": "x = 41"})
+        server.post(f"{session}/extend", {"timeout": 1, "on_idle": "freeze"})
+        until = time.monotonic() + PATIENCE
+        while server.get(session)["idle_state"] != "frozen":
+            check(time.monotonic() < until, server.get(session))
+            time.sleep(0.05)
+        server.post(f"{session}/extend", {"timeout": 600})
+        result = server.post(f"{session}/execute-sync", {"code": "x"})
+        equal((result["value"], result["context_restarted"]), ("41", False))
+
+
 @test
 def server_runs_code_and_keeps_sessions() -> None:
     with Server(HOST) as server:
         use(server)
+        rest(server)
 
 
 # ---- below a cgroup of our own ----

@@ -166,10 +166,14 @@ class Server:
         equal((done.returncode, done.stdout), (0, "husk is down\n"))
 
     def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        return self._ask(path, json.dumps(body).encode())
+
+    def get(self, path: str) -> dict[str, Any]:
+        return self._ask(path, None)
+
+    def _ask(self, path: str, body: bytes | None) -> dict[str, Any]:
         request = urllib.request.Request(
-            f"http://127.0.0.1:8000{path}",
-            json.dumps(body).encode(),
-            {"Content-Type": "application/json"},
+            f"http://127.0.0.1:8000{path}", body, {"Content-Type": "application/json"}
         )
         with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             got: dict[str, Any] = json.load(answer)
