@@ -10,6 +10,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 from v2_places import (
     CGROUPS,
@@ -159,7 +160,8 @@ def use(server: Server) -> None:
 def rest(server: Server) -> None:
     """An idle session is frozen, also one that was not created for it, and goes on."""
     wanted = {"mode": "persistent", "min_isolation": "userns"}
-    for fields in ({"timeout": 1, "on_idle": "freeze"}, {}):
+    choices: list[dict[str, Any]] = [{"timeout": 1, "on_idle": "freeze"}, {}]
+    for fields in choices:
         session = "/api/v1/sessions/" + server.post("/api/v1/sessions", {**wanted, **fields})["id"]
         server.post(f"{session}/execute-sync", {"code": "x = 41"})
         server.post(f"{session}/extend", {"timeout": 1, "on_idle": "freeze"})

@@ -60,6 +60,14 @@ def wait_state(api: Api, session: str, state: str) -> Any:
     return wait_until(look, f"{session} is {state}")
 
 
+def wait_ended(api: Api, session: str) -> Any:
+    def look() -> Any:
+        s = api.get(f"/sessions/{session}").body
+        return s if s["status"] == "timeout" else None
+
+    return wait_until(look, f"{session} has ended")
+
+
 def resting(api: Api, on_idle: str, state: str, **fields: Any) -> str:
     """One with a variable and a file that is parked or frozen by now."""
     s = api.session(on_idle=on_idle, timeout=1, **fields)
@@ -130,10 +138,7 @@ def test_without_on_idle_a_session_ends(shared: Server) -> None:
     api = Api(shared.port)
     made = api.post("/sessions", {"mode": "persistent", "timeout": 1})
     assert made["on_idle"] == "end" and made["idle_state"] == "active"
-    ended = wait_until(
-        lambda: (s := api.get(f"/sessions/{made['id']}").body)["status"] == "timeout" and s,
-        "it has ended",
-    )
+    ended = wait_ended(api, made["id"])
     assert ended["idle_state"] is None
 
 
@@ -179,10 +184,7 @@ def test_a_resting_session_ends_at_its_age() -> None:
         for on_idle in ("park", "freeze"):
             s = api.session(on_idle=on_idle, timeout=1)
             api.run(s, "1")
-            ended = wait_until(
-                lambda: (x := api.get(f"/sessions/{s}").body)["status"] == "timeout" and x,
-                "it has ended",
-            )
+            ended = wait_ended(api, s)
             assert "lifetime" in ended["reason"]
 
 

@@ -37,7 +37,8 @@ def test_the_box_of_an_ephemeral_session_is_linked_while_it_runs(
     assert one["receipt"] == v1.get(f"/sessions/{s}/receipt").body
     assert one["receipt"]["isolation"] == "full"
     assert s in [c["session_id"] for c in v1.get("/containers?limit=200")["items"]]
-    wait_until(lambda: v1.get(f"/containers/{box}/logs")["logs"] == "on\n", "its output is there")
+    logs = f"/containers/{box}/logs"
+    wait_until(lambda: bool(v1.get(logs)["logs"] == "on\n"), "its output is there")
     v1.call("DELETE", f"/sessions/{s}")
     call.close()
     check_past(v1, s, box, "on\n")

@@ -147,7 +147,7 @@ def test_the_same_agent_finds_its_session_again(v1: Api) -> None:
     assert after.status == 201 and after["id"] != first["id"]
 
 
-AGENTS_ASK = {
+AGENTS_ASK: dict[str, Any] = {
     "mode": "persistent",
     "timeout": 300,
     "resources": {"memory": "128Mi", "cpu": "1"},
@@ -186,9 +186,9 @@ def test_an_agent_gets_no_session_that_is_less_than_it_asks_for(v1: Api, change:
 def test_an_agent_accepts_any_value_of_what_it_does_not_name(v1: Api) -> None:
     body = {**AGENTS_ASK, "agent_id": uuid.uuid4().hex}
     first = v1.post("/sessions", body)
-    least = {k: body[k] for k in ("mode", "agent_id", "min_isolation")}
-    same = {**body, "env_vars": {"B": "2", "A": "1"}}
-    for asked in (least, same, {**least, "memory": 128 << 20}, {**least, "timeout": 300}):
+    least: dict[str, Any] = {k: body[k] for k in ("mode", "agent_id", "min_isolation")}
+    same: dict[str, Any] = {**body, "env_vars": {"B": "2", "A": "1"}}
+    for asked in (least, same, dict(least, memory=128 << 20), dict(least, timeout=300)):
         again = v1.post("/sessions", asked)
         assert again.status == 200 and again["reused"] is True
         assert again["id"] == first["id"]

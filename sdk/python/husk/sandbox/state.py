@@ -70,15 +70,25 @@ class Held:
 
     # ---- detecting a loss ----
 
+    @property
+    def is_parked_when_idle(self) -> bool:
+        """Whether it may get another box at any time without a loss."""
+        return self.session is not None and self.session.on_idle == "park"
+
     def is_suspect(self) -> bool:
         """Return whether a connection broke since the last check: the interpreter may be lost."""
         self.link.drop_stale()
         return self.breaks != self.link.breaks
 
     def is_other_box(self, result: Result) -> bool:
-        """Return whether the run was in another box than the last one, judged by its user ids."""
+        """Return whether the run was in another box than the last one, judged by its user ids.
+
+        A sandbox that is parked when it is idle gets another one as asked: only a lost box counts.
+        """
         receipt = result.data.get("receipt") or {}
         block, self.block = self.block, receipt.get("id_block_start") or self.block
+        if self.is_parked_when_idle:
+            return result.restart_reason == "box_lost"
         return block not in (0, self.block)
 
     def check(self, session: Session) -> None:
@@ -92,6 +102,8 @@ class Held:
                 f"{session.reason or 'no reason given'}; variables and files are lost",
                 "Create a new Sandbox.",
             )
+        if self.is_parked_when_idle:
+            return  # the next result tells what happened to the variables
         if known is not None and known.container_id and known.container_id != session.container_id:
             self.block = 0
             raise self.interpreter_lost("the server or a part of it was restarted")
