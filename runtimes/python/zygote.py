@@ -8,6 +8,7 @@ user code: `_husk.zygote()` returns only in a new, isolated box.
 import sys
 
 HUSK_DIR = "/husk"
+BYTECODE = "/husk-bytecode"  # the template's folder, if it has one
 POOL_SIZE = 16384  # of CPython's allocator for small objects
 sys.path.insert(0, HUSK_DIR)
 sys.path.insert(0, HUSK_DIR + "/runtimes/python")
@@ -19,6 +20,7 @@ sys.excepthook = lambda kind, error, _: _husk.broken(f"{kind.__name__}: {error}"
 
 import argparse  # noqa: E402
 import gc  # noqa: E402
+import importlib.machinery  # noqa: E402
 import os  # noqa: E402
 import threading  # noqa: E402
 from typing import NoReturn  # noqa: E402
@@ -58,6 +60,33 @@ def explain(error: BaseException) -> str:
 
 def count_threads() -> int:
     return len(os.listdir("/proc/self/task"))
+
+
+class Loader(importlib.machinery.SourceFileLoader):
+    """For modules without a .pyc beside them there may be one in the template's own folder. Python
+    compares its time and size with the source as always.
+    """
+
+    def get_data(self, path: str) -> bytes:
+        try:
+            return super().get_data(path)
+        except OSError:
+            if not path.endswith(".pyc"):
+                raise
+            return super().get_data(BYTECODE + path)
+
+
+def use_bytecode() -> None:
+    """sys.pycache_prefix would do, if it did not hide the .pyc files that are there."""
+    machinery = importlib.machinery
+    if not os.path.isdir(BYTECODE):
+        return
+    sys.path_hooks[-1] = machinery.FileFinder.path_hook(
+        (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES),
+        (Loader, machinery.SOURCE_SUFFIXES),
+        (machinery.SourcelessFileLoader, machinery.BYTECODE_SUFFIXES),
+    )
+    sys.path_importer_cache.clear()
 
 
 def import_or_note(name: str, optional: bool) -> None:
@@ -153,6 +182,7 @@ def options() -> argparse.Namespace:
 
 def main() -> None:
     chosen = options()
+    use_bytecode()
     threaded = preload(chosen.modules)
     runner.prepare(chosen.warm)
     check_threads(chosen, threaded)

@@ -23,6 +23,16 @@ static const struct {
     {"etc/nsswitch.conf",
      "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n"},
     {"etc/resolv.conf", "# a box has no network\n"},
+    /*
+     * What pip can say without a network, in its own output: it prints where it looks. Wheels in
+     * the workspace can still be installed.
+     */
+    {"etc/pip.conf", "[global]\n"
+                     "disable-pip-version-check = true\n"
+                     "no-index = true\n"
+                     "break-system-packages = true\n"
+                     "find-links = /a-box-has-no-network/packages-come-with-its-template/"
+                     "see-husk-template-add\n"},
     {"etc/machine-id", "00000000000000000000000000000000\n"},
     {"etc/os-release", "NAME=husk\nID=husk\nPRETTY_NAME=\"husk box\"\n"},
 };

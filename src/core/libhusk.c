@@ -191,6 +191,14 @@ int husk_template_start(struct husk_engine *husk, const char *name, struct husk_
     return 0;
 }
 
+int husk_template_compile(struct husk_engine *husk, const char *name, uint32_t *ret_modules,
+                          struct husk_error *error)
+{
+    struct err e = {0};
+
+    return template_compile(husk->inner, name, ret_modules, &e) < 0 ? fail(&e, error) : 0;
+}
+
 int husk_template_add(const char *name, const char *python, const char *const *preload,
                       char *ret_path, size_t path_size, struct husk_error *error)
 {

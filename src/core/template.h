@@ -27,10 +27,11 @@ struct template_mount {
 
 struct template_def {
     struct husk_template_info info;
-    bool host_root;               /* /usr and friends of this host; else root is used */
-    char root[TEMPLATE_PATH_MAX]; /* an unpacked root file system */
-    char seccomp[32];             /* profile name */
-    char warm[512];               /* code that each box runs before it is parked; may be empty */
+    bool host_root;                   /* /usr and friends of this host; else root is used */
+    char root[TEMPLATE_PATH_MAX];     /* an unpacked root file system */
+    char bytecode[TEMPLATE_PATH_MAX]; /* folder of compiled modules; "": none */
+    char seccomp[32];                 /* profile name */
+    char warm[512]; /* code that each box runs before it is parked; may be empty */
     struct template_mount mounts[TEMPLATE_LIST_MAX];
     size_t n_mounts;
     char env[TEMPLATE_LIST_MAX][256]; /* of the zygote */
@@ -104,3 +105,13 @@ int template_default_dir(char *ret, size_t size, struct err *e);
 /* Writes a template file for an interpreter or its directory; see husk_template_add(). */
 int template_add(const char *name, const char *python, const char *const *preload, char *ret_path,
                  size_t path_size, struct err *e);
+
+/* Where template_add() has the compiled modules of a template. */
+int template_cache_path(const char *name, char *ret, size_t size, struct err *e);
+
+struct engine;
+/*
+ * Compiles those modules of a template's mounts that have no .pyc file, in a box, into the folder
+ * that its file names. Waits for as long as that takes.
+ */
+int template_compile(struct engine *engine, const char *name, uint32_t *ret_files, struct err *e);

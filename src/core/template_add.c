@@ -197,7 +197,8 @@ static int place_executable(struct python_facts *p, struct err *e)
     return 0;
 }
 
-static void write_template(FILE *f, const struct python_facts *p, const char *const *preload)
+static void write_template(FILE *f, const struct python_facts *p, const char *const *preload,
+                           const char *bytecode)
 {
     fprintf(f,
             "# Made by `husk template add`. Edit freely; docs/templates.md explains every key.\n");
@@ -210,6 +211,9 @@ static void write_template(FILE *f, const struct python_facts *p, const char *co
     write_mount(f, p->prefix);
     if (!str_eq(p->prefix, p->base_prefix)) {
         write_mount(f, p->base_prefix);
+    }
+    if (!is_on_host_root(p->prefix) || !is_on_host_root(p->base_prefix)) {
+        fprintf(f, "bytecode = %s\n", bytecode);
     }
     if (preload != NULL && preload[0] != NULL) {
         fprintf(f, "preload  =");
@@ -227,13 +231,17 @@ static int make_text(const char *name, const struct python_facts *p, const char 
                      char **ret, struct err *e)
 {
     struct template_def def;
+    char bytecode[TEMPLATE_PATH_MAX];
     size_t n = 0;
 
+    if (template_cache_path(name, bytecode, sizeof(bytecode), e) < 0) {
+        return -1;
+    }
     FILE *f = open_memstream(ret, &n);
     if (f == NULL) {
         return err_sys(e, errno, "template");
     }
-    write_template(f, p, preload);
+    write_template(f, p, preload, bytecode);
     if (fclose(f) != 0) {
         return err_sys(e, errno, "template");
     }

@@ -133,6 +133,13 @@ static int key_warm(struct parser *p, const char *v, struct err *e)
     return set_text(p, "warm", p->def->warm, sizeof(p->def->warm), v, e);
 }
 
+static int key_bytecode(struct parser *p, const char *v, struct err *e)
+{
+    return launcher_path_check(v)
+               ? set_text(p, "bytecode", p->def->bytecode, sizeof(p->def->bytecode), v, e)
+               : wrong(p, "bytecode", "must be the absolute, plain path of a folder", e);
+}
+
 static int key_seccomp(struct parser *p, const char *v, struct err *e)
 {
     return str_is_name(v) ? set_text(p, "seccomp", p->def->seccomp, sizeof(p->def->seccomp), v, e)
@@ -305,6 +312,7 @@ static const struct {
     {"preload_timeout", key_preload_timeout, OPERATORS, false},
     {"offers", key_offers, OPERATORS, false},
     {"seccomp", key_seccomp, OPERATORS, false},
+    {"bytecode", key_bytecode, OPERATORS, false},
     {"warm", key_warm, OPERATORS, false},
     {"mount", key_mount, OPERATORS, true},
     {"env", key_env, BOTH, true},

@@ -141,7 +141,7 @@ static int add_host_root(const struct template_sink *to, struct err *e)
 static int add_unpacked_root(const struct template_sink *to, const char *root, struct err *e)
 {
     static const char *const own[] = {".",   "..",  "dev",       "proc", "sys",
-                                      "tmp", "run", "workspace", "husk"};
+                                      "tmp", "run", "workspace", "husk", "husk-bytecode"};
     int result = 0;
 
     DIR *dir = opendir(root);
@@ -287,6 +287,26 @@ static int add_run_mounts(const struct template_sink *to, const struct template_
     return 0;
 }
 
+/* Without the folder imports take longer, no more. */
+static int add_bytecode(const struct template_sink *to, const struct template_def *def,
+                        struct err *e)
+{
+    AUTO_CLOSE int fd = open(def->bytecode, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+
+    if (fd < 0 && errno == ENOENT) {
+        return 0;
+    }
+    if (fd < 0 || fstat(fd, &st) < 0 || (st.st_uid != geteuid() && st.st_uid != 0) ||
+        (st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        return err_set(e, ERR_TEMPLATE,
+                       "bytecode: %.200s must be a folder of yours or root's that no other account "
+                       "can write",
+                       def->bytecode);
+    }
+    return add_mount(to, fd, "/husk-bytecode", LAUNCHER_READ_ONLY, e);
+}
+
 static int add_places(const struct template_sink *to, const struct template_def *def, struct err *e)
 {
     AUTO_CLOSE int lib = -1;
@@ -312,7 +332,7 @@ static int add_places(const struct template_sink *to, const struct template_def 
             return -1;
         }
     }
-    return 0;
+    return def->bytecode[0] != '\0' ? add_bytecode(to, def, e) : 0;
 }
 
 static int add_start(const struct template_sink *to, const struct template_def *def,

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/fd.h"
 #include "base/limits.h"
@@ -20,6 +21,7 @@ struct template_options {
     char *python;
     char *preload;
     int json;
+    int no_compile;
 };
 
 #define FIELD(name) offsetof(struct template_options, name)
@@ -32,16 +34,20 @@ static const struct option_row rows[] = {
     {OPTION_TEXT, 0, "preload", "MODULES", FIELD(preload), 0,
      "add: modules, separated by spaces, that programs with a pool of parked sandboxes import "
      "ahead of time; `husk run` does not"},
+    {OPTION_FLAG, 0, "no-compile", NULL, FIELD(no_compile), 1,
+     "add: leave modules without .pyc files as they are; they are then compiled at each import"},
     {OPTION_HELP, 'h', "help", NULL, 0, 0, "show the help text"},
 };
 
 const struct option_table template_table = {
     .usage = "husk template list [--json]\n"
              "husk template show NAME [--json]\n"
-             "husk template add NAME --python PATH [--preload MODULES]\n"
+             "husk template add NAME --python PATH [--preload MODULES] [--no-compile]\n"
+             "husk template compile NAME\n"
              "husk template check NAME [--json]",
     .about = "Lists or shows the templates of sandboxes, adds one for a Python installation of "
-             "your own, or checks one: starts it with its preloads, runs a program in it and says "
+             "your own, compiles its modules after a change, or checks one: starts it with its "
+             "preloads, runs a program in it and says "
              "what fails.",
     .rows = rows,
     .n_rows = ARRAY_LEN(rows),
@@ -185,6 +191,32 @@ static int split_modules(char *text, const char **names, struct err *e)
     return 0;
 }
 
+/* Into the folder that the template names, as files that boxes can read. */
+static int compile(const char *name)
+{
+    struct husk_options options = {.min_isolation = HUSK_ISOLATION_USERNS};
+    struct husk_engine *engine = NULL;
+    struct husk_error why = {0};
+    uint32_t modules = 0;
+
+    fd_raise_limit();
+    (void)umask(022);
+    if (husk_open(&options, &engine, &why) < 0) {
+        return engine_error(&why);
+    }
+    int r = husk_template_compile(engine, name, &modules, &why);
+    husk_close(engine);
+    if (r < 0) {
+        return engine_error(&why);
+    }
+    if (modules > 0) {
+        printf("%u modules compiled\n", modules);
+    } else {
+        printf("no module of its own lacks a .pyc file\n");
+    }
+    return 0;
+}
+
 static int add(const char *name, const struct template_options *o)
 {
     const char *preload[PRELOAD_MAX + 1] = {NULL};
@@ -199,6 +231,11 @@ static int add(const char *name, const struct template_options *o)
         return engine_error(&why);
     }
     printf("template %s written to %s\n", name, path);
+    fflush(stdout);
+    if (!o->no_compile && compile(name) != 0) {
+        term_say(PROGRAM, "the template works without; `husk template compile %s` tries again",
+                 name);
+    }
     return 0;
 }
 
@@ -257,11 +294,14 @@ static int check(const struct template_options *o, const struct option_rest *res
     bool is_list = str_eq(verb, "list");
     bool is_add = str_eq(verb, "add");
 
-    if (!is_list && !is_add && !str_eq(verb, "show") && !str_eq(verb, "check")) {
+    if (!is_list && !is_add && !str_eq(verb, "show") && !str_eq(verb, "check") &&
+        !str_eq(verb, "compile")) {
         return rest->n == 0
-                   ? err_set(e, ERR_INVALID, "template needs one of list, show, add, check")
+                   ? err_set(e, ERR_INVALID,
+                             "template needs one of list, show, add, compile, check")
                    : err_set(e, ERR_INVALID,
-                             "template '%s' is not known: use list, show, add or check", verb);
+                             "template '%s' is not known: use list, show, add, compile or check",
+                             verb);
     }
     if (rest->n != (is_list ? 1 : 2)) {
         return is_list
@@ -271,12 +311,13 @@ static int check(const struct template_options *o, const struct option_rest *res
     if (is_add && o->python == NULL) {
         return err_set(e, ERR_INVALID, "template add needs --python PATH");
     }
-    if (is_add && o->json) {
+    if ((is_add || str_eq(verb, "compile")) && o->json) {
         return err_set(e, ERR_INVALID,
                        "--json is an option of 'template list', 'show' and 'check' only");
     }
-    if (!is_add && (o->python != NULL || o->preload != NULL)) {
-        return err_set(e, ERR_INVALID, "--python and --preload are options of 'template add' only");
+    if (!is_add && (o->python != NULL || o->preload != NULL || o->no_compile)) {
+        return err_set(e, ERR_INVALID,
+                       "--python, --preload and --no-compile are options of 'template add' only");
     }
     if (!is_list && !str_is_name(rest->args[1])) {
         return err_set(e, ERR_INVALID, "'%s' is not a name of lower-case letters, digits, . _ -",
@@ -300,6 +341,9 @@ int cmd_template(int argc, char **argv)
     }
     if (str_eq(rest.args[0], "add")) {
         return add(rest.args[1], &o);
+    }
+    if (str_eq(rest.args[0], "compile")) {
+        return compile(rest.args[1]);
     }
     if (str_eq(rest.args[0], "check")) {
         return try_out(rest.args[1], o.json != 0);

@@ -242,7 +242,9 @@ def test_template_of_an_installed_python(husk: Program, python: str) -> None:
     version = subprocess.run(
         [python, "-c", "import sys; print(sys.version)"], capture_output=True, text=True, check=True
     ).stdout
-    done = husk("template", "add", "mine", "--python", python, "--preload", "json, decimal")
+    done = husk(
+        "template", "add", "mine", "--python", python, "--preload", "json, decimal", "--no-compile"
+    )
     assert done.code == 0, done.error
     assert json.loads(husk("template", "show", "--json", "mine").out)["preload"] == "json decimal"
     ran = husk("run", "--template", "mine", "import sys, ssl, sqlite3; print(sys.version)")

@@ -49,6 +49,7 @@ class Program:
             "PATH": "/usr/bin:/bin",
             "HOME": str(self.cwd / "home"),
             "HUSK_TEMPLATE_DIR": str(self.cwd / "templates"),
+            "HUSK_CACHE_DIR": str(self.cwd / "cache"),
             "LANG": "C.UTF-8",
             **self.env,
             **(extra or {}),
