@@ -124,6 +124,10 @@ static int limit(int resource, rlim_t soft, rlim_t hard, struct err *e)
     return setrlimit(resource, &want) < 0 ? err_sys(e, errno, "set rlimit %d", resource) : 0;
 }
 
+/*
+ * The size of a file is bounded where it would be a file of the host. In the box's own file system
+ * blocks are, and a file with holes may be larger.
+ */
 int step_rlimits(struct box_setup *s, struct err *e)
 {
     const struct {
@@ -131,7 +135,7 @@ int step_rlimits(struct box_setup *s, struct err *e)
         rlim_t value;
     } rows[] = {
         {RLIMIT_CORE, 1}, /* not 0: a piped core handler of the host runs even then, but not at 1 */
-        {RLIMIT_FSIZE, s->limits.disk_bytes},
+        {RLIMIT_FSIZE, s->n_writable > 0 ? s->limits.disk_bytes : RLIM_INFINITY},
         {RLIMIT_MEMLOCK, (rlim_t)64 * 1024},
         {RLIMIT_MSGQUEUE, 819200},
         {RLIMIT_SIGPENDING, 4096},

@@ -132,7 +132,8 @@ static const int refused_enosys[] = {
     SYS_vmsplice,         SYS_memfd_secret,     NR_CACHESTAT,        SYS_mincore,
     SYS_remap_file_pages, SYS_process_mrelease, NR_STATMOUNT,        NR_LISTMOUNT,
     NR_LSM_GET_SELF_ATTR, NR_LSM_SET_SELF_ATTR, NR_LSM_LIST_MODULES, NR_FILE_GETATTR,
-    NR_FILE_SETATTR,
+    NR_FILE_SETATTR,      SYS_mq_open,          SYS_mq_unlink,       SYS_mq_timedsend,
+    SYS_mq_timedreceive,  SYS_mq_notify,        SYS_mq_getsetattr,
 };
 
 /* All that reaches the kernel, with any arguments or with some: what is not here is refused. */
@@ -176,8 +177,7 @@ static const int let_through[] = {
     SYS_sendto, SYS_sendmsg, SYS_sendmmsg, SYS_recvfrom, SYS_recvmsg, SYS_recvmmsg, SYS_getsockname,
     SYS_getpeername, SYS_getsockopt, SYS_setsockopt, SYS_shmget, SYS_shmat, SYS_shmdt, SYS_shmctl,
     SYS_semget, SYS_semop, SYS_semtimedop, SYS_semctl, SYS_msgget, SYS_msgsnd, SYS_msgrcv,
-    SYS_msgctl, SYS_mq_open, SYS_mq_unlink, SYS_mq_timedsend, SYS_mq_timedreceive, SYS_mq_notify,
-    SYS_mq_getsetattr, SYS_uname, SYS_sysinfo, SYS_getrandom, SYS_clone, SYS_socket, SYS_socketpair,
+    SYS_msgctl, SYS_uname, SYS_sysinfo, SYS_getrandom, SYS_clone, SYS_socket, SYS_socketpair,
     SYS_ioctl, SYS_prctl, SYS_madvise, SYS_mknodat, SYS_personality,
 #ifdef __x86_64__
     SYS_open, SYS_creat, SYS_stat, SYS_lstat, SYS_access, SYS_readlink, SYS_mkdir, SYS_rmdir,

@@ -67,7 +67,8 @@ TEST(shell_programs_meet_their_limits)
 {
     static const struct row rows[] = {
         {"yes", "failed output_limit 153: output 100 KiB", NULL},
-        {"head -c 9M /dev/zero > a", "failed disk 153: disk 8 MiB", ""}, /* SIGXFSZ */
+        {"head -c 9M /dev/zero > a", "failed disk 1: disk 8 MiB", ""},
+        {"truncate -s 1G a && echo x >> a && stat -c %s a", "completed exit 0", "1073741826\n"},
         {"for i in 1 2 3; do head -c 3M /dev/zero > $i; done", "failed disk 1: disk 8 MiB", ""},
         {"set -e; for i in $(seq 100); do : > f$i; done", "failed disk 1: inodes 64", ""},
         {"a=$(head -c 100M /dev/zero | tr '\\0' x); echo no",

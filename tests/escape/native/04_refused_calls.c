@@ -31,7 +31,7 @@ static const int not_permitted[] = {
 static const int not_there[] = {
     SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register, SYS_io_setup,
     SYS_io_submit, SYS_io_getevents, SYS_splice, SYS_tee, SYS_vmsplice, SYS_memfd_secret,
-    SYS_mincore, SYS_remap_file_pages, SYS_clone3, CACHESTAT, NO_SUCH_CALL};
+    SYS_mincore, SYS_remap_file_pages, SYS_clone3, CACHESTAT, SYS_mq_open, SYS_mq_unlink, NO_SUCH_CALL};
 /* clang-format on */
 
 static int check(const int *numbers, size_t n, int wanted)
