@@ -115,6 +115,7 @@ struct husk_spec {
     size_t n_mounts;
     const char *event;   /* HUSK_HANDLER: JSON text, default "{}" */
     const char *context; /* HUSK_HANDLER: JSON object of context fields, default "{}" */
+    const char *handler; /* HUSK_HANDLER, Python: name of the function, default "handler" */
 
     /* python only, any kind, also for a session's cells */
     bool rich;       /* displays in the result: last value, display(...), figures of matplotlib */

@@ -17,11 +17,24 @@ const DEFAULTS = {
   log_group_name: '/lambda-sandbox/logs',
   memory_limit_in_mb: 256,
   invoked_function_arn: null,
+  tenant_id: null,
+  client_context: null,
 };
 const NAMES = [
   ...Object.keys(DEFAULTS),
-  'request_id', 'aws_request_id', 'log_stream_name', 'remaining_time_in_millis',
+  'request_id', 'aws_request_id', 'log_stream_name', 'remaining_time_in_millis', 'identity',
 ];
+// The same by the names that Lambda's own node handlers know.
+const LAMBDA_NAMES = {
+  functionName: 'function_name',
+  functionVersion: 'function_version',
+  invokedFunctionArn: 'invoked_function_arn',
+  memoryLimitInMB: 'memory_limit_in_mb',
+  awsRequestId: 'aws_request_id',
+  logGroupName: 'log_group_name',
+  logStreamName: 'log_stream_name',
+  clientContext: 'client_context',
+};
 
 class NoHandler extends Error {
   name = 'NoHandler';
@@ -41,11 +54,20 @@ class Context {
     const uuid = () => require('crypto').randomUUID({ disableEntropyCache: true });
     Object.assign(this, DEFAULTS, { request_id: uuid(), log_stream_name: uuid() }, rest);
     this.aws_request_id ??= this.request_id;
+    this.identity ??= { cognito_identity_id: null, cognito_identity_pool_id: null };
+    this.callbackWaitsForEmptyEventLoop = true;
+    for (const [name, own] of Object.entries(LAMBDA_NAMES)) {
+      this[name] = this[own];
+    }
     this.#deadline = performance.now() + Math.min(...limitsMs, given ?? Infinity);
   }
 
   get_remaining_time_in_millis() {
     return Math.max(0, Math.floor(this.#deadline - performance.now()));
+  }
+
+  getRemainingTimeInMillis() {
+    return this.get_remaining_time_in_millis();
   }
 
   get remaining_time_in_millis() {

@@ -10,9 +10,19 @@ import displays
 import handler
 import policy
 import values
-from wire import CELL, CONTEXT, EVENT, HANDLER, POLICY, PRINT, PYRUNNER, RICH, TIMEOUT_MS
+from wire import (
+    CELL,
+    CONTEXT,
+    EVENT,
+    HANDLER,
+    HANDLER_NAME,
+    POLICY,
+    PRINT,
+    PYRUNNER,
+    RICH,
+    TIMEOUT_MS,
+)
 from wire import DROPPED, VALUE, VALUE_JSON, VALUE_MAX, VARIABLE, VARIABLES, Fields, text
-
 
 T = TypeVar("T")
 
@@ -70,11 +80,12 @@ def _whole(source: str, name: str) -> types.CodeType:
 
 
 def _run_handler(source: str, name: str, space: dict[str, Any], fields: dict[int, bytes]) -> Fields:
-    space.pop("handler", None)  # of an earlier cell: this one must bring its own
+    wanted = fields.get(HANDLER_NAME, b"handler").decode()
+    space.pop(wanted, None)  # of an earlier cell: this one must bring its own
     exec(_compiled(lambda: _whole(source, name), fields), space)
-    function = space.get("handler")
+    function = space.get(wanted)
     if not callable(function):
-        raise NoHandler(f"{name} defines no function handler(event, context)")
+        raise NoHandler(f"{name} defines no function {wanted}(event, context)")
     timeout_ms = int.from_bytes(fields.get(TIMEOUT_MS, b""), "little")
     answer = handler.call(
         function, fields.get(EVENT, b"{}"), fields.get(CONTEXT, b"{}"), timeout_ms

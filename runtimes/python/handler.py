@@ -7,7 +7,7 @@ import inspect
 import json
 import os
 import time
-from typing import Any, Callable
+from typing import Any, Awaitable, Callable
 
 import values
 
@@ -19,6 +19,24 @@ _DEFAULTS: dict[str, Any] = {
     "log_group_name": "/lambda-sandbox/logs",
     "memory_limit_in_mb": 256,
     "invoked_function_arn": None,
+    "tenant_id": None,
+}
+# Each a dictionary of the request, and an object with these attributes for the handler.
+_IDENTITY = ("cognito_identity_id", "cognito_identity_pool_id")
+_CLIENT = (
+    "installation_id",
+    "app_title",
+    "app_version_name",
+    "app_version_code",
+    "app_package_name",
+)
+_OTHERS = {
+    "request_id",
+    "aws_request_id",
+    "log_stream_name",
+    "remaining_time_in_millis",
+    "identity",
+    "client_context",
 }
 
 
@@ -31,28 +49,48 @@ def _uuid() -> str:
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
+class _Part:
+    """A part of the context: attributes as Lambda names them, None where nothing was given."""
+
+    def __init__(self, names: tuple[str, ...], given: Any, what: str) -> None:
+        if given is not None and not isinstance(given, dict):
+            raise ValueError(f"context.{what} must be an object")
+        fields = given or {}
+        if unknown := set(fields) - set(names):
+            raise ValueError(f"unknown field of context.{what}: {', '.join(sorted(unknown))}")
+        self.__dict__.update({name: fields.get(name) for name in names})
+
+
+def _client_context(given: Any) -> Any:
+    """None unless the caller sent one, as for an invocation without a client."""
+    if given is None:
+        return None
+    made = _Part(("client", "custom", "env"), given, "client_context")
+    fields = made.__dict__
+    fields["client"] = _Part(_CLIENT, fields["client"], "client_context.client")
+    fields["custom"] = fields["custom"] or {}
+    fields["env"] = fields["env"] or {}
+    return made
+
+
 class Context:
     """The second argument of a handler. Its remaining time counts down."""
 
     def __init__(self, fields: dict[str, Any], timeout_ms: int) -> None:
-        unknown = (
-            set(fields)
-            - set(_DEFAULTS)
-            - {
-                "request_id",
-                "aws_request_id",
-                "log_stream_name",
-                "remaining_time_in_millis",
-            }
-        )
-        if unknown:
+        if unknown := set(fields) - set(_DEFAULTS) - _OTHERS:
             raise ValueError(f"unknown context field: {', '.join(sorted(unknown))}")
         values = {**_DEFAULTS, "request_id": _uuid(), "log_stream_name": _uuid(), **fields}
         given = values.pop("remaining_time_in_millis", None)
         self.__dict__.update(values)
         self.aws_request_id = values.get("aws_request_id", values["request_id"])
+        self.identity = _Part(_IDENTITY, values.get("identity"), "identity")
+        self.client_context = _client_context(values.get("client_context"))
         allowed = timeout_ms if given is None else min(int(given), timeout_ms or int(given))
         self._deadline = time.monotonic() + allowed / 1000
+
+    def log(self, text: Any) -> None:
+        """Writes to the log, which is standard output."""
+        print(text)
 
     def get_remaining_time_in_millis(self) -> int:
         return max(0, int((self._deadline - time.monotonic()) * 1000))
@@ -90,11 +128,15 @@ def call(function: Callable[..., Any], event: bytes, context: bytes, timeout_ms:
     timeout_ms = _own_limit_ms(parsed, timeout_ms)
     made = Context(json.loads(context), timeout_ms)
     answer = function(parsed, made) if _wants_context(function) else function(parsed)
-    if inspect.iscoroutine(answer):
+    if inspect.isawaitable(answer):
         import asyncio
 
-        answer = asyncio.run(answer)
+        answer = asyncio.run(_awaited(answer))
     return answer
+
+
+async def _awaited(answer: Awaitable[Any]) -> Any:
+    return await answer
 
 
 def encode(answer: Any) -> bytes:

@@ -36,7 +36,7 @@ int run_check_language(const struct husk_spec *spec, enum husk_language language
         return err_set(e, ERR_INVALID, "a shell has no handlers: %s cannot run one", name);
     }
     if ((spec->rich || spec->auto_print || spec->policy != HUSK_POLICY_NONE ||
-         spec->variables != NULL) &&
+         spec->variables != NULL || spec->handler != NULL) &&
         language != HUSK_PYTHON) {
         return err_set(e, ERR_INVALID, "this needs a python template, %s is none", name);
     }
@@ -150,7 +150,8 @@ int run_frame(const struct husk_spec *spec, const struct limits *limits,
     if (spec->kind == HUSK_HANDLER &&
         (frame_add_str(b, KEY_EVENT, spec->event != NULL ? spec->event : "{}") < 0 ||
          frame_add_str(b, KEY_CONTEXT, spec->context != NULL ? spec->context : "{}") < 0 ||
-         frame_add_u64(b, KEY_TIMEOUT_MS, limits->timeout_ms) < 0)) {
+         frame_add_u64(b, KEY_TIMEOUT_MS, limits->timeout_ms) < 0 ||
+         (spec->handler != NULL && frame_add_str(b, KEY_HANDLER, spec->handler) < 0))) {
         return err_set(e, ERR_INVALID, "event and context are too large");
     }
     return frame_end(b) < 0 ? err_set(e, ERR_INVALID, "the request is too large") : 0;

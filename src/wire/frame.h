@@ -91,6 +91,7 @@ enum frame_key {
     KEY_ARTIFACTS, /* in RUN, empty: wanted; in DONE: names of changed files, as a JSON array */
     KEY_SINCE,     /* u64: nanoseconds since boot */
     KEY_ORDER,     /* u64: of a SWEEP or SIGNAL, repeated in the answer */
+    KEY_HANDLER,   /* name of the function to call; absent: handler */
 };
 
 enum frame_policy { FRAME_POLICY_PYRUNNER = 1 };

@@ -10,6 +10,8 @@
 #include "service/result.h"
 
 #define TIMEOUT_KEY "__timeout"
+#define EXIT_UNLOADED 1
+#define EXIT_RAISED 2
 #define ANSWER_MAX ((size_t)256 << 20)
 #define READY_PATIENCE_MS 10000 /* right after the start */
 
@@ -81,12 +83,33 @@ static const char *result_text(const struct husk_result *r)
     return is_json ? r->value_json : "null";
 }
 
+/*
+ * As the original numbers the ends of a handler: 1 the code cannot be loaded, 2 the handler raised.
+ * Ends that it does not know, an exit() among them, have the number that a shell reports.
+ */
+static int exit_code(const struct husk_result *r)
+{
+    static const char *const unloaded[] = {"SyntaxError", "IndentationError", "TabError",
+                                           "NoHandler"};
+    const char *type = r->error.type;
+
+    if (r->termination.cause != HUSK_CAUSE_EXIT || type == NULL || r->exit_code == 0) {
+        return r->exit_code;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(unloaded); i++) {
+        if (str_eq(type, unloaded[i])) {
+            return EXIT_UNLOADED;
+        }
+    }
+    return EXIT_RAISED;
+}
+
 /* What it wrote and used, however it ended. NULL when memory is gone. */
 static json_t *output_json(const struct husk_result *r, uint64_t limit_ms)
 {
     const struct husk_metrics *m = &r->metrics;
 
-    return json_pack("{s:o, s:o, s:{s:f, s:f, s:f, s:f}}", "stdout",
+    return json_pack("{s:i, s:o, s:o, s:{s:f, s:f, s:f, s:f}}", "exit_code", exit_code(r), "stdout",
                      api_text_json(r->out, r->out_len), "stderr", stderr_json(r), "metrics",
                      "duration_ms", m->duration_ms, "memory_peak_mb", m->peak_memory_mb,
                      "cpu_time_ms", m->cpu_time_ms, "timeout_seconds", (double)limit_ms / 1000.0);

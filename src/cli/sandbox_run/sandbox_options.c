@@ -17,6 +17,9 @@ static const struct option_row rows[] = {
      "fields of the context object (default {})"},
     {OPTION_TEXT, 0, "context-file", "FILE", FIELD(context_file), 0,
      "read the fields of the context object from a file"},
+    {OPTION_TEXT, 0, "handler", "NAME", FIELD(handler), 0,
+     "the function to call, as function or as module.function, whose module is the script's name "
+     "without .py (default handler)"},
     {OPTION_COUNT, 't', "timeout", "SECONDS", FIELD(timeout), SANDBOX_SECONDS_MAX,
      "time limit, 1 to 604800 (default 300, or cli.default_timeout of .sandboxrc.json)"},
 
@@ -50,6 +53,7 @@ const struct option_table sandbox_table = {
     .n_rows = ARRAY_LEN(rows),
     .examples = "sandbox-run handler.py --event '{\"name\": \"Ada\"}'\n"
                 "sandbox-run handler.py -f event.json --format json | jq .result\n"
+                "sandbox-run lambda_function.py --handler lambda_function.lambda_handler\n"
                 "sandbox-run handler.py --timeout 10 --profile",
     .anywhere = true,
 };
@@ -90,6 +94,35 @@ static int check_script(const char *path, struct err *e)
         return err_set(e, ERR_INVALID, "'%s' is not a Python file: its name must end in .py", path);
     }
     return 0;
+}
+
+static bool is_identifier(const char *name)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+
+    return name[0] != '\0' && (name[0] < '0' || name[0] > '9') &&
+           name[strspn(name, letters)] == '\0';
+}
+
+/* Lambda's "module.function": the file is given, so the module can only be its own. */
+static int take_handler(struct sandbox_options *o, struct err *e)
+{
+    const char *slash = strrchr(o->script, '/');
+    const char *file = slash != NULL ? slash + 1 : o->script;
+    size_t stem = strlen(file) - 3; /* without .py */
+    char *dot = o->handler != NULL ? strrchr(o->handler, '.') : NULL;
+
+    if (dot != NULL &&
+        ((size_t)(dot - o->handler) != stem || memcmp(o->handler, file, stem) != 0)) {
+        return err_set(e, ERR_INVALID,
+                       "--handler '%s' names another module than the script: expected %.*s.%s",
+                       o->handler, (int)stem, file, dot + 1);
+    }
+    o->handler = dot != NULL ? dot + 1 : o->handler;
+    return o->handler == NULL || is_identifier(o->handler)
+               ? 0
+               : err_set(e, ERR_INVALID, "--handler '%s' is not the name of a function",
+                         o->handler);
 }
 
 static int check(const struct sandbox_options *o, struct err *e)
@@ -136,5 +169,5 @@ int sandbox_options_parse(struct sandbox_options *o, int argc, char **argv, stru
                        rest.args[1]);
     }
     o->script = rest.args[0];
-    return check(o, e);
+    return check(o, e) < 0 ? -1 : take_handler(o, e);
 }

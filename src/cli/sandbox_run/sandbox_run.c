@@ -106,6 +106,7 @@ static void fill_spec(struct session *s, struct husk_spec *spec)
         .name = s->opt.script,
         .event = s->input.event.data,
         .context = s->input.context.data,
+        .handler = s->opt.handler,
         .limits =
             {
                 .memory_bytes = s->config.memory_bytes,

@@ -42,6 +42,7 @@ struct sandbox_options {
     char *event_file;
     char *context;
     char *context_file;
+    char *handler;    /* the function's own name, once parsed */
     uint32_t timeout; /* seconds; 0: not given */
     int verbose;
     int quiet;

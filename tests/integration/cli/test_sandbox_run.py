@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """sandbox-run: handlers, exit codes, formats, terminals."""
+
 from __future__ import annotations
 
 import json
@@ -14,7 +15,6 @@ from places import ROOT
 from programs import ECHO, Program, Tripwire, option_names
 from programs import type_after, run_handler, write_config, write_handler
 from waiting import PATIENCE, wait_until
-
 
 # ---- handlers ----
 
@@ -45,6 +45,78 @@ def test_event_sources(sandbox_run: Program) -> None:
     for flag in ("-f", "--event-file"):
         document = run_handler(sandbox_run, flag, "event.json")
         assert document["result"] == {"event": {"from": "file", "é": [1.5, None]}}
+
+
+def test_the_context_is_lambdas(sandbox_run: Program) -> None:
+    """Every attribute that handlers for AWS Lambda may read is there, whatever was sent."""
+    write_handler(
+        sandbox_run,
+        "def handler(event, context):\n"
+        "    identity, client = context.identity, context.client_context\n"
+        "    return {\n"
+        "        'names': [context.function_name, context.function_version],\n"
+        "        'log': [context.log_group_name, context.log_stream_name],\n"
+        "        'ids': context.aws_request_id == context.request_id,\n"
+        "        'none': [context.invoked_function_arn, context.tenant_id],\n"
+        "        'identity': [identity.cognito_identity_id, identity.cognito_identity_pool_id],\n"
+        "        'client': client and [client.client.app_title, client.client.installation_id,\n"
+        "                              client.custom, client.env],\n"
+        "    }\n",
+    )
+    plain = run_handler(sandbox_run)["result"]
+    assert plain["names"] == ["unknown-function", "$LATEST"] and plain["ids"] is True
+    assert plain["log"][0] == "/lambda-sandbox/logs" and len(plain["log"][1]) == 36
+    assert plain["none"] == plain["identity"] == [None, None] and plain["client"] is None
+    sent = {
+        "identity": {"cognito_identity_id": "who"},
+        "client_context": {"client": {"app_title": "app"}, "custom": {"k": 1}},
+    }
+    given = run_handler(sandbox_run, "--context", json.dumps(sent))["result"]
+    assert given["identity"] == ["who", None]
+    assert given["client"] == ["app", None, {"k": 1}, {}]
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        {"identity": {"x": 1}},
+        {"identity": 1},
+        {"client_context": {"x": 1}},
+        {"client_context": {"client": {"x": 1}}},
+        {"nothing": 1},
+    ],
+)
+def test_fields_that_lambda_does_not_have(sandbox_run: Program, context: Any) -> None:
+    write_handler(sandbox_run, "def handler(event, context):\n    return 1\n")
+    done = sandbox_run("h.py", "--context", json.dumps(context))
+    assert done.code == 1 and "context" in done.error, done
+
+
+def test_another_function(sandbox_run: Program) -> None:
+    write_handler(
+        sandbox_run,
+        "def handler(event):\n    return 'wrong'\n"
+        "async def lambda_handler(event, context):\n    return event['a']\n",
+    )
+    for name in ("lambda_handler", "h.lambda_handler"):
+        assert run_handler(sandbox_run, "--handler", name, "-e", '{"a": 5}')["result"] == 5
+    missing = sandbox_run("h.py", "--handler", "h.missing")
+    assert missing.code == 3 and "missing(event, context)" in missing.error, missing
+    for bad in ("other.lambda_handler", "h.", "1x", "a b", "h.lambda-handler", ""):
+        assert sandbox_run("h.py", "--handler", bad).code == 1, bad
+
+
+def test_any_awaitable_is_awaited(sandbox_run: Program) -> None:
+    write_handler(
+        sandbox_run,
+        "import asyncio\n"
+        "class Later:\n"
+        "    def __await__(self):\n"
+        "        yield from asyncio.sleep(0).__await__()\n"
+        "        return 'waited'\n"
+        "def handler(event):\n    return Later()\n",
+    )
+    assert run_handler(sandbox_run)["result"] == "waited"
 
 
 def test_context_file(sandbox_run: Program) -> None:

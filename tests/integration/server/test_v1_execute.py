@@ -336,6 +336,18 @@ def test_javascript_handler_context_and_time_limit(v1: Api) -> None:
 
 
 @needs_node
+def test_javascript_handlers_find_lambdas_names(v1: Api) -> None:
+    s = v1.session(template_id="node", mode="ephemeral")
+    code = (
+        "exports.handler = async (e, c) => [c.functionName, c.awsRequestId === c.request_id,"
+        " c.logGroupName, c.memoryLimitInMB, c.identity.cognito_identity_id, c.clientContext,"
+        " c.getRemainingTimeInMillis() > 0]"
+    )
+    r = v1.run(s, handler_code=code, context={"function_name": "mine"})
+    assert r["return_value"] == ["mine", True, "/lambda-sandbox/logs", 256, None, None, True]
+
+
+@needs_node
 @pytest.mark.parametrize(
     "code,kind",
     [

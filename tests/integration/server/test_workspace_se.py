@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The /workspace/se dialect against a real huskd: sessions, handlers, documents."""
+
 from __future__ import annotations
 
 import gzip
 import os
+import signal
 import threading
 import uuid
 from typing import Any
@@ -171,7 +173,7 @@ def test_handler(se: Se) -> None:
     answer = se.handler(code, {"a": [1, "ä", None]}, context={"function_name": "me"})
     assert answer.status == 200
     body = answer.body
-    assert (body["stdout"], body["stderr"]) == ("hi\n", "")
+    assert (body["exit_code"], body["stdout"], body["stderr"]) == (0, "hi\n", "")
     assert body["result"] == {"got": {"a": [1, "ä", None]}, "f": 0.1}
     assert set(body["metrics"]) == METRICS and body["metrics"]["timeout_seconds"] == 300
     assert body["metrics"]["duration_ms"] > 0 and body["metrics"]["memory_peak_mb"] > 0
@@ -193,6 +195,31 @@ def test_handler_that_fails(se: Se) -> None:
     assert "JSON" in se.handler("def handler(e): return object()").body["stderr"]
     body = se.handler("def handler(e): return [[]] * 200_001").body
     assert body["result"] is None and "more than 200000 values" in body["stderr"]
+
+
+@pytest.mark.parametrize(
+    "code, number",
+    [
+        ("def handler(", 1),
+        ("x = 1", 1),
+        ("def handler(e): return e['no']", 2),
+        ("def handler(e): return object()", 2),
+        ("import sys\ndef handler(e): sys.exit(7)", 7),
+    ],
+)
+def test_exit_codes_of_handlers(se: Se, code: str, number: int) -> None:
+    assert se.handler(code).body["exit_code"] == number
+
+
+def test_the_context_of_a_handler_is_lambdas(se: Se) -> None:
+    code = (
+        "async def handler(event, context):\n"
+        "    return [context.identity.cognito_identity_id, context.client_context.custom,\n"
+        "            context.log_group_name, context.get_remaining_time_in_millis() > 0]\n"
+    )
+    context = {"identity": {"cognito_identity_id": "who"}, "client_context": {"custom": {"k": 1}}}
+    answer = se.handler(code, {}, context=context)
+    assert answer.body["result"] == ["who", {"k": 1}, "/lambda-sandbox/logs", True]
 
 
 @pytest.mark.parametrize(
@@ -221,6 +248,8 @@ def test_handler_over_its_time_and_memory(se: Se) -> None:
         assert "instead of returning" not in detail["stderr"]
         assert set(detail["metrics"]) == METRICS
     assert timeout["detail"]["metrics"]["timeout_seconds"] == 0.5
+    codes = [answer["detail"]["exit_code"] for answer in (timeout, memory, crash)]
+    assert codes == [124, 137, 128 + signal.SIGABRT]
 
 
 def test_handlers_share_nothing(se: Se) -> None:
