@@ -74,13 +74,18 @@ static void set_log(void)
 
 /* ---- the end ---- */
 
+static void tell_progress(void *user)
+{
+    supervisor_link_tell_progress();
+}
+
 static void save(void *user)
 {
     if (d.agents != NULL) {
         agents_end(d.agents, WORKERS_END_MS);
     }
     FAULT_POINT("stop.drained");
-    service_save(d.service);
+    service_save(d.service, tell_progress, NULL);
     FAULT_POINT("stop.saved");
     uv_stop(&d.loop);
 }

@@ -65,6 +65,13 @@ void supervisor_link_tell_verdict(bool can_run)
     (void)send(SUPERVISOR_FD, &verdict, sizeof(verdict), MSG_NOSIGNAL);
 }
 
+void supervisor_link_tell_progress(void)
+{
+    struct supervisor_progress progress = {.pid = (uint32_t)getpid()};
+
+    (void)send(SUPERVISOR_FD, &progress, sizeof(progress), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 void supervisor_link_ask_settings(void)
 {
     struct supervisor_reread reread = {0};

@@ -16,6 +16,7 @@ int supervisor_link_start(struct config *ret_settings, int *ret_launcher,
                           struct fd_set_msg *ret_listeners, struct err *e);
 
 void supervisor_link_tell_ready(void);
+void supervisor_link_tell_progress(void);        /* when a workspace was saved at the end */
 void supervisor_link_tell_verdict(bool can_run); /* once, when a box was tried */
 /* Asks the supervisor to read them again; they arrive if they are valid. */
 void supervisor_link_ask_settings(void);

@@ -74,6 +74,7 @@ static int adopt_session(void *user, const struct store_session *row, struct err
         svc->figures.readopted++;
     } else {
         s->restarted = true;
+        workspace_box_gone(s);
         if (s->persistent && row->status == SESSION_RUNNING) {
             session_note_restart(s, RESTART_BOX_LOST);
         }

@@ -176,7 +176,7 @@ static int run_in_session(struct execution *x, const struct husk_spec *spec, str
         note_running(x);
         r = execution_is_command(x) ? execution_run_command(x, spec, e)
                                     : execution_run_cell(x, x->context, spec, e);
-        x->session->dirty = true;
+        workspace_changed(x->session);
     }
     return r;
 }

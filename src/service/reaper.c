@@ -156,7 +156,8 @@ static void reap(void *user)
         while (!svc->closing && !engine_is_lost(svc->engine) &&
                end_one(svc, rounds % SPENT_EVERY == 0)) {
         }
-        while (!svc->closing && !engine_is_lost(svc->engine) && workspace_save_next(svc, false)) {
+        while (!svc->closing && !engine_is_lost(svc->engine) &&
+               workspace_save_next(svc, false) != SAVE_NONE) {
         }
         while (!svc->closing && !engine_is_lost(svc->engine) && session_rest_next(svc)) {
         }

@@ -26,6 +26,40 @@ bool service_key_used(struct service *svc, const struct request_key *key,
 
 /* ---- sessions ---- */
 
+/* While its box lives, what failed is tried again. */
+static const char *workspace_word(const struct store_session *r)
+{
+    bool is_over = r->ended_ms != 0;
+
+    if (!str_eq(r->mode, "persistent")) {
+        return NULL;
+    }
+    switch ((enum workspace_state)r->workspace) {
+    case WORKSPACE_SAVED:
+        return r->saved_ms != 0 ? "saved" : "unchanged";
+    case WORKSPACE_CHANGED:
+        return is_over ? "lost" : "changed";
+    case WORKSPACE_NO_DISK:
+    case WORKSPACE_NO_QUOTA:
+    case WORKSPACE_NO_ANSWER:
+        return is_over ? "lost" : "not_saved";
+    case WORKSPACE_LOST:
+        break;
+    }
+    return "lost";
+}
+
+static const char *workspace_reason(const struct store_session *r)
+{
+    static const char *const words[] = {[WORKSPACE_NO_DISK] = "disk_full",
+                                        [WORKSPACE_NO_QUOTA] = "quota",
+                                        [WORKSPACE_NO_ANSWER] = "no_answer",
+                                        [WORKSPACE_LOST] = "box_lost"};
+
+    return r->workspace >= 0 && (size_t)r->workspace < ARRAY_LEN(words) ? words[r->workspace]
+                                                                        : NULL;
+}
+
 static struct session_view view_of_session(const struct store_session *r)
 {
     return (struct session_view){
@@ -46,6 +80,9 @@ static struct session_view view_of_session(const struct store_session *r)
         .executions = r->executions,
         .on_idle = r->on_idle,
         .box = (uint64_t)r->box,
+        .workspace = workspace_word(r),
+        .workspace_reason = workspace_reason(r),
+        .saved_ms = r->saved_ms,
     };
 }
 

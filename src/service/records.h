@@ -66,10 +66,13 @@ struct session_view {
     int64_t updated_ms;
     int64_t active_ms;
     int64_t expires_ms;
-    int64_t ended_ms;   /* 0 while it lives */
-    int64_t executions; /* how many there have been */
-    int on_idle;        /* enum session_on_idle */
-    uint64_t box;       /* the last one that it had; 0: none yet */
+    int64_t ended_ms;             /* 0 while it lives */
+    int64_t executions;           /* how many there have been */
+    int on_idle;                  /* enum session_on_idle */
+    uint64_t box;                 /* the last one that it had; 0: none yet */
+    const char *workspace;        /* what there is of its files beside its box; NULL: it has none */
+    const char *workspace_reason; /* NULL: nothing went wrong */
+    int64_t saved_ms;             /* 0: never */
 };
 
 struct session_view session_view(const struct session *s);

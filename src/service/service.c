@@ -275,37 +275,13 @@ int service_open(const struct service_options *options, struct service **ret, st
     return 0;
 }
 
-/*
- * What still runs in a box changes files without a word: a cell, or a process that an earlier one
- * left. Only a session that never ran anything is known to be as it was saved.
- */
-static void save_all(struct service *svc)
-{
-    uint64_t began = clock_ms();
-    uint64_t until = began + SAVE_PATIENCE_MS;
-
-    for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
-        s->save_at = 0; /* the last chance */
-    }
-    /* Those that are known to have changed come first: the time may not do for all. */
-    while (!engine_is_lost(svc->engine) && clock_ms() < until && workspace_save_next(svc, true)) {
-    }
-    for (struct session *s = svc->sessions; s != NULL; s = session_next(s)) {
-        bool is_frozen = s->box_phase == BOX_FROZEN; /* and was saved right before */
-        bool may_differ = s->record.executions > 0 && s->saved_ms < began && !is_frozen;
-        s->dirty = s->dirty || may_differ;
-    }
-    while (!engine_is_lost(svc->engine) && clock_ms() < until && workspace_save_next(svc, true)) {
-    }
-}
-
-void service_save(struct service *svc)
+void service_save(struct service *svc, void (*on_progress)(void *user), void *user)
 {
     /* Those in boxes of their own cannot be handed on. A lost launcher ends them as well. */
     if (svc->alone > 0) {
         (void)fiber_queue_wait(&svc->alone_ended, (int64_t)svc->config->drain_timeout_ms);
     }
-    save_all(svc);
+    workspaces_save(svc, on_progress, user);
 }
 
 void service_leave(struct service *svc)

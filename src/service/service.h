@@ -59,9 +59,9 @@ void service_close(struct service *svc);
 void service_reconfigure(struct service *svc);
 /*
  * Lets executions end that no other daemon can go on with, and copies workspaces that may have
- * changed. Waits.
+ * changed: on_progress() is called after each. Waits for as long as there is progress.
  */
-void service_save(struct service *svc);
+void service_save(struct service *svc, void (*on_progress)(void *user), void *user);
 /*
  * The last thing before the process ends: records are flushed, sessions and what runs in them are
  * left to the next daemon.

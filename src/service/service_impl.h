@@ -19,6 +19,16 @@
  */
 enum session_restart { RESTART_NONE, RESTART_BOX_LOST, RESTART_PARKED };
 
+/* What there is of the files of a session beside its box. Numbers are stored, as above. */
+enum workspace_state {
+    WORKSPACE_SAVED,     /* a copy that has all of them, or there are none */
+    WORKSPACE_CHANGED,   /* they have changed since */
+    WORKSPACE_NO_DISK,   /* and the last try to copy them failed: the disk is full, */
+    WORKSPACE_NO_QUOTA,  /* the session's quota has no room, */
+    WORKSPACE_NO_ANSWER, /* or the box did not give them out */
+    WORKSPACE_LOST,      /* the box has ended with what had changed since */
+};
+
 #define END_PATIENCE_MS 1000 /* from the end of a box to the launcher's word of it */
 
 /* One place, and a line of fibers that wait for it. */
@@ -46,6 +56,8 @@ struct service {
     struct session *sessions; /* live ones, by id */
     struct execution *executions;
     struct places places;
+    size_t saves;                  /* copies of workspaces that are being written */
+    struct fiber_queue saves_line; /* fibers that wait to write one */
     size_t coming;  /* executions that were let in and are being recorded: they count as waiting */
     size_t in_turn; /* executions that wait for the one before them in their context */
     bool unsettled; /* executions of an older daemon could not be recorded as lost */
@@ -296,8 +308,7 @@ int session_thaw(struct session *s, struct err *e);
 int session_check_on_idle(struct service *svc, bool persistent, int on_idle, struct err *e);
 
 /* session_files.c */
-/* Access to the workspace; `last`: also of a session that is ending. */
-struct box_files *files_take(struct session *s, bool last, struct err *e);
+struct box_files *files_take(struct session *s, struct err *e); /* access to the workspace */
 
 /* session_contexts.c */
 int turn_take(struct session *s, uint32_t context, int64_t timeout_ms, bool in_front,
@@ -337,14 +348,23 @@ void service_settle(struct service *svc); /* again, what a full disk did not tak
 /* session_settle.c */
 void sessions_settle(struct service *svc);
 
+/* saving.c: what the record of a session says about its files. */
+void workspace_changed(struct session *s); /* by a cell, an upload */
+/* A try to save it is over: e is why it failed, NULL: it did not. */
+void workspace_tried(struct session *s, int64_t began_ms, const struct err *e);
+void workspace_box_gone(struct session *s); /* without a copy of what had changed */
+/* Before the server ends: all that has changed. Waits for as long as that makes progress. */
+void workspaces_save(struct service *svc, void (*on_progress)(void *user), void *user);
+
 /* workspace.c: durable copies of workspaces in DATA/workspaces. */
 /* If it is dirty; waits, also for a copy that is being written already. */
 int workspace_save(struct session *s, struct err *e);
+enum save_outcome { SAVE_NONE, SAVE_DONE, SAVE_FAILED };
 /*
- * Saves one that changed and had no work for a while. False: there is none. Waits. even_at_work:
- * also one that works, and also for a copy that another fiber writes.
+ * Saves one that changed and had no work for a while. SAVE_NONE: there is none. Waits.
+ * even_at_work: also one that works, and also for a copy that another fiber writes.
  */
-bool workspace_save_next(struct service *svc, bool even_at_work);
+enum save_outcome workspace_save_next(struct service *svc, bool even_at_work);
 int workspace_restore(struct session *s, struct err *e);
 void workspace_remove(struct service *svc, const char *session_id);
 uint64_t workspace_size(const struct service *svc, const char *session_id); /* of its copy */

@@ -65,6 +65,7 @@ void session_box_close(struct session *s)
 {
     box_files_close(s->files);
     s->files = NULL;
+    workspace_box_gone(s);
     notebook_close(s->box);
     s->box = NULL;
     s->restarted = true; /* should it go on */

@@ -64,8 +64,13 @@ static int wait_for_users(struct session *s, struct err *e)
  */
 static int close_box(struct session *s, struct err *e)
 {
-    if (s->box != NULL && s->persistent && !notebook_has_ended(s->box) && (s->dirty || s->saving) &&
-        workspace_save(s, e) < 0) {
+    bool has_files = s->box != NULL && s->persistent && !notebook_has_ended(s->box);
+    int r = has_files && (s->dirty || s->saving) ? workspace_save(s, e) : 0;
+    if (r < 0 && e->code != ERR_STORAGE && e->code != ERR_QUOTA && e->code != ERR_TIMEOUT &&
+        !notebook_has_ended(s->box)) {
+        r = workspace_save(s, e); /* its worker was killed: by chance, or again */
+    }
+    if (r < 0) {
         log_warn("workspace_not_saved", "session=%s: %s", s->id, e->msg);
         if (e->code == ERR_STORAGE) {
             return -1;

@@ -4,7 +4,6 @@
 #include "service/service_impl.h"
 
 #define FILES_PATIENCE_MS 60000
-#define LAST_PATIENCE_MS 500 /* of a session that ends: an upload that stalls does not hold it up */
 
 /* Perhaps it was our turn. */
 static void files_pass(struct session *s)
@@ -71,7 +70,7 @@ struct box_files *session_files_take(struct session *s, struct err *e)
         return NULL;
     }
     while (files_box(s, e) == 0) {
-        struct box_files *files = files_take(s, false, e);
+        struct box_files *files = files_take(s, e);
         if (files != NULL || e->code != ERR_NOT_FOUND || await_box_end(s, e) < 0) {
             return files;
         }
@@ -79,12 +78,12 @@ struct box_files *session_files_take(struct session *s, struct err *e)
     return NULL;
 }
 
-struct box_files *files_take(struct session *s, bool last, struct err *e)
+struct box_files *files_take(struct session *s, struct err *e)
 {
-    if (files_await(s, last ? LAST_PATIENCE_MS : FILES_PATIENCE_MS, e) < 0) {
+    if (files_await(s, FILES_PATIENCE_MS, e) < 0) {
         return NULL;
     }
-    if ((session_is_ending(s) && !last) || s->box == NULL) {
+    if (session_is_ending(s) || s->box == NULL) {
         files_pass(s);
         err_set(e, ERR_CONFLICT, "session %s has ended", s->id);
         return NULL;
@@ -118,7 +117,9 @@ void session_files_give(struct session *s, struct box_files *files, bool changed
     } else {
         s->files = files;
     }
-    s->dirty = s->dirty || changed;
+    if (changed) {
+        workspace_changed(s);
+    }
     files_free(s);
     session_touch(s);
 }

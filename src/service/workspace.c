@@ -26,6 +26,7 @@
 #define QUIET_MS 2000         /* without work, before a copy is written */
 #define RETRY_MS 10000        /* a full disk must not keep us busy */
 #define QUOTA_RETRY_MS 300000 /* nor a workspace that stays too large */
+#define SAVES_AT_ONCE 4
 
 #define NOT_COPIED "write the copy of a workspace"
 
@@ -74,7 +75,9 @@ static int save_to(struct copy *copy, struct err *e)
     struct session *s = copy->session;
     struct box_files_sink sink = {.on_data = write_some, .user = copy};
 
-    struct box_files *files = files_take(s, session_is_ending(s), e);
+    /* A session that ends does not wait for an upload that stalls: a worker of its own reads. */
+    bool is_last = session_is_ending(s);
+    struct box_files *files = is_last ? box_files_open(s->box, e) : files_take(s, e);
     if (files == NULL) {
         return -1;
     }
@@ -84,7 +87,11 @@ static int save_to(struct copy *copy, struct err *e)
         log_warn("workspace_saved_in_part",
                  "session=%s: what is too deep, too long or mostly holes is left out", s->id);
     }
-    session_files_give(s, files, false);
+    if (is_last) {
+        box_files_close(files);
+    } else {
+        session_files_give(s, files, false);
+    }
     if (r < 0 && copy->quota.code != ERR_NONE) {
         *e = copy->quota;
         return -1;
@@ -124,6 +131,21 @@ static int save(struct session *s, struct err *e)
     return 0;
 }
 
+/* Few at a time: then how long one takes does not depend on how many there are. */
+static void begin_save(struct service *svc)
+{
+    while (svc->saves >= SAVES_AT_ONCE) {
+        (void)fiber_queue_wait(&svc->saves_line, -1);
+    }
+    svc->saves++;
+}
+
+static void end_save(struct service *svc)
+{
+    svc->saves--;
+    (void)fiber_queue_wake(&svc->saves_line);
+}
+
 int workspace_save(struct session *s, struct err *e)
 {
     while (s->saving) { /* it has the temporary name */
@@ -133,19 +155,23 @@ int workspace_save(struct session *s, struct err *e)
         return 0;
     }
     s->saving = true;
+    begin_save(s->svc);
+    int64_t began = clock_wall_ms();
     s->saved_ms = clock_ms();
     s->dirty = false; /* before, so that a change meanwhile is not forgotten */
-    int r = save(s, e);
+    int r = s->box != NULL ? save(s, e) : err_set(e, ERR_NOT_FOUND, "its box is gone");
     if (r < 0) {
         s->dirty = true;
         s->save_at = clock_ms() + (e->code == ERR_QUOTA ? QUOTA_RETRY_MS : RETRY_MS);
     }
+    end_save(s->svc);
+    workspace_tried(s, began, r < 0 ? e : NULL);
     s->saving = false;
     fiber_queue_wake_all(&s->saved);
     return r;
 }
 
-bool workspace_save_next(struct service *svc, bool even_at_work)
+enum save_outcome workspace_save_next(struct service *svc, bool even_at_work)
 {
     uint64_t now = clock_ms();
     struct err e = {0};
@@ -157,15 +183,16 @@ bool workspace_save_next(struct service *svc, bool even_at_work)
         if (is_due && s->persistent && s->box != NULL && !session_is_ending(s) && quiet) {
             uint64_t active = s->active_ms;
             session_ref(s);
-            if (workspace_save(s, &e) < 0) {
+            int r = workspace_save(s, &e);
+            if (r < 0) {
                 log_warn("workspace_not_saved", "session=%s: %s", s->id, e.msg);
             }
             s->active_ms = active; /* saving is no activity of the session */
             session_release(s);
-            return true;
+            return r < 0 ? SAVE_FAILED : SAVE_DONE;
         }
     }
-    return false;
+    return SAVE_NONE;
 }
 
 static ssize_t read_some(void *user, void *buf, size_t size)

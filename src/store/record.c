@@ -32,6 +32,8 @@ static const struct column session_columns[] = {
     {AT(executions), .kind = COLUMN_INT64},
     {AT(kept_bytes), .kind = COLUMN_INT64, .since = 2},
     {AT(on_idle), .kind = COLUMN_INT, .since = 3},
+    {AT(workspace), .kind = COLUMN_INT, .since = 3},
+    {AT(saved_ms), .kind = COLUMN_INT64, .since = 3},
     {AT(restart), .kind = COLUMN_INT, .since = 3},
     {AT(box), .kind = COLUMN_INT64, .is_sought = true, .since = 3},
 };

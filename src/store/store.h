@@ -59,6 +59,8 @@ struct store_session {
     int64_t kept_bytes; /* of its records, as its owner counts them */
     int64_t box;        /* the last one that it had; 0: none yet */
     int on_idle;        /* what happens after its timeout; the owner's number */
+    int workspace;      /* what there is of its files beside its box, as its owner counts it */
+    int64_t saved_ms;   /* when the copy was begun that has them; 0: there is none */
     int restart; /* why its variables are gone, until an answer has said so; 0: they are not */
 };
 

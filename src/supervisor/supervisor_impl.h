@@ -35,6 +35,7 @@ enum event {
     SERVES,
     CAN_RUN,    /* and programs run in sandboxes */
     CANNOT_RUN, /* or none does */
+    SAVED,      /* one more workspace, before it ends */
     DAEMON_ENDED,
     LAUNCHER_ENDED,
     ASKED, /* by a signal, to end */

@@ -75,6 +75,8 @@ static void hear_daemon(struct supervisor *s)
         struct supervisor_verdict verdict;
         memcpy(&verdict, msg, sizeof(verdict));
         supervisor_happen(s, verdict.can_run != 0 ? CAN_RUN : CANNOT_RUN, 0);
+    } else if (n == (ssize_t)sizeof(struct supervisor_progress)) {
+        supervisor_happen(s, SAVED, 0);
     } else if (n == (ssize_t)sizeof(struct supervisor_reread)) {
         settings_read(&s->settings);
     } else if (n > 0) {

@@ -174,6 +174,12 @@ static void kill_all(struct supervisor *s, int status)
     workers_end(s->workers, SIGKILL);
 }
 
+/* The more sessions there are, the longer it takes: only a daemon that stands still is killed. */
+static void wait_on(struct supervisor *s, int status)
+{
+    s->due = MAX(s->due, clock_ms() + END_EXTRA_MS);
+}
+
 /* An event that is not listed is ignored. */
 static void (*const steps[][EVENTS])(struct supervisor *s, int status) = {
     [STARTING] =
@@ -186,8 +192,9 @@ static void (*const steps[][EVENTS])(struct supervisor *s, int status) = {
     [PAUSED] = {[LAUNCHER_ENDED] = miss_launcher, [ASKED] = save, [DUE] = start_next},
     [LOST] = {[ASKED] = kill_all},
     [CUT_SHORT] = {[SERVES] = serve_cut_short, [ASKED] = kill_all, [DUE] = kill_all},
-    [DRAINING] = {[DAEMON_ENDED] = save_instead, [ASKED] = kill_all, [DUE] = kill_all},
-    [LAST] = {[SERVES] = end_last, [ASKED] = kill_all, [DUE] = kill_all},
+    [DRAINING] =
+        {[SAVED] = wait_on, [DAEMON_ENDED] = save_instead, [ASKED] = kill_all, [DUE] = kill_all},
+    [LAST] = {[SERVES] = end_last, [SAVED] = wait_on, [ASKED] = kill_all, [DUE] = kill_all},
     [KILLING] = {[ASKED] = kill_all, [DUE] = kill_all},
 };
 

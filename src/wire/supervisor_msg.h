@@ -46,6 +46,12 @@ struct supervisor_reread {
     uint64_t unused;
 };
 
+/* From a daemon that ends, after each workspace that it has saved: there is progress. */
+struct supervisor_progress {
+    uint32_t pid;
+    uint32_t zero[3];
+};
+
 /*
  * After that, both ways: workers of served agents. The daemon names an agent by its index in the
  * plan (config/agents_plan.h) and a worker by a number that it has not used before; the supervisor

@@ -162,6 +162,14 @@ static void set_place(json_t *to, json_t *box)
     json_object_set_new(to, "queue_position", json_null());
 }
 
+static json_t *workspace_json(const struct session_view *r)
+{
+    return r->workspace == NULL
+               ? json_null()
+               : json_pack("{s:s, s:s?, s:o}", "state", r->workspace, "reason", r->workspace_reason,
+                           "saved_at", r->saved_ms != 0 ? v1_time(r->saved_ms) : json_null());
+}
+
 json_t *v1_session_json(struct v1_sessions *sessions, const struct session_view *record)
 {
     struct husk_receipt receipt;
@@ -199,6 +207,7 @@ json_t *v1_session_json(struct v1_sessions *sessions, const struct session_view 
     }
     set_place(to, container_id(r, live));
     json_object_set_new(to, "reason", text_or_null(r->end_reason));
+    json_object_set_new(to, "workspace", workspace_json(r));
     set_times(to, sessions, r);
     json_decref(spec);
     return to;

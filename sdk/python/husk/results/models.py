@@ -79,6 +79,7 @@ class Session(Record):
     container_id: str | None = None
     pod_name: str | None = None
     workspace_path: str = "/workspace"
+    workspace: dict[str, Any] | None = None
     queue_position: int | None = None
     reason: str | None = None
     created_at: str = ""
