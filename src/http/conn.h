@@ -168,6 +168,9 @@ struct http_conn {
     uint64_t window_bytes;
     uint64_t wrote_at; /* last time the kernel or the client took something, or the queue began */
     int unread;        /* bytes in the kernel's send buffer at the last look */
+    uint64_t sent;     /* bytes that the kernel took, of all answers */
+    uint64_t taken_at; /* since when the client's rate is measured; 0: it is not */
+    uint64_t taken;    /* bytes that it had taken then */
     struct http_request req;
 };
 

@@ -121,6 +121,7 @@ static void flush(struct http_conn *c)
     if (http_out_flush(&c->out, &s->pool, c->fd, &sent) < 0) {
         http_conn_doom(c);
     }
+    c->sent += sent;
     if (sent > 0) {
         c->wrote_at = uv_now(s->loop);
     }
@@ -191,6 +192,7 @@ void http_conn_run(struct http_conn *c)
     c->turn = TURN_RUNNING;
     if (c->out.first == NULL) {
         c->wrote_at = uv_now(c->server->loop);
+        c->taken_at = 0;
     }
     do {
         while (step(c)) {

@@ -29,7 +29,7 @@ struct http_limits {
     unsigned idle_ms;   /* between requests: closed */
     unsigned body_window_ms; /* in each such window a body must bring body_bytes_per_s: 408 */
     unsigned body_bytes_per_s;
-    unsigned write_ms;     /* output waits and the client takes no byte: dropped */
+    unsigned write_ms; /* output waits and the client takes none, or less than its share: dropped */
     unsigned linger_ms;    /* after a refusal: how long to read on, so that the client sees it */
     unsigned heartbeat_ms; /* comment on a quiet event stream */
     unsigned ping_ms;      /* WebSocket ping; dropped after two without any byte from the client */

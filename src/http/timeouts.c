@@ -86,6 +86,33 @@ static void look_at_reader(struct http_conn *c, uint64_t now)
     c->unread = unread;
 }
 
+/*
+ * As check_body(): an answer that waits for its client must be taken at the same rate. Events and
+ * WebSockets last as long as their client likes.
+ */
+static bool is_too_slow(struct http_conn *c, uint64_t now)
+{
+    const struct http_limits *limits = &c->server->config.limits;
+    uint64_t taken = c->sent - (uint64_t)MIN((uint64_t)MAX(c->unread, 0), c->sent);
+
+    if (c->out.first == NULL || c->req.is_sse || c->req.websocket != NULL) {
+        c->taken_at = 0;
+        return false;
+    }
+    if (c->taken_at == 0) {
+        c->taken_at = now;
+        c->taken = taken;
+    }
+    if (now - c->taken_at < limits->write_ms) { /* the kernel reports it in large steps */
+        return false;
+    }
+    uint64_t share = (uint64_t)limits->write_ms * limits->body_bytes_per_s / 1000;
+    bool is_slow = taken - c->taken < share;
+    c->taken_at = now;
+    c->taken = taken;
+    return is_slow;
+}
+
 static void check(struct http_conn *c, uint64_t now)
 {
     const struct http_limits *limits = &c->server->config.limits;
@@ -96,6 +123,10 @@ static void check(struct http_conn *c, uint64_t now)
             expire(c);
             return;
         }
+    }
+    if (is_too_slow(c, now)) {
+        expire(c);
+        return;
     }
     switch (c->phase) {
     case CONN_HEAD:

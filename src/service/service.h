@@ -221,6 +221,13 @@ int session_restore(struct session *s, uint32_t context, uint32_t checkpoint, st
  */
 struct box_files *session_files_take(struct session *s, struct err *e);
 void session_files_give(struct session *s, struct box_files *files, bool changed);
+/*
+ * The user goes on reading, as slowly as its client takes it, and gives the workspace back to
+ * others, who get another worker. False: too many do so already, and it keeps its turn. Then
+ * session_files_close() instead of session_files_give().
+ */
+bool session_files_read_on(struct session *s);
+void session_files_close(struct session *s, struct box_files *files);
 /* Whether so many bytes more in its workspace could be kept: ERR_QUOTA. */
 int session_check_upload(const struct session *s, uint64_t bytes, struct err *e);
 

@@ -124,6 +124,7 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     struct box_files *files;    /* one that is free; NULL: none */
     struct notebook *files_box; /* whose files were taken last */
     bool files_busy;
+    size_t files_readers; /* that have given it back and read on, each by a worker of its own */
     struct fiber_queue files_line;
     bool dirty;        /* the workspace is known to have changed since it was last saved */
     bool saving;       /* a copy is being written */

@@ -3,6 +3,7 @@
 #include "core/box_files.h"
 #include "service/service_impl.h"
 
+#define READERS_MAX 5 /* a box has up to 8 file workers: some are left for others and for saving */
 #define FILES_PATIENCE_MS 60000
 
 /* Perhaps it was our turn. */
@@ -121,5 +122,22 @@ void session_files_give(struct session *s, struct box_files *files, bool changed
         workspace_changed(s);
     }
     files_free(s);
+    session_touch(s);
+}
+
+bool session_files_read_on(struct session *s)
+{
+    if (s->files_readers >= READERS_MAX) {
+        return false;
+    }
+    s->files_readers++;
+    files_free(s);
+    return true;
+}
+
+void session_files_close(struct session *s, struct box_files *files)
+{
+    box_files_close(files);
+    s->files_readers--;
     session_touch(s);
 }

@@ -11,7 +11,8 @@
 #include "http/date.h"
 #include "http/disposition.h"
 
-#define TRIES 5 /* for a file that is replaced between its description and its data */
+#define AT_ONCE 65536 /* bytes that the kernel takes without waiting for the client */
+#define TRIES 5       /* for a file that is replaced between its description and its data */
 
 void file_answer_fields(struct api_call *call, const char *name, bool is_shown)
 {
@@ -94,6 +95,9 @@ static void begin(struct sending *s)
     call_begin(s->work->call, s->part.status,
                a->type != NULL ? a->type : file_content_type(a->path), s->part.length);
     s->has_begun = true;
+    if (s->part.length > AT_ONCE) {
+        file_work_read_on(s->work);
+    }
 }
 
 /*

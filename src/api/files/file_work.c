@@ -94,13 +94,27 @@ int file_work_begin(struct file_work *w, struct api_call *call, struct session *
     return session != NULL ? file_work_again(w) : -1;
 }
 
+static void give_files(struct file_work *w)
+{
+    if (w->files != NULL && w->is_apart) {
+        session_files_close(w->session, w->files);
+    } else if (w->files != NULL) {
+        session_files_give(w->session, w->files, w->changed);
+    }
+    w->files = NULL;
+    w->is_apart = false;
+}
+
+void file_work_read_on(struct file_work *w)
+{
+    w->is_apart = w->is_apart || session_files_read_on(w->session);
+}
+
 int file_work_again(struct file_work *w)
 {
     struct err e;
 
-    if (w->files != NULL) {
-        session_files_give(w->session, w->files, w->changed);
-    }
+    give_files(w);
     w->files = session_files_take(w->session, &e);
     if (w->files == NULL) {
         refuse_session(w, &e);
@@ -111,11 +125,8 @@ int file_work_again(struct file_work *w)
 
 void file_work_end(struct file_work *w)
 {
-    if (w->files != NULL) {
-        session_files_give(w->session, w->files, w->changed);
-    }
+    give_files(w);
     session_release(w->session);
-    w->files = NULL;
     w->session = NULL;
 }
 

@@ -23,7 +23,8 @@ struct file_work {
     struct api_call *call;
     struct session *session;
     struct box_files *files;
-    bool changed; /* something may have been written */
+    bool changed;  /* something may have been written */
+    bool is_apart; /* it only reads on: others have the workspace */
 };
 
 /*
@@ -36,6 +37,8 @@ int file_work_begin(struct file_work *w, struct api_call *call, struct session *
  * it.
  */
 void file_work_end(struct file_work *w);
+/* From here on it only sends what it reads: a slow client makes no other one wait. */
+void file_work_read_on(struct file_work *w);
 /* A fresh connection after one that was given up. -1: answered, and nothing is held. */
 int file_work_again(struct file_work *w);
 

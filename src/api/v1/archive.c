@@ -16,6 +16,7 @@ struct packing {
     struct api_call *call;
     struct gzip_writer *gzip; /* NULL: plain */
     const char *name;         /* of the directory */
+    struct file_work *work;   /* NULL: only described */
     bool has_begun;
 };
 
@@ -33,6 +34,9 @@ static void begin(struct packing *p)
     call_begin(p->call, 200, p->gzip != NULL ? "application/gzip" : "application/x-tar",
                HTTP_LENGTH_UNKNOWN);
     p->has_begun = true;
+    if (p->work != NULL) {
+        file_work_read_on(p->work);
+    }
 }
 
 /* The answer begins with the first data: until then a failure can still be an error status. */
@@ -51,6 +55,7 @@ static void pack(struct file_work *w, const char *dir, struct packing *p)
     const struct box_files_sink sink = {.on_data = on_pack, .user = p};
     struct err e;
 
+    p->work = w;
     int r = box_files_pack(w->files, dir, &sink, &e);
     if (r < 0 && !p->has_begun) {
         file_work_fail(w, &e);

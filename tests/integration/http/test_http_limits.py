@@ -201,6 +201,19 @@ def test_slow_readers_are_not_ended(tmp_path: Path) -> None:
         assert server.stats()["timeouts"] == 0
 
 
+def test_trickling_reader_is_ended() -> None:
+    """It takes something all the time, but less than the least rate."""
+    with echo_server("write_ms=2000", "body_bytes_per_s=200000") as server:
+        before = server.stats()
+        with socket.socket() as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            sock.connect(("127.0.0.1", server.port))
+            sock.sendall(get("/stream?n=100000000&piece=65536&sized=1"))
+            while server.stats()["timeouts"] == before["timeouts"]:
+                assert sock.recv(512) != b""  # what the kernel has is still delivered
+                time.sleep(0.05)
+
+
 def test_thinking_handler_is_not_ended(hasty: Echo) -> None:
     with hasty.line() as line:
         line.send(get("/later?ms=1200"))

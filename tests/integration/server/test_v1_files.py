@@ -513,3 +513,40 @@ def ended(api: Api) -> str:
     sid = api.session()
     assert api.call("DELETE", f"/sessions/{sid}").status == 200
     return sid
+
+
+# ---- slow downloads ----
+
+
+def test_a_slow_download_leaves_the_workspace_to_others(api: Api, sid: str) -> None:
+    """Its client has read the head and nothing else. What it gets is the file as it was opened."""
+    size = 32 << 20
+    old, new = b"o" * size, b"new"
+    assert put(api, sid, "slow.bin", old).status in (200, 201)
+    connection = api.connect()
+    connection.request("GET", f"/api/v1{url(sid, 'slow.bin')}")
+    slow = connection.getresponse()
+    assert slow.status == 200
+
+    assert "slow.bin" in names(api, sid)  # at once, though the download goes on
+    assert put(api, sid, "slow.bin", new).status == 200
+    assert get(api, sid, "slow.bin").raw == new
+    assert api.run(sid, "open('slow.bin').read()")["return_value"] == "new"
+    assert slow.read() == old
+    connection.close()
+
+
+def test_many_slow_downloads(api: Api, sid: str) -> None:
+    """More than a box has file workers: the last ones wait for those before them, and all end."""
+    data = b"d" * (16 << 20)
+    assert put(api, sid, "many.bin", data).status in (200, 201)
+    lines = []
+    for _ in range(5):
+        connection = api.connect()
+        connection.request("GET", f"/api/v1{url(sid, 'many.bin')}")
+        lines.append((connection, connection.getresponse()))
+    assert "many.bin" in names(api, sid)
+    for connection, slow in lines:
+        assert slow.read() == data
+        connection.close()
+    assert get(api, sid, "many.bin").raw == data
