@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request to an agent: waits for a worker, then for the frames of its answer; see agents.h. */
+/*
+ * A request to an agent: waits for a worker (agent_dispatch.c), then for the frames of its answer;
+ * see agents.h.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,109 +12,12 @@
 
 #include "agents/agents_impl.h"
 
-/* ---- workers for requests ---- */
-
-static struct worker *least_busy(struct agent *agent)
-{
-    struct worker *best = NULL;
-
-    for (uint32_t i = 0; i < agent->n_workers; i++) {
-        struct worker *w = &agent->workers[i];
-        if (worker_has_room(w) && (best == NULL || w->in_flight < best->in_flight)) {
-            best = w;
-        }
-    }
-    return best;
-}
-
-static bool is_any_ready(const struct agent *agent)
-{
-    for (uint32_t i = 0; i < agent->n_workers; i++) {
-        if (agent->workers[i].state == WORKER_WORKING) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* True: a worker has the request, or it has failed. */
-static bool give(struct agent_call *call)
-{
-    struct worker *w = least_busy(call->agent);
-
-    if (w == NULL) {
-        return false;
-    }
-    struct agent_frame frame = {.len = (uint32_t)call->request.len, .type = call->request.type};
-    call->worker = w;
-    call->id = worker_take_slot(w, call);
-    frame.id = call->id;
-    call->touched_ms = clock_ms();
-    if (worker_send(w, &frame, call->request.payload) < 0) {
-        worker_condemn(w, "there is no memory for frames to it");
-    }
-    return true;
-}
-
-static void dequeue(struct agent_call *call)
-{
-    struct agent *agent = call->agent;
-    struct agent_call *before = NULL;
-    struct agent_call *at = agent->queue_first;
-
-    while (at != NULL && at != call) {
-        before = at;
-        at = at->next;
-    }
-    if (at == NULL) {
-        return;
-    }
-    if (before != NULL) {
-        before->next = call->next;
-    } else {
-        agent->queue_first = call->next;
-    }
-    if (agent->queue_last == call) {
-        agent->queue_last = before;
-    }
-    call->is_queued = false;
-    agent->queued--;
-}
-
-void agent_dispatch(struct agent *agent)
-{
-    while (agent->queue_first != NULL) {
-        struct agent_call *call = agent->queue_first;
-        if (!give(call)) {
-            return;
-        }
-        if (call->is_queued) {
-            dequeue(call);
-        }
-        fiber_wake(call->waiter);
-    }
-}
-
-static void enqueue(struct agent_call *call)
-{
-    struct agent *agent = call->agent;
-
-    if (agent->queue_last != NULL) {
-        agent->queue_last->next = call;
-    } else {
-        agent->queue_first = call;
-    }
-    agent->queue_last = call;
-    call->is_queued = true;
-    agent->queued++;
-}
-
 /* ---- failures ---- */
 
 void agent_call_fail(struct agent_call *call, const struct err *why)
 {
     if (call->is_queued) {
-        dequeue(call);
+        agent_dequeue(call);
     }
     call->worker = NULL;
     call->error = *why;
@@ -130,7 +36,7 @@ void agent_fail_queue(struct agent *agent)
 {
     struct err e;
 
-    if (!agent->cannot_start || is_any_ready(agent)) {
+    if (!agent->cannot_start || agent_is_any_ready(agent)) {
         return;
     }
     set_not_ready(agent, &e);
@@ -146,7 +52,7 @@ static int check_wait(const struct agent *agent, struct err *e)
     if (agent->agents->is_stopping) {
         return err_set(e, ERR_UNAVAILABLE, "the server stops");
     }
-    if (agent->cannot_start && !is_any_ready(agent)) {
+    if (agent->cannot_start && !agent_is_any_ready(agent)) {
         return set_not_ready(agent, e);
     }
     if (agent->queued >= agent->plan->queue_length) {
@@ -163,20 +69,21 @@ static int wait_for_worker(struct agent_call *call, struct err *e)
     struct agent *agent = call->agent;
     uint64_t begun = clock_ms();
 
-    enqueue(call);
+    agent_enqueue(call);
+    agent_dispatch(agent); /* others may wait for their sessions' workers only */
     while (call->is_queued) {
         uint64_t waited = clock_ms() - begun;
         uint64_t most = agent->plan->request_timeout_ms;
-        bool is_ready = is_any_ready(agent);
+        bool is_ready = agent_is_any_ready(agent);
         if (!is_ready && most > NO_WORKER_MS) {
             most = NO_WORKER_MS;
         }
         if (call->request.is_gone(call->request.user)) {
-            dequeue(call);
+            agent_dequeue(call);
             return -1;
         }
         if (waited >= most) {
-            dequeue(call);
+            agent_dequeue(call);
             return is_ready ? err_set(e, ERR_TIMEOUT, "the request waited too long for a worker")
                             : set_not_ready(agent, e);
         }
@@ -207,8 +114,19 @@ struct agent_call *agent_call_open(struct agent *agent, const struct agent_reque
     }
     call->agent = agent;
     call->request = *request;
+    call->home = agent_home_of(request->session);
+    call->request.session = NULL;
     call->waiter = fiber_self();
-    bool is_given = agent->queued == 0 && !agent->agents->is_stopping && give(call);
+    if (request->type != AGENT_HTTP) { /* whose body is passed on and not kept */
+        call->payload = malloc(request->len + 1);
+        if (call->payload == NULL) {
+            err_set(e, ERR_UNAVAILABLE, "the server has no memory for another request");
+            goto failed;
+        }
+        memcpy(call->payload, request->payload, request->len);
+        call->request.payload = call->payload;
+    }
+    bool is_given = agent->queued == 0 && !agent->agents->is_stopping && agent_give(call);
     if (!is_given && (check_wait(agent, e) < 0 || wait_for_worker(call, e) < 0)) {
         goto failed;
     }
@@ -216,6 +134,9 @@ struct agent_call *agent_call_open(struct agent *agent, const struct agent_reque
 
 failed:
     agent->errors += e->code != ERR_NONE ? 1 : 0;
+    if (call != NULL) {
+        free(call->payload);
+    }
     free(call);
     return NULL;
 }
@@ -297,8 +218,12 @@ static uint64_t time_left(struct agent_call *call)
         return most - quiet;
     }
     struct worker *w = call->worker;
-    worker_cancel(w, call->id);
-    worker_demand_pong(w);
+    if (call->is_queued) {
+        agent_dequeue(call);
+    } else {
+        worker_cancel(w, call->id);
+        worker_demand_pong(w);
+    }
     err_set(&call->error, ERR_TIMEOUT, "the agent did not answer within %llu ms",
             (unsigned long long)most);
     return 0;
@@ -321,7 +246,7 @@ enum agent_step agent_call_next(struct agent_call *call, int64_t ms, struct agen
             call->agent->errors += is_server_error(*ret) ? 1 : 0;
             return AGENT_STEP_ANSWER;
         }
-        if (call->error.code != ERR_NONE || call->worker == NULL) {
+        if (call->error.code != ERR_NONE || (call->worker == NULL && !call->is_queued)) {
             return fail(call, e);
         }
         if (call->request.is_gone(call->request.user)) {
@@ -365,11 +290,15 @@ int agent_call_send(struct agent_call *call, enum agent_frame_type type, const c
 
 void agent_call_close(struct agent_call *call)
 {
+    if (call->is_queued) {
+        agent_dequeue(call);
+    }
     if (call->worker != NULL) {
         worker_cancel(call->worker, call->id);
     }
     while (call->first != NULL) {
         agent_answer_free(pop(call));
     }
+    free(call->payload);
     free(call);
 }

@@ -35,9 +35,9 @@ int agent_frame_read(const char *p, size_t n, struct agent_frame *ret)
     }
     struct agent_frame f = {.len = get_u32(p), .type = get_u32(p + 4), .id = get_u32(p + 8)};
     bool is_about_worker = f.type == AGENT_READY || f.type == AGENT_FAILED || f.type == AGENT_PONG;
-    bool is_empty = f.type == AGENT_HTTP_END || f.type == AGENT_PONG;
+    bool is_empty = f.type == AGENT_HTTP_END || f.type == AGENT_PONG || f.type == AGENT_BEGUN;
 
-    if (f.type < AGENT_READY || f.type > AGENT_PONG || f.len > AGENT_PAYLOAD_MAX ||
+    if (f.type < AGENT_READY || f.type > AGENT_BEGUN || f.len > AGENT_PAYLOAD_MAX ||
         (is_empty && f.len > 0) || is_about_worker != (f.id == 0)) {
         return -1;
     }
@@ -121,7 +121,8 @@ static bool is_as_said(uint32_t type, const json_t *object)
 int agent_payload_read(uint32_t type, const char *p, size_t n, json_t **ret)
 {
     *ret = NULL;
-    if (type == AGENT_HTTP_BODY || type == AGENT_HTTP_END || type == AGENT_PONG) {
+    if (type == AGENT_HTTP_BODY || type == AGENT_HTTP_END || type == AGENT_PONG ||
+        type == AGENT_BEGUN) {
         return 0;
     }
     /* Also the first byte: an answer made from this text must not begin with a blank. */

@@ -37,7 +37,8 @@ enum agent_frame_type {
     AGENT_HTTP_HEAD,
     AGENT_HTTP_BODY, /* raw bytes */
     AGENT_HTTP_END,
-    AGENT_PONG, /* id 0 */
+    AGENT_PONG,  /* id 0 */
+    AGENT_BEGUN, /* the agent's code is called next */
 };
 
 struct agent_frame {

@@ -15,6 +15,7 @@
 
 static void on_prepare(uv_prepare_t *prepare)
 {
+    agent_dispatch_moved(prepare->data);
     worker_flush_all(prepare->data);
 }
 

@@ -4,8 +4,9 @@
  *
  * An agent has as many workers as the plan says: processes of the user's code that the supervisor
  * starts for us and that exchange frames (agents/agent_frame.h). A worker that dies, hangs or
- * breaks the protocol is replaced; its requests fail, no others do. Knows nothing of HTTP routes;
- * the handlers in api/ do.
+ * breaks the protocol is replaced. Of its requests, those that the agent had not begun move to
+ * another worker, and the others fail, unless the plan allows to repeat them. Knows nothing of HTTP
+ * routes; the handlers in api/ do.
  *
  * Everything happens on the loop's thread. What waits, waits in a fiber.
  */
@@ -98,14 +99,16 @@ struct agent_request {
     enum agent_frame_type type; /* AGENT_CALL, AGENT_CHAT or AGENT_HTTP */
     const char *payload;        /* borrowed until agent_call_open() returns */
     size_t len;
+    /* Requests of a session go to one worker as long as it lives. NULL: to any. Borrowed. */
+    const char *session;
     /* The client has gone. The fiber is woken when this becomes true. */
     bool (*is_gone)(void *user);
     void *user;
 };
 
 /*
- * Gives the request to the least busy worker; waits while all are busy. In a fiber. NULL and *e on
- * failure; ERR_NONE: the client has gone. Must be closed.
+ * Gives the request to the least busy worker, or to its session's; waits while that is busy. In a
+ * fiber. NULL and *e on failure; ERR_NONE: the client has gone. Must be closed.
  */
 struct agent_call *agent_call_open(struct agent *agent, const struct agent_request *request,
                                    struct err *e);

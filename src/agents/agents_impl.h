@@ -5,7 +5,8 @@
  *   worker.c     the life of a worker process: start, health, end, restart
  *   worker_io.c  its socket: frames out and in
  *   slots.c      which requests it has
- *   agent_call.c a request: the queue, its answer, its end
+ *   agent_call.c a request: its start, its answer, its end
+ *   agent_dispatch.c  which worker gets which request: queue, sessions, what a dead worker had
  *   agents.c     the table of agents
  */
 #pragma once
@@ -49,6 +50,7 @@ enum worker_state {
 /* A request of a worker. Its id combines the slot's number and how often the slot was used. */
 struct slot {
     struct agent_call *call; /* NULL: cancelled, or free */
+    bool is_alone;           /* the worker gets no other request meanwhile */
     uint32_t uses;
     uint32_t next_free;
     bool is_used;
@@ -78,6 +80,7 @@ struct worker {
     uint32_t n_slots;
     uint32_t first_free; /* n_slots: none */
     uint32_t in_flight;  /* cancelled ones included */
+    bool is_reserved;    /* has a request that runs alone */
     uint32_t cancelled;
     uint32_t sending; /* calls that wait for room in `out` */
     uint32_t n_full;  /* calls with too much for their clients to take: nothing is read meanwhile */
@@ -123,6 +126,7 @@ struct agents {
     size_t n_workers;
     uint32_t next_number;
     bool is_stopping;
+    bool has_moved;       /* requests of dead workers wait for others */
     struct fiber *ending; /* waits in agents_end() */
 };
 
@@ -133,6 +137,13 @@ struct agent_call {
     uint32_t id;
     struct fiber *waiter;
     struct agent_call *next; /* in the queue */
+    char *payload;           /* a copy for another worker; NULL: it cannot move any more */
+    uint32_t home;           /* hash of its session; 0: none */
+    uint32_t moves;
+    uint32_t retries;
+    bool has_begun;    /* the agent's code was called, by this worker */
+    bool has_answered; /* its client may have seen a part of the answer */
+    bool is_alone;     /* suspected of ending workers: runs with no other beside it */
     bool is_queued;
     bool is_sending;
     struct agent_answer *first;
@@ -181,13 +192,27 @@ uint32_t worker_take_slot(struct worker *w, struct agent_call *call); /* its id;
 void worker_cancel(struct worker *w, uint32_t id);
 /* Sets whether the client of one of its calls has enough to take for now. */
 void worker_set_full(struct worker *w, struct agent_call *call, bool is_full);
-void worker_fail_slow(struct worker *w); /* the requests of slow clients */
-/* Every request of the worker fails. */
+void worker_fail_slow(struct worker *w);     /* the requests of slow clients */
+void worker_suspect_calls(struct worker *w); /* takes every request for begun */
+/* Every request of the worker fails, or moves to another one. */
 void worker_fail_calls(struct worker *w, const struct err *why);
+
+/* ---- agent_dispatch.c ---- */
+
+uint32_t agent_home_of(const char *session); /* NULL: 0 */
+bool agent_is_any_ready(const struct agent *agent);
+/* True: a worker has the request, or it has failed. The request is not in the queue. */
+bool agent_give(struct agent_call *call);
+void agent_enqueue(struct agent_call *call);
+void agent_dequeue(struct agent_call *call);
+void agent_dispatch(struct agent *agent); /* gives waiting requests to workers that have room */
+void agent_dispatch_moved(struct agents *a);
+/* The call's worker has died: true if another one gets it, in the loop's next turn. */
+bool agent_call_move(struct agent_call *call);
+void agent_call_begun(struct agent_call *call);
 
 /* ---- agent_call.c ---- */
 
-void agent_dispatch(struct agent *agent); /* gives waiting requests to workers that have room */
 void agent_fail_queue(struct agent *agent);
 void agent_call_take(struct agent_call *call, struct agent_answer *answer); /* one more frame */
 void agent_call_fail(struct agent_call *call, const struct err *why);

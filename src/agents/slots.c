@@ -35,6 +35,8 @@ uint32_t worker_take_slot(struct worker *w, struct agent_call *call)
     w->in_flight++;
     slot->call = call;
     slot->is_used = true;
+    slot->is_alone = call->is_alone;
+    w->is_reserved = w->is_reserved || call->is_alone;
     return slot->uses * SLOT_SPAN + at + 1;
 }
 
@@ -54,7 +56,11 @@ void worker_free_slot(struct worker *w, struct slot *slot)
     } else {
         detach(w, slot);
     }
+    if (slot->is_alone) {
+        w->is_reserved = false;
+    }
     slot->is_used = false;
+    slot->is_alone = false;
     slot->uses = (slot->uses + 1) % SLOT_USES;
     slot->next_free = w->first_free;
     w->first_free = (uint32_t)(slot - w->slots);
@@ -111,6 +117,15 @@ void worker_fail_slow(struct worker *w)
     }
 }
 
+void worker_suspect_calls(struct worker *w)
+{
+    for (uint32_t i = 0; i < w->n_slots; i++) {
+        if (w->slots[i].call != NULL) {
+            agent_call_begun(w->slots[i].call);
+        }
+    }
+}
+
 void worker_fail_calls(struct worker *w, const struct err *why)
 {
     for (uint32_t i = 0; i < w->n_slots && w->in_flight > 0; i++) {
@@ -119,7 +134,7 @@ void worker_fail_calls(struct worker *w, const struct err *why)
         if (slot->is_used) {
             worker_free_slot(w, slot);
         }
-        if (call != NULL) {
+        if (call != NULL && !agent_call_move(call)) {
             agent_call_fail(call, why);
         }
     }

@@ -275,6 +275,7 @@ void worker_condemn(struct worker *w, const char *fmt, ...)
     worker_disconnect(w);
     kill_process(w);
     err_set(&e, ERR_WORKER, "WorkerDied: the agent's worker was killed: %s", w->reason);
+    worker_suspect_calls(w); /* frames that say so may be unread */
     worker_fail_calls(w, &e);
     set_state(w, WORKER_ENDING);
 }

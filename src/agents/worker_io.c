@@ -166,6 +166,12 @@ static void take_answer(struct worker *w, const struct agent_frame *frame, const
         return;
     }
     struct agent_call *call = slot->call;
+    if (frame->type == AGENT_BEGUN) {
+        if (call != NULL) {
+            agent_call_begun(call);
+        }
+        return;
+    }
     struct err e;
     bool is_last = agent_frame_is_last(frame->type);
     struct agent_answer *answer = call != NULL ? make_answer(frame, payload) : NULL;
@@ -173,6 +179,7 @@ static void take_answer(struct worker *w, const struct agent_frame *frame, const
         worker_free_slot(w, slot);
     }
     if (answer != NULL) {
+        call->has_answered = true;
         agent_call_take(call, answer);
     } else if (call != NULL) {
         /* The frames before and after it are whole: only this request fails. */

@@ -211,22 +211,11 @@ static json_t *take_list(struct reader *r, const char *key, size_t most, struct 
 
 static int read_agent(struct reader *r, struct agent_plan *a, struct err *e)
 {
-    static const char *const keys[] = {"name",
-                                       "kind",
-                                       "framework",
-                                       "file",
-                                       "main",
-                                       "route_prefix",
-                                       "num_cpus",
-                                       "num_gpus",
-                                       "memory_bytes",
-                                       "replicas",
-                                       "streams",
-                                       "chat",
-                                       "max_in_flight",
-                                       "queue_length",
-                                       "request_timeout_ms",
-                                       NULL};
+    static const char *const keys[] = {
+        "name",         "kind",     "framework",     "file",         "main",
+        "route_prefix", "num_cpus", "num_gpus",      "memory_bytes", "replicas",
+        "streams",      "chat",     "max_in_flight", "queue_length", "request_timeout_ms",
+        "retries",      NULL};
 
     if (take_word(r, "name", a->name, e) < 0) {
         return -1;
@@ -245,7 +234,8 @@ static int read_agent(struct reader *r, struct agent_plan *a, struct err *e)
         take_u32(r, "replicas", &a->replicas, e) < 0 || take_streams(r, &a->streams, e) < 0 ||
         take_u32(r, "max_in_flight", &a->max_in_flight, e) < 0 ||
         take_u32(r, "queue_length", &a->queue_length, e) < 0 ||
-        take_count(r, "request_timeout_ms", &a->request_timeout_ms, e) < 0) {
+        take_count(r, "request_timeout_ms", &a->request_timeout_ms, e) < 0 ||
+        take_u32(r, "retries", &a->retries, e) < 0) {
         return -1;
     }
     (void)str_copy(a->route_prefix, sizeof(a->route_prefix), prefix);

@@ -47,6 +47,7 @@ struct agent_plan {
     uint32_t max_in_flight;      /* concurrent requests of one worker; 1 to 10,000 */
     uint32_t queue_length;       /* requests that may wait for a worker; 0 to 100,000 */
     uint64_t request_timeout_ms; /* 1 to a day */
+    uint32_t retries;            /* of a request whose worker died after it had begun; 0 to 10 */
 };
 
 /* A file that discovery could not use. */

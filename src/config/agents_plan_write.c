@@ -99,6 +99,7 @@ static int check_agent(const struct agent_plan *a, const char *origin, struct er
         {a->queue_length <= 100000, "queue_length must be from 0 to 100000"},
         {a->request_timeout_ms >= 1 && a->request_timeout_ms <= 86400000,
          "request_timeout_ms must be from 1 to 86400000"},
+        {a->retries <= 10, "retries must be from 0 to 10"},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rules); i++) {
@@ -164,13 +165,13 @@ static json_t *agent_json(const struct agent_plan *a)
         }
     }
     return json_pack(
-        "{s:s, s:s, s:s, s:s, s:b, s:s, s:f, s:f, s:I, s:I, s:o, s:b, s:I, s:I, s:I}", "name",
+        "{s:s, s:s, s:s, s:s, s:b, s:s, s:f, s:f, s:I, s:I, s:o, s:b, s:I, s:I, s:I, s:I}", "name",
         a->name, "kind", agent_kind_names[a->kind], "framework", a->framework, "file", a->file,
         "main", (int)a->main, "route_prefix", a->route_prefix, "num_cpus", a->cpu_milli / 1000.0,
         "num_gpus", a->gpu_milli / 1000.0, "memory_bytes", (json_int_t)a->memory_bytes, "replicas",
         (json_int_t)a->replicas, "streams", streams, "chat", (int)a->chat, "max_in_flight",
         (json_int_t)a->max_in_flight, "queue_length", (json_int_t)a->queue_length,
-        "request_timeout_ms", (json_int_t)a->request_timeout_ms);
+        "request_timeout_ms", (json_int_t)a->request_timeout_ms, "retries", (json_int_t)a->retries);
 }
 
 char *agents_plan_text(const struct agents_plan *plan)

@@ -156,3 +156,17 @@ def test_too_many_stuck_calls_end_the_worker(plain: Peer) -> None:
             assert next(plain.until_last(request))[1]["type"] == "Cancelled"
     assert plain.process.wait(PATIENCE) == 70
     assert "cancelled calls do not stop" in plain.said()
+
+
+def test_the_begin_of_a_request_is_told_before_it_happens(agent: Peer) -> None:
+    """And finished answers leave first: a worker that dies loses only what had begun."""
+    calls = [agent.call("block 0.2"), *(agent.call(f"say {i}") for i in range(3))]
+    calls += [agent.call("die 3"), agent.call("say late")]
+    answered = []
+    with pytest.raises(EOFError):
+        while True:
+            kind, request, _ = agent.next()
+            assert kind == DONE
+            answered.append(request)
+    assert answered == calls[:4]
+    assert agent.begun == calls[:5]

@@ -101,6 +101,7 @@ def test_a_project(tmp_path: Path) -> None:
         "max_in_flight": 64,
         "queue_length": 256,
         "request_timeout_ms": 300_000,
+        "retries": 0,
     }
     assert result["agents"][1] == {
         **result["agents"][0],

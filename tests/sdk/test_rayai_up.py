@@ -81,7 +81,7 @@ def test_first_minutes() -> None:
 
 def test_every_framework_and_a_broken_file() -> None:
     with Project.made("rayai") as project:
-        for framework in ["python", "langchain", "pydantic", "agno"]:
+        for framework in ["python", "langchain", "langgraph", "pydantic", "agno"]:
             project.run("create-agent", f"a_{framework}", "--framework", framework)
         project.run("create-mcp", "words")
         project.write("agents/broken/agent.py", "x = 1\nimport no_such_module\n")
@@ -97,15 +97,16 @@ def test_every_framework_and_a_broken_file() -> None:
         )
         assert tests.returncode == 0, tests.stdout
         with project.up() as served:
-            names = {"a_python", "a_langchain", "a_pydantic", "a_agno", "words"}
+            names = {"a_python", "a_langchain", "a_langgraph", "a_pydantic", "a_agno", "words"}
             assert set(served.agents()) == names
             served.wait_said("cannot serve agents/broken/agent.py: ModuleNotFoundError")
             served.wait_said("line 2, in <module>")
             assert "2" in served.ask("a_python", "one two")["response"]
             assert served.ask("a_langchain", "one two")["response"] == "That has 2 words."
+            assert served.ask("a_langgraph", "one two")["response"] == "That has 2 words."
             assert served.ask("a_agno", "one two")["response"] == "That has 2 words."
             assert "count_words" in served.ask("a_pydantic", "one two")["response"]
-            for name in ["a_langchain", "a_pydantic", "a_agno"]:
+            for name in ["a_langchain", "a_langgraph", "a_pydantic", "a_agno"]:
                 assert len(served.stream(name, "one two", "text")) >= 2
                 events = [json.loads(e) for e in served.stream(name, "one two", "events")]
                 kinds = [e["type"] for e in events]

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Iterator
 
 CALL, CHAT, HTTP, BODY, END, CANCEL, PING, DRAIN = range(1, 9)
-READY, FAILED, TEXT, EVENT, DONE, ERROR, HTTP_HEAD, HTTP_BODY, HTTP_END, PONG = range(64, 74)
-RAW = (HTTP_BODY, HTTP_END, PONG)
+READY, FAILED, TEXT, EVENT, DONE, ERROR, HTTP_HEAD, HTTP_BODY, HTTP_END, PONG, BEGUN = range(64, 75)
+RAW = (HTTP_BODY, HTTP_END, PONG, BEGUN)
 
 HEAD = struct.Struct("<III")
 PATIENCE = 60.0
@@ -43,6 +43,7 @@ class Peer:
         theirs.close()
         self._data = b""
         self._last = 0
+        self.begun: list[int] = []  # requests that the agent has begun, in order
 
     def __enter__(self) -> Peer:
         return self
@@ -94,6 +95,9 @@ class Peer:
                 if len(self._data) >= end:
                     payload = self._data[HEAD.size : end]
                     self._data = self._data[end:]
+                    if kind == BEGUN:
+                        self.begun.append(request)
+                        continue
                     return kind, request, payload if kind in RAW else json.loads(payload)
             data = self.sock.recv(1 << 20)
             if not data:

@@ -31,7 +31,9 @@ TEST(heads_that_no_worker_may_send)
         {.type = 0, .id = 1},
         {.type = AGENT_CALL, .id = 1}, /* ours */
         {.type = AGENT_DRAIN, .id = 0},
-        {.type = AGENT_PONG + 1, .id = 1},
+        {.type = AGENT_BEGUN + 1, .id = 1},
+        {.type = AGENT_BEGUN, .id = 0},
+        {.type = AGENT_BEGUN, .id = 1, .len = 1},
         {.type = 0xffffffff, .id = 1},
         {.type = AGENT_DONE, .id = 0}, /* of no request */
         {.type = AGENT_READY, .id = 1},

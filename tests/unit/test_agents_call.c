@@ -197,6 +197,7 @@ TEST(the_requests_of_a_worker_fail_with_it_and_no_others)
     fixture_ask(&q[0], "{}");
     fixture_ask(&q[1], "{}");
     uint32_t id = peer_expect(&peers[1], AGENT_CALL);
+    peer_send(&peers[0], AGENT_BEGUN, peer_expect(&peers[0], AGENT_CALL), "");
     agents_on_exited(fixture.agents, peers[0].worker->number, 9 << 8, false);
     fixture_turn();
     check_failed(&q[0], ERR_WORKER, "WorkerDied: the agent's worker exited with code 9");

@@ -19,7 +19,7 @@
 #define FIELDS                                                                                     \
     "\"framework\":\"callable\",\"main\":false,\"num_cpus\":0.5,\"num_gpus\":0,"                   \
     "\"memory_bytes\":67108864,\"replicas\":2,\"streams\":[\"events\"],\"chat\":true,"             \
-    "\"max_in_flight\":8,\"queue_length\":0,\"request_timeout_ms\":1000"
+    "\"max_in_flight\":8,\"queue_length\":0,\"request_timeout_ms\":1000,\"retries\":0"
 #define AGENT(name, prefix)                                                                        \
     "{\"name\":\"" name "\",\"kind\":\"agent\",\"file\":\"/p/agents/" name                         \
     "/agent.py\",\"route_prefix\":\"" prefix "\"," FIELDS "}"

@@ -10,6 +10,7 @@
 
 #define NAMES_SHOWN 20
 #define DETAIL_MAX 4096
+#define DEFAULT_SESSION "default" /* of clients that name none: any worker may have it */
 
 static const char *const health_words[] = {
     [AGENT_STARTING] = "starting", [AGENT_HEALTHY] = "healthy", [AGENT_UNHEALTHY] = "unhealthy"};
@@ -193,8 +194,14 @@ struct agent_call *agents_begin(struct api_call *call, struct agent *agent,
     AUTO_FREE char *text = payload != NULL ? json_dumps(payload, JSON_COMPACT) : NULL;
 
     if (text != NULL) {
-        struct agent_request request = {
-            .type = type, .payload = text, .len = strlen(text), .is_gone = has_left, .user = call};
+        const char *session = json_string_value(json_object_get(payload, "session_id"));
+        bool has_session = session != NULL && !str_eq(session, DEFAULT_SESSION);
+        struct agent_request request = {.type = type,
+                                        .payload = text,
+                                        .len = strlen(text),
+                                        .session = has_session ? session : NULL,
+                                        .is_gone = has_left,
+                                        .user = call};
         call_watch(call);
         asked = agent_call_open(agent, &request, &e);
     }

@@ -55,7 +55,7 @@ struct api_call {
     enum api_op op;                 /* API_OPS: none */
     enum api_dialect dialect;
     unsigned refs;
-    bool no_retry;         /* the answer is 429 or 503 without Retry-After */
+    bool no_retry;         /* the answer is 429, 502 or 503 without Retry-After */
     struct fiber *waiting; /* the handler's, while it waits for the client */
     uint64_t start_ns;
     uint64_t client;        /* which one, for fair shares: see http_client() */

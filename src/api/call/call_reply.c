@@ -32,7 +32,7 @@ static void add_usual_headers(struct api_call *call, int status, uint64_t ns)
                      (unsigned)(ns % NS_PER_SEC / 1000));
     http_add_header(call->req, "X-Request-ID", call->request_id);
     http_add_header(call->req, "X-Process-Time", time);
-    if ((status == 429 || status == 503) && !call->no_retry) {
+    if ((status == 429 || status == 502 || status == 503) && !call->no_retry) {
         http_add_header(call->req, "Retry-After", "1");
     }
 }

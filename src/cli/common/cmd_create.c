@@ -23,12 +23,12 @@ struct create_options {
 static const struct option_row agent_rows[] = {
     {OPTION_GROUP, 0, "Options", NULL, 0, 0, NULL},
     {OPTION_TEXT, 'f', "framework", "NAME", FIELD(framework), 0,
-     "python (default, needs no other package), langchain, pydantic or agno"},
+     "python (default, needs no other package), langchain, langgraph, pydantic or agno"},
     {OPTION_HELP, 'h', "help", NULL, 0, 0, "show the help text"},
 };
 
 const struct option_table create_agent_table = {
-    .usage = PROGRAM " create-agent NAME [--framework python|langchain|pydantic|agno]",
+    .usage = PROGRAM " create-agent NAME [--framework python|langchain|langgraph|pydantic|agno]",
     .about = "Adds agents/NAME/agent.py and a test of it to the project in the current directory. "
              "The new agent answers with an example model that needs no network.",
     .rows = agent_rows,
@@ -64,6 +64,7 @@ struct kind {
 static const struct kind frameworks[] = {
     {"python", "agent-python", NULL, NULL},
     {"langchain", "agent-langchain", "langchain", "langchain"},
+    {"langgraph", "agent-langgraph", "langgraph", "langgraph"},
     {"pydantic", "agent-pydantic", "pydantic_ai", "pydantic-ai-slim"},
     {"agno", "agent-agno", "agno", "agno"},
 };
@@ -82,8 +83,8 @@ static const struct kind *find_framework(const char *name, struct err *e)
     }
     const char *near = suggest(name, names, ARRAY_LEN(names));
     err_set(e, ERR_INVALID,
-            "--framework '%s' is not one of python, langchain, pydantic, agno%s%s%s", name,
-            near != NULL ? "; did you mean " : "", near != NULL ? near : "",
+            "--framework '%s' is not one of python, langchain, langgraph, pydantic, agno%s%s%s",
+            name, near != NULL ? "; did you mean " : "", near != NULL ? near : "",
             near != NULL ? "?" : "");
     return NULL;
 }

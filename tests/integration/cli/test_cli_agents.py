@@ -15,7 +15,7 @@ import pytest
 from places import BIN, ROOT
 from programs import Done, Program, option_names
 
-FRAMEWORKS = ["python", "langchain", "pydantic", "agno"]
+FRAMEWORKS = ["python", "langchain", "langgraph", "pydantic", "agno"]
 FAILED = {"husk": 125, "rayai": 1}
 UP = {"husk": ["agents", "up"], "rayai": ["up"]}
 

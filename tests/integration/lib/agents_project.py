@@ -55,6 +55,7 @@ class Agent:
             "max_in_flight": 16,
             "queue_length": 16,
             "request_timeout_ms": 60000,
+            "retries": 0,
         }
         return row | self.settings
 

@@ -138,6 +138,7 @@ class Up(Heard):
             "max_in_flight": 1,
             "queue_length": 1,
             "request_timeout_ms": 1000,
+            "retries": 0,
         } | changes
 
     def write_plan(self) -> None:

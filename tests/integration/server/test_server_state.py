@@ -137,7 +137,7 @@ def test_a_taken_huskd_does_not_become_root(taken: Installation) -> None:
     agent |= {"file": str(project / "agents/echo/agent.py"), "route_prefix": "/agents/echo"}
     agent |= {"num_cpus": 1.0, "num_gpus": 0.0, "memory_bytes": 128 << 20, "replicas": 1}
     agent |= {"streams": [], "chat": False, "max_in_flight": 1, "queue_length": 1}
-    rows = [agent | {"request_timeout_ms": 1000}]
+    rows = [agent | {"request_timeout_ms": 1000, "retries": 0}]
     plan = {"version": 1, "python": str(evil), "folder": "/", "sdk": "", "agents": rows}
     (taken.report / "evil.json").write_text(json.dumps(plan | {"failed": []}))
     # fmt: off

@@ -208,6 +208,7 @@ static void ask(void *user)
     const struct agent_request request = {.type = AGENT_CALL,
                                           .payload = q->text,
                                           .len = strlen(q->text),
+                                          .session = q->session,
                                           .is_gone = is_gone,
                                           .user = q};
 

@@ -66,6 +66,7 @@ struct question {
     bool is_gone; /* set by the test, with question_leave() */
     bool is_over;
     bool is_slow; /* takes answers only after question_take() */
+    const char *session;
     unsigned answers;
     uint32_t type; /* of the last one */
     char text[256];

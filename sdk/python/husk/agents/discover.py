@@ -269,6 +269,7 @@ def _entry(deployment: Any, file: str, main: bool) -> dict[str, Any]:
         "max_in_flight": deployment.max_in_flight,
         "queue_length": deployment.queue_length,
         "request_timeout_ms": deployment.request_timeout_ms,
+        "retries": deployment.retries,
     }
 
 

@@ -16,7 +16,7 @@ from typing import Any, Callable
 from husk.agents.kinds import jsonable
 
 CALL, CHAT, HTTP, BODY, END, CANCEL, PING, DRAIN = range(1, 9)
-READY, FAILED, TEXT, EVENT, DONE, ERROR, HTTP_HEAD, HTTP_BODY, HTTP_END, PONG = range(64, 74)
+READY, FAILED, TEXT, EVENT, DONE, ERROR, HTTP_HEAD, HTTP_BODY, HTTP_END, PONG, BEGUN = range(64, 75)
 
 HEAD = struct.Struct("<III")
 MAX_PAYLOAD = 16 << 20

@@ -50,11 +50,13 @@ class Link(asyncio.Protocol):
     iteration.
     """
 
-    def __init__(self, worker: "Worker") -> None:
+    def __init__(self, worker: "Worker", sock: socket.socket) -> None:
         self._worker = worker
         self._parser = Parser(worker.on_frame)
         self._loop = asyncio.get_running_loop()
         self._out: list[bytes] = []
+        self._is_scheduled = False
+        self._sock = sock
         self._transport: Optional[asyncio.WriteTransport] = None
         self._room = asyncio.Event()
         self._room.set()
@@ -85,14 +87,45 @@ class Link(asyncio.Protocol):
         self._room.set()
 
     def send(self, data: bytes) -> None:
-        if not self._out:
-            self._loop.call_soon(self.flush)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._on_turn)
         self._out.append(data)
 
-    def flush(self) -> None:
-        data, self._out = self._out, []
-        if self._transport is not None and data:
-            self._transport.write(data[0] if len(data) == 1 else b"".join(data))
+    def _on_turn(self) -> None:
+        self._is_scheduled = False
+        self.flush()
+
+    def flush(self) -> bool:
+        """Writes what was collected; returns whether huskd can read all of it."""
+        data, self._out = b"".join(self._out), []
+        transport = self._transport
+        if transport is None:
+            return True
+        if transport.get_write_buffer_size() == 0:  # a transport's own way takes twice the time
+            try:
+                data = data[self._sock.send(data) :] if data else data
+            except (BlockingIOError, BrokenPipeError, ConnectionResetError):
+                pass  # the transport waits, or reports the end
+            if not data:
+                return True
+        transport.write(data)
+        return False
+
+    def begin(self, request: int) -> bool:
+        """Tells huskd that the agent begins a request, before it does: if this process dies, huskd
+        gives only those to another worker that had not begun. Finished answers leave first.
+
+        Returns:
+            Whether that was written; else the caller awaits `written()` first.
+        """
+        self._out.append(frames.HEAD.pack(0, frames.BEGUN, request))
+        return self.flush()
+
+    async def written(self) -> None:
+        """Waits until everything is written."""
+        while self._transport is not None and self._transport.get_write_buffer_size() > 0:
+            await asyncio.sleep(0.001)
 
     async def breathe(self) -> None:
         """Called by senders of many frames: yields to the loop, and waits while huskd does not
@@ -106,10 +139,11 @@ class Link(asyncio.Protocol):
 class Worker:
     """One agent's requests."""
 
-    def __init__(self, deployment: Any) -> None:
+    def __init__(self, deployment: Any, sock: socket.socket) -> None:
         self._deployment = deployment
+        self._sock = sock
         self._loop = asyncio.get_running_loop()
-        self._link = Link(self)
+        self._link = Link(self, sock)
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._exchanges: dict[int, asgi.Exchange] = {}
         self._draining = False
@@ -132,10 +166,10 @@ class Worker:
         gc.collect()
         gc.freeze()  # objects created so far stay, so keep the collector from scanning them
 
-    async def run(self, sock: socket.socket) -> int:
+    async def run(self) -> int:
         """Serves until huskd closes the socket or drains the worker; returns the exit code."""
         streams = self._adapter.streams if self._adapter is not None else []
-        await self._loop.create_connection(lambda: self._link, sock=sock)
+        await self._loop.create_connection(lambda: self._link, sock=self._sock)
         self._loop.add_signal_handler(signal.SIGTERM, self.drain)
         self._link.send(json_frame(frames.READY, 0, {"pid": os.getpid(), "streams": streams}))
         code = await self._ended
@@ -224,16 +258,22 @@ class Worker:
                     501, self._lacks("take data at /chat" if chat else "take a query")
                 )
             if not stream:
+                if not self._link.begin(request):
+                    await self._link.written()
                 answer = await run(given, session)
                 done = {"result": plain(answer)} if chat else {"response": answer}
                 self._link.send(json_frame(frames.DONE, request, done))
             elif stream == "text":
                 if text is None:
                     raise RequestError(400, self._lacks('stream text (stream="text")'))
+                if not self._link.begin(request):
+                    await self._link.written()
                 await self._send_text(request, text(given, session))
             elif stream == "events":
                 if events is None:
                     raise RequestError(400, self._lacks('stream events (stream="events")'))
+                if not self._link.begin(request):
+                    await self._link.written()
                 await self._send_events(request, events(given, session))
             else:
                 raise RequestError(422, f"stream must be false, 'text' or 'events', not {stream!r}")
@@ -342,12 +382,12 @@ def _pick(file: str, name: str, main: bool) -> Any:
 
 
 async def _work(file: str, deployment: Any, sock: socket.socket) -> int:
-    worker = Worker(deployment)
+    worker = Worker(deployment, sock)
     try:
         await worker.prepare()
     except Exception as e:
         raise load.describe(e, file) from e
-    return await worker.run(sock)
+    return await worker.run()
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:

@@ -52,6 +52,7 @@ class Deployment:
     queue_length: int
     request_timeout_ms: int
     file: str = ""
+    retries: int = 0
 
 
 class Registered(BaseException):
@@ -76,6 +77,7 @@ def serve(
     max_in_flight: int = 64,
     queue_length: int = 256,
     request_timeout: float = 300.0,
+    retries: int = 0,
 ) -> None:
     """Serves an agent at `POST /agents/{name}/`.
 
@@ -96,6 +98,9 @@ def serve(
         max_in_flight: requests that one worker handles at the same time.
         queue_length: requests that may wait for a worker; further ones get 503.
         request_timeout: seconds after which a request gets 504.
+        retries: how often a request is repeated whose worker died after the agent had begun it and
+            before it answered; it then runs alone in a worker. None by default: a request that may
+            have had effects runs at most once, and gets 502. Not on Ray Serve.
 
     Raises:
         AgentTypeError: husk does not support this kind of agent; a TypeError.
@@ -110,6 +115,7 @@ def serve(
         max_in_flight=_whole("max_in_flight", max_in_flight, 1, 10_000),
         queue_length=_whole("queue_length", queue_length, 0, 100_000),
         request_timeout_ms=_timeout(request_timeout),
+        retries=_whole("retries", retries, 0, 10),
     )
     _register_or_serve(deployment, host, port)
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 CALL, CHAT, HTTP, BODY, END, CANCEL, PING, DRAIN = range(1, 9)
-READY, FAILED, TEXT, EVENT, DONE, ERROR, HTTP_HEAD, HTTP_BODY, HTTP_END, PONG = range(64, 74)
+READY, FAILED, TEXT, EVENT, DONE, ERROR, HTTP_HEAD, HTTP_BODY, HTTP_END, PONG, BEGUN = range(64, 75)
 
 
 class Cancelled(Exception):
@@ -114,6 +114,7 @@ class Worker:
                 self.finish(request, DONE, {"result": {"got": request.payload["data"]}})
             else:
                 word, _, rest = request.payload["query"].partition(" ")
+                self.write(BEGUN, request.number)
                 getattr(self, "do_" + word)(request, rest)
         except Cancelled:
             self.finish(request, ERROR, {"type": "Cancelled", "message": "", "status": 500})
