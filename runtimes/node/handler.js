@@ -89,14 +89,15 @@ function find(exported) {
 }
 
 // Runs the source (run() does) and its handler; resolves to what that returns, or to what its promise does.
-async function call(request, user, run) {
-  run(request);
+async function call(request, user, run, guard = (f) => f()) {
+  await run(request);
   const handler = find(user.exports);
   if (handler === undefined) {
     throw new NoHandler(`${request.name} defines no function handler(event, context)`);
   }
   const event = parse(request.event);
-  return handler(event, new Context(parse(request.context), limitsOf(event, request.timeoutMs)));
+  const context = new Context(parse(request.context), limitsOf(event, request.timeoutMs));
+  return guard(() => handler(event, context));
 }
 
 // The answer as JSON. TypeError for a value that JSON cannot represent.

@@ -11,6 +11,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/fiber.h"
+#include "base/str.h"
+#include "core/template.h"
 
 #define START_PATIENCE_MS 15000
 #define EXIT_PATIENCE_MS 2000 /* from a lost context or an interrupt to PID 1's word about it */
@@ -23,16 +25,25 @@ struct interrupt {
     struct interrupt *next;
 };
 
-int context_send(struct channel *to, enum frame_type type, const int *fd, uint32_t pid,
-                 uint32_t sig, struct err *e)
+/* What PID 1 calls its kind; NULL: a copy of PID 1's own interpreter. */
+static const char *kind_of(const struct context *c)
+{
+    return c->is_own                    ? "command"
+           : c->language != HUSK_PYTHON ? template_language_name(c->language)
+                                        : NULL;
+}
+
+/* CONTEXT or BRANCH: the descriptor is the new one's control socket. */
+static int send_start(struct channel *to, enum frame_type how, const char *kind, int fd,
+                      struct err *e)
 {
     AUTO_BUF struct buf b = BUF_INIT(256);
 
-    if (frame_begin(&b, type, NULL) < 0 || frame_add_u32(&b, KEY_PID, pid) < 0 ||
-        frame_add_u32(&b, KEY_SIGNAL, sig) < 0 || frame_end(&b) < 0) {
+    if (frame_begin(&b, how, NULL) < 0 || (kind != NULL && frame_add_str(&b, KEY_NAME, kind) < 0) ||
+        frame_end(&b) < 0) {
         return err_sys(e, ENOMEM, "frame");
     }
-    return channel_send(to, &b, fd, fd != NULL ? 1 : 0, e);
+    return channel_send(to, &b, &fd, 1, e);
 }
 
 /* number: that the answer repeats; 0: none is wanted. */
@@ -40,9 +51,11 @@ static int send_signal(struct guest *box, const struct context *c, int signum, u
                        struct err *e)
 {
     AUTO_BUF struct buf b = BUF_INIT(256);
+    const char *kind = signum == 0 ? kind_of(c) : NULL;
 
     if (frame_begin(&b, FRAME_SIGNAL, c->cell) < 0 || frame_add_u32(&b, KEY_PID, c->pid) < 0 ||
         frame_add_u32(&b, KEY_SIGNAL, (uint32_t)signum) < 0 ||
+        (kind != NULL && frame_add_str(&b, KEY_NAME, kind) < 0) ||
         (number != 0 && frame_add_u64(&b, KEY_ORDER, number) < 0) || frame_end(&b) < 0) {
         return err_sys(e, ENOMEM, "frame");
     }
@@ -56,10 +69,12 @@ int context_signal(struct guest *box, const struct context *c, int signum, struc
 
 void context_ask_fate(struct guest *box, uint32_t pid)
 {
+    AUTO_BUF struct buf b = BUF_INIT(256);
     struct err ignored;
 
-    if (pid != 0 && !box->exited) {
-        (void)context_send(&box->control, FRAME_PING, NULL, pid, 0, &ignored);
+    if (pid != 0 && !box->exited && frame_begin(&b, FRAME_PING, NULL) == 0 &&
+        frame_add_u32(&b, KEY_PID, pid) == 0 && frame_end(&b) == 0) {
+        (void)channel_send(&box->control, &b, NULL, 0, &ignored);
     }
 }
 
@@ -190,17 +205,25 @@ bool context_has_ended(const struct guest *box, uint32_t pid)
     return find_fate(box, pid) < FATES_KEPT;
 }
 
-/* Instead of READY: PID 1 says why it could not fork, or the socket closes without a word. */
+/*
+ * Instead of READY: PID 1 says why it could not fork, the new process why it has no interpreter, or
+ * the socket closes without a word.
+ */
 static int not_started(int r, const struct frame_head *head, const char *body, struct err *e)
 {
     struct frame_field f;
     uint32_t error = 0;
+    char why[200] = "";
 
-    for (size_t at = 0;
-         r > 0 && head->type == FRAME_EXITED && frame_next(body, head->len, &at, &f) > 0;) {
-        if (f.key == KEY_EXIT) {
+    for (size_t at = 0; r > 0 && frame_next(body, head->len, &at, &f) > 0;) {
+        if (head->type == FRAME_EXITED && f.key == KEY_EXIT) {
             (void)frame_field_u32(&f, &error);
+        } else if (head->type == FRAME_FAILED && f.key == KEY_ERROR_MESSAGE) {
+            str_printable(why, sizeof(why), f.data, f.len);
         }
+    }
+    if (why[0] != '\0') {
+        return err_set(e, ERR_CONFLICT, "the context cannot be made: %s", why);
     }
     return error == EAGAIN ? err_set(e, ERR_LIMIT, "the session has reached its process limit")
                            : err_set(e, ERR_PROTOCOL, "a context did not start");
@@ -244,8 +267,8 @@ static int wait_ready(struct engine *engine, struct guest *box, struct context *
     return 0;
 }
 
-int context_start(struct engine *engine, struct guest *box, struct context *c, struct channel *from,
-                  enum frame_type how, struct err *e)
+static int start(struct engine *engine, struct guest *box, struct context *c, struct channel *from,
+                 enum frame_type how, struct err *e)
 {
     int pair[2];
 
@@ -254,10 +277,10 @@ int context_start(struct engine *engine, struct guest *box, struct context *c, s
         return err_sys(e, -r, "control socket");
     }
     AUTO_CLOSE int theirs = pair[1];
-    *c = (struct context){.used = true};
+    *c = (struct context){.used = true, .language = c->language, .is_own = c->is_own};
     channel_init(&c->channel, pair[0]);
     c->channel.share = &box->share;
-    if (context_send(from, how, &theirs, 0, 0, e) < 0) {
+    if (send_start(from, how, kind_of(c), theirs, e) < 0) {
         channel_release(&c->channel);
         c->used = false;
         return -1;
@@ -269,6 +292,11 @@ int context_start(struct engine *engine, struct guest *box, struct context *c, s
         return -1;
     }
     return 0;
+}
+
+int context_start(struct engine *engine, struct guest *box, struct context *c, struct err *e)
+{
+    return start(engine, box, c, &box->control, FRAME_CONTEXT, e);
 }
 
 void context_await_sweeps(struct guest *box)
@@ -286,10 +314,17 @@ static bool is_fault_of_source(const struct err *e)
 }
 
 int context_branch(struct engine *engine, struct guest *box, struct context *c,
-                   struct channel *from, struct err *e)
+                   struct context *from, struct err *e)
 {
+    if (from->language == HUSK_JAVASCRIPT) {
+        return err_set(e, ERR_UNSUPPORTED,
+                       "a javascript context cannot be copied: Node.js has threads and cannot be "
+                       "forked; python and shell contexts can");
+    }
     box->branching++;
-    int r = context_start(engine, box, c, from, FRAME_BRANCH, e);
+    c->language = from->language;
+    c->is_own = false;
+    int r = start(engine, box, c, &from->channel, FRAME_BRANCH, e);
     if (r < 0 && is_fault_of_source(e)) {
         err_set(e, ERR_CONFLICT, "the context cannot be copied: its process has ended");
     }

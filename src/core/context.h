@@ -15,6 +15,7 @@
 struct context {
     bool used;
     bool is_checkpoint;
+    enum husk_language language;
     bool is_awaited; /* unused, but about to be made anew */
     bool is_own;     /* of one cell, with which it ends */
     bool has_part;   /* of a request: without the rest it takes whatever comes for that */
@@ -25,10 +26,6 @@ struct context {
 
 /* Takes everything that PID 1 has sent. Never waits. */
 void context_hear(struct guest *box);
-
-/* A frame with an optional descriptor, process id and signal. */
-int context_send(struct channel *to, enum frame_type type, const int *fd, uint32_t pid,
-                 uint32_t sig, struct err *e);
 
 /* Has PID 1 send a signal to one; 0: to know that it is there. */
 int context_signal(struct guest *box, const struct context *c, int signum, struct err *e);
@@ -44,9 +41,11 @@ void context_await_interrupt(struct guest *box);
  */
 int context_interrupt(struct guest *box, const struct context *c, bool *ret_hit, struct err *e);
 
-/* Has PID 1 fork a pristine one (FRAME_CONTEXT) into an unused *c, and waits until it is ready. */
-int context_start(struct engine *engine, struct guest *box, struct context *c, struct channel *from,
-                  enum frame_type how, struct err *e);
+/*
+ * Has PID 1 fork a pristine one of the language that *c says, which is unused, and waits until it
+ * is ready. ERR_CONFLICT: the box does not have that language.
+ */
+int context_start(struct engine *engine, struct guest *box, struct context *c, struct err *e);
 void context_end(struct guest *box, struct context *c); /* kills it; unused is fine */
 
 /*
@@ -55,7 +54,7 @@ void context_end(struct guest *box, struct context *c); /* kills it; unused is f
  */
 void context_await_sweeps(struct guest *box);
 int context_branch(struct engine *engine, struct guest *box, struct context *c,
-                   struct channel *from, struct err *e);
+                   struct context *from, struct err *e);
 
 /*
  * Has PID 1 kill what was started since then (clock_ns(); 0: ever) and is still there, but no

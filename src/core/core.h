@@ -224,12 +224,13 @@ bool guest_cpu_ns(const struct guest *g, uint64_t *ret);
 
 bool notebook_cpu_ns(const struct notebook *nb, uint64_t *ret); /* as guest_cpu_ns() */
 
-/*
- * Uses template_name, limits and no_pool of the spec. is_freezable: notebook_freeze() will work.
- * Waits.
- */
-int notebook_open(struct engine *engine, const struct husk_spec *spec, bool is_freezable,
-                  struct notebook **ret, struct err *e);
+struct notebook_options {
+    int language;      /* of its first context, an enum husk_language; -1: the template's */
+    bool is_freezable; /* notebook_freeze() will work */
+};
+/* Uses template_name, limits and no_pool of the spec. Waits. */
+int notebook_open(struct engine *engine, const struct husk_spec *spec,
+                  const struct notebook_options *options, struct notebook **ret, struct err *e);
 void notebook_close(struct notebook *nb); /* ends its box; NULL is fine */
 
 bool notebook_has_ended(const struct notebook *nb); /* its box has */
@@ -289,8 +290,17 @@ int notebook_checkpoint(struct notebook *nb, uint32_t id, uint32_t *ret, struct 
 int notebook_branch(struct notebook *nb, uint32_t id, uint32_t *ret, struct err *e);     /* waits */
 int notebook_restore(struct notebook *nb, uint32_t id, uint32_t checkpoint, struct err *e);
 
-/* A context with nothing in it, beside the others; and its end. Waits. */
-int notebook_fresh_context(struct notebook *nb, uint32_t *ret, struct err *e);
+enum husk_language notebook_language(const struct notebook *nb, uint32_t id);
+bool notebook_is_command(const struct notebook *nb, uint32_t id);
+/* The first context of that language. False: there is none. */
+bool notebook_find_language(const struct notebook *nb, enum husk_language language, uint32_t *ret);
+
+/* A context with nothing in it, beside the others. ERR_CONFLICT: the box lacks the language. Waits.
+ */
+int notebook_new_context(struct notebook *nb, enum husk_language language, uint32_t *ret,
+                         struct err *e);
+/* One for a single shell command; and its end. Waits. */
+int notebook_command_context(struct notebook *nb, uint32_t *ret, struct err *e);
 void notebook_end_context(struct notebook *nb, uint32_t id);
 
 /* ---- cells ---- */

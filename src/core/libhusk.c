@@ -106,7 +106,8 @@ int husk_session_open(struct husk_engine *engine, const struct husk_spec *spec,
         err_sys(&e, ENOMEM, "session");
         return fail(&e, error);
     }
-    if (notebook_open(engine->inner, spec, false, &session->inner, &e) < 0) {
+    const struct notebook_options options = {.language = -1};
+    if (notebook_open(engine->inner, spec, &options, &session->inner, &e) < 0) {
         free(session);
         return fail(&e, error);
     }

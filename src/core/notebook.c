@@ -24,23 +24,49 @@ bool notebook_has_context(const struct notebook *nb, uint32_t id)
     return id < CONTEXTS_MAX && nb->contexts[id].used;
 }
 
+bool notebook_is_command(const struct notebook *nb, uint32_t id)
+{
+    return notebook_has_context(nb, id) && nb->contexts[id].is_own;
+}
+
+enum husk_language notebook_language(const struct notebook *nb, uint32_t id)
+{
+    return notebook_has_context(nb, id) ? nb->contexts[id].language : HUSK_PYTHON;
+}
+
+bool notebook_find_language(const struct notebook *nb, enum husk_language language, uint32_t *ret)
+{
+    for (uint32_t i = 0; i < CONTEXTS_MAX; i++) {
+        const struct context *c = &nb->contexts[i];
+        if (c->used && !c->is_checkpoint && !c->is_own && c->language == language) {
+            *ret = i;
+            return true;
+        }
+    }
+    return false;
+}
+
 bool notebook_is_checkpoint(const struct notebook *nb, uint32_t id)
 {
     return notebook_has_context(nb, id) && nb->contexts[id].is_checkpoint;
 }
 
-int notebook_check_context(const struct notebook *nb, uint32_t id, bool checkpoint, struct err *e)
-{
-    if (!notebook_has_context(nb, id) || notebook_is_checkpoint(nb, id) != checkpoint) {
-        return err_set(e, ERR_NOT_FOUND, "the session has no %s %u",
-                       checkpoint ? "checkpoint" : "context", id);
-    }
-    return 0;
-}
-
 struct context *notebook_context(struct notebook *nb, uint32_t id, bool checkpoint, struct err *e)
 {
-    return notebook_check_context(nb, id, checkpoint, e) == 0 ? &nb->contexts[id] : NULL;
+    if (!notebook_has_context(nb, id) || notebook_is_checkpoint(nb, id) != checkpoint) {
+        err_set(e, ERR_NOT_FOUND, "the session has no %s %u", checkpoint ? "checkpoint" : "context",
+                id);
+        return NULL;
+    }
+    return &nb->contexts[id];
+}
+
+int notebook_check_context(const struct notebook *nb, uint32_t id, bool checkpoint, struct err *e)
+{
+    if (notebook_is_command(nb, id)) {
+        return err_set(e, ERR_NOT_FOUND, "the session has no context %u", id);
+    }
+    return notebook_context(drop_const(nb), id, checkpoint, e) != NULL ? 0 : -1;
 }
 
 static struct context *context_free_slot(struct notebook *nb, uint32_t *id, struct err *e)
@@ -87,7 +113,7 @@ static int use_guest(void *user, struct guest *g, struct err *e)
         r = notebook_make_freezable(nb, e);
     }
     if (r == 0) {
-        r = context_start(nb->engine, g, &nb->contexts[0], &g->control, FRAME_CONTEXT, e);
+        r = context_start(nb->engine, g, &nb->contexts[0], e);
     }
     if (r < 0 && g->is_silent && !g->exited) {
         (void)guest_await_exit(nb->engine, g, &ignored); /* to know why */
@@ -99,8 +125,19 @@ static int use_guest(void *user, struct guest *g, struct err *e)
     return r;
 }
 
-static int start_box(struct engine *engine, const struct husk_spec *spec, struct notebook *nb,
-                     struct err *e)
+/* Only a Python template has an interpreter of Python; the others are programs of every root. */
+static int choose_language(const struct template_def *def, int asked, struct notebook *nb,
+                           struct err *e)
+{
+    nb->contexts[0].language = asked < 0 ? def->info.language : (enum husk_language)asked;
+    return nb->contexts[0].language != HUSK_PYTHON || def->info.language == HUSK_PYTHON
+               ? 0
+               : err_set(e, ERR_INVALID, "python needs a python template, %s is none",
+                         def->info.name);
+}
+
+static int start_box(struct engine *engine, const struct husk_spec *spec, int language,
+                     struct notebook *nb, struct err *e)
 {
     const char *name = spec->template_name != NULL ? spec->template_name : "python";
     struct guest_options options = {.mode = LAUNCHER_SESSION};
@@ -110,10 +147,8 @@ static int start_box(struct engine *engine, const struct husk_spec *spec, struct
     if (live == NULL) {
         return -1;
     }
-    if (live->def.info.language != HUSK_PYTHON) {
-        return err_set(e, ERR_INVALID, "sessions need a python template, %s is none", name);
-    }
-    if (engine_limits(&spec->limits, &live->def.info.limits, &nb->limits, e) < 0) {
+    if (choose_language(&live->def, language, nb, e) < 0 ||
+        engine_limits(&spec->limits, &live->def.info.limits, &nb->limits, e) < 0) {
         return -1;
     }
     options.limits = nb->limits;
@@ -128,16 +163,16 @@ static int start_box(struct engine *engine, const struct husk_spec *spec, struct
     return r;
 }
 
-int notebook_open(struct engine *engine, const struct husk_spec *spec, bool is_freezable,
-                  struct notebook **ret, struct err *e)
+int notebook_open(struct engine *engine, const struct husk_spec *spec,
+                  const struct notebook_options *options, struct notebook **ret, struct err *e)
 {
     struct notebook *nb = calloc(1, sizeof(*nb));
 
     if (nb == NULL) {
         return err_sys(e, ENOMEM, "session");
     }
-    nb->is_freezable = is_freezable;
-    if (start_box(engine, spec, nb, e) < 0) {
+    nb->is_freezable = options->is_freezable;
+    if (start_box(engine, spec, options->language, nb, e) < 0) {
         notebook_close(nb);
         return -1;
     }
@@ -170,14 +205,13 @@ void notebook_close(struct notebook *nb)
 
 int notebook_replace_context(struct notebook *nb, struct context *c, struct err *e)
 {
-    struct channel *control = &nb->guest->control;
     struct context gone = *c;
 
-    int r = context_start(nb->engine, nb->guest, c, control, FRAME_CONTEXT, e);
+    int r = context_start(nb->engine, nb->guest, c, e);
     if (r < 0 && e->code == ERR_LIMIT && !nb->guest->exited) {
         c->is_awaited = true;
         (void)context_sweep(nb->guest, nb->contexts, ARRAY_LEN(nb->contexts), &gone, 0);
-        r = context_start(nb->engine, nb->guest, c, control, FRAME_CONTEXT, e);
+        r = context_start(nb->engine, nb->guest, c, e);
     }
     if (r == 0) {
         notebook_keep_context(nb, c);
@@ -222,7 +256,7 @@ static int copy_context(struct notebook *nb, uint32_t from, bool checkpoint, uin
     context_await_sweeps(nb->guest);
     struct context *c = notebook_context(nb, from, false, e);
     struct context *to = c != NULL ? context_free_slot(nb, &id, e) : NULL;
-    if (to == NULL || context_branch(nb->engine, nb->guest, to, &c->channel, e) < 0) {
+    if (to == NULL || context_branch(nb->engine, nb->guest, to, c, e) < 0) {
         return -1;
     }
     to->is_checkpoint = checkpoint;
@@ -243,12 +277,12 @@ int notebook_branch(struct notebook *nb, uint32_t id, uint32_t *ret, struct err 
 
 int notebook_restore(struct notebook *nb, uint32_t id, uint32_t checkpoint, struct err *e)
 {
-    struct context copy;
+    struct context copy = {0};
 
     context_await_sweeps(nb->guest);
     struct context *c = notebook_context(nb, id, false, e);
     struct context *from = c != NULL ? notebook_context(nb, checkpoint, true, e) : NULL;
-    if (from == NULL || context_branch(nb->engine, nb->guest, &copy, &from->channel, e) < 0) {
+    if (from == NULL || context_branch(nb->engine, nb->guest, &copy, from, e) < 0) {
         return -1;
     }
     context_end(nb->guest, c);
@@ -257,14 +291,33 @@ int notebook_restore(struct notebook *nb, uint32_t id, uint32_t checkpoint, stru
     return 0;
 }
 
-int notebook_fresh_context(struct notebook *nb, uint32_t *ret, struct err *e)
+static int fresh_context(struct notebook *nb, enum husk_language language, bool is_own,
+                         uint32_t *ret, struct err *e)
 {
     struct context *c = context_free_slot(nb, ret, e);
 
+    if (c == NULL) {
+        return -1;
+    }
+    c->language = language;
+    c->is_own = is_own;
+    return context_start(nb->engine, nb->guest, c, e);
+}
+
+int notebook_command_context(struct notebook *nb, uint32_t *ret, struct err *e)
+{
     /* Kept with its cell: a context without one would never end. */
-    return c == NULL
-               ? -1
-               : context_start(nb->engine, nb->guest, c, &nb->guest->control, FRAME_CONTEXT, e);
+    return fresh_context(nb, HUSK_SHELL, true, ret, e);
+}
+
+int notebook_new_context(struct notebook *nb, enum husk_language language, uint32_t *ret,
+                         struct err *e)
+{
+    if (fresh_context(nb, language, false, ret, e) < 0) {
+        return -1;
+    }
+    notebook_keep_context(nb, &nb->contexts[*ret]);
+    return 0;
 }
 
 void notebook_end_context(struct notebook *nb, uint32_t id)

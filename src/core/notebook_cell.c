@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,7 +99,16 @@ static int open_pipes(struct cell *c, int theirs[3], struct err *e)
     c->pipes[1] = run->out;
     theirs[2] = theirs[1] < 0 ? -1 : open_pipe(&run->err, false, e);
     c->pipes[2] = run->err;
-    return theirs[2] < 0 ? -1 : 0;
+    if (theirs[2] < 0) {
+        return -1;
+    }
+    /* A driver's interpreter opens them by name, with an id that is not ours. */
+    for (int i = 0; i < 3 && c->context->language != HUSK_PYTHON; i++) {
+        if (fchmod(theirs[i], 0666) < 0) {
+            return err_sys(e, errno, "pipe");
+        }
+    }
+    return 0;
 }
 
 static void on_sent(void *user)
@@ -206,13 +216,19 @@ struct cell *cell_new(struct notebook *nb, struct context *context, const struct
     return c;
 }
 
+/* A command is a script of its own. */
+static int check_language(const struct husk_spec *spec, const struct context *c, struct err *e)
+{
+    return c->is_own ? 0 : run_check_cell(spec, c->language, e);
+}
+
 struct cell *cell_start(struct notebook *nb, uint32_t context, const struct husk_spec *spec,
                         const struct run_hooks *hooks, const struct cell_keeping *keep,
                         struct err *e)
 {
     struct context *to = notebook_context(nb, context, false, e);
 
-    if (to == NULL || run_check(spec, e) < 0) {
+    if (to == NULL || run_check(spec, e) < 0 || check_language(spec, to, e) < 0) {
         return NULL;
     }
     if (nb->guest->exited) {

@@ -31,6 +31,7 @@ struct context_note {
     uint32_t is_checkpoint;
     uint32_t has_part;
     uint32_t is_own;
+    uint32_t language; /* enum husk_language */
 };
 
 struct cell_note {
@@ -91,6 +92,7 @@ void notebook_keep_context(struct notebook *nb, const struct context *c)
         .is_checkpoint = c->is_checkpoint,
         .has_part = c->has_part,
         .is_own = c->is_own,
+        .language = c->language,
     };
 
     if (nb->kept && c->used) {
@@ -206,6 +208,7 @@ static void adopt_context(struct notebook *nb, uint32_t id, const uint8_t *bytes
                                         .is_checkpoint = note.is_checkpoint != 0,
                                         .has_part = note.has_part != 0,
                                         .is_own = note.is_own != 0,
+                                        .language = (enum husk_language)note.language,
                                         .pid = note.pid};
     channel_init(&nb->contexts[id].channel, take_fd(&fds->fds[0]));
     nb->contexts[id].channel.share = &nb->guest->share;

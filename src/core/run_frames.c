@@ -29,6 +29,21 @@ static bool is_relative_plain(const char *name)
            launcher_path_check(path);
 }
 
+int run_check_cell(const struct husk_spec *spec, enum husk_language language, struct err *e)
+{
+    if (spec->kind == HUSK_HANDLER && language == HUSK_SHELL) {
+        return err_set(e, ERR_INVALID, "a shell has no handlers: send code without an event");
+    }
+    if (spec->rich && language == HUSK_SHELL) {
+        return err_set(e, ERR_INVALID, "a shell has no rich results");
+    }
+    if ((spec->auto_print || spec->policy != HUSK_POLICY_NONE || spec->variables != NULL) &&
+        language != HUSK_PYTHON) {
+        return err_set(e, ERR_INVALID, "this needs a python context");
+    }
+    return 0;
+}
+
 int run_check_language(const struct husk_spec *spec, enum husk_language language, const char *name,
                        struct err *e)
 {

@@ -14,6 +14,9 @@ struct run;
 int run_check_language(const struct husk_spec *spec, enum husk_language language, const char *name,
                        struct err *e);
 
+/* The same for a cell of a context. */
+int run_check_cell(const struct husk_spec *spec, enum husk_language language, struct err *e);
+
 /* False: the box broke the protocol. */
 bool run_take_frame(struct run *run, const struct frame_head *head, const char *body);
 

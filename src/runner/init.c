@@ -11,8 +11,10 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "runner/pid1.h"
 #include "runner/program.h"
 #include "runner/zygote.h"
+#include "wire/launcher_msg.h"
 
 int main(int argc, char **argv)
 {
@@ -29,6 +31,15 @@ int main(int argc, char **argv)
                          program.argv[0]);
         zygote_broken(message);
     }
+    struct pid1_interpreters has = {0};
+    if (program.prestart) {
+        has.paths.javascript = program.argv[0];
+    } else {
+        has.paths.shell = program.argv[0];
+    }
     zygote_serve(&child);
+    if (child.mode == LAUNCHER_SESSION) {
+        pid1_serve(&has);
+    }
     program_serve(&program);
 }

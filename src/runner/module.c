@@ -66,7 +66,7 @@ static PyObject *husk_session(PyObject *self, PyObject *args)
 {
     (void)self;
     (void)args;
-    pid1_serve();
+    pid1_serve(&(struct pid1_interpreters){.own = true});
     Py_RETURN_NONE;
 }
 

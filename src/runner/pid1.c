@@ -23,7 +23,11 @@
 
 #define FATES_KEPT CONTEXTS_MAX
 
-static pid_t contexts[CONTEXTS_MAX]; /* that we have forked; 0: a free place */
+/* Contexts that we have forked, and branches of them. */
+static struct {
+    pid_t pid; /* 0: a free place */
+    bool is_driver;
+} contexts[CONTEXTS_MAX];
 
 /* How the last contexts ended: a client that dies may have heard of it, and done nothing yet. */
 static struct {
@@ -79,12 +83,13 @@ static void note_fate(pid_t pid, int status)
 }
 
 /* From 0 to a pid: adds it. From a pid to 0: removes it. */
-static void note_context(pid_t from, pid_t to)
+static void note_context(pid_t from, pid_t to, bool is_driver)
 {
     forget_fate(to); /* of another that had this number before */
     for (size_t i = 0; i < ARRAY_LEN(contexts); i++) {
-        if (contexts[i] == from) {
-            contexts[i] = to;
+        if (contexts[i].pid == from) {
+            contexts[i].pid = to;
+            contexts[i].is_driver = is_driver;
             return;
         }
     }
@@ -93,7 +98,17 @@ static void note_context(pid_t from, pid_t to)
 bool pid1_has(pid_t pid)
 {
     for (size_t i = 0; i < ARRAY_LEN(contexts); i++) {
-        if (contexts[i] == pid) {
+        if (contexts[i].pid == pid) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool pid1_has_driver(pid_t pid)
+{
+    for (size_t i = 0; i < ARRAY_LEN(contexts); i++) {
+        if (contexts[i].pid == pid && contexts[i].is_driver) {
             return true;
         }
     }
@@ -115,7 +130,7 @@ static void reap_one(pid_t pid)
     if (waitpid(pid, &status, 0) != pid) {
         return;
     }
-    note_context(pid, 0);
+    note_context(pid, 0, false);
     interrupt_forget(pid);
     if (is_context) {
         note_fate(pid, status);
@@ -164,6 +179,7 @@ static void pass_signal(const struct frame_head *head, const struct buf *body)
     uint64_t order = 0;
     uint32_t pid = 0;
     uint32_t sig = 0;
+    bool is_driver = false;
 
     for (size_t at = 0; frame_next(body->data, body->len, &at, &f) > 0;) {
         if (f.key == KEY_PID) {
@@ -172,10 +188,13 @@ static void pass_signal(const struct frame_head *head, const struct buf *body)
             (void)frame_field_u32(&f, &sig);
         } else if (f.key == KEY_ORDER) {
             (void)frame_field_u64(&f, &order);
+        } else if (f.key == KEY_NAME) {
+            is_driver = true;
         }
     }
     if (pid > 1 && sig == 0 && !pid1_has((pid_t)pid)) {
-        note_context(0, (pid_t)pid); /* a branch of another context: not forked, but reaped by us */
+        /* a branch of another context: not forked, but reaped by us */
+        note_context(0, (pid_t)pid, is_driver);
     } else if (pid > 1 && sig == SIGINT) {
         bool hit = interrupt_send((pid_t)pid, head->token);
         if (order != 0) {
@@ -203,19 +222,9 @@ static void serve_sweep(const struct buf *body)
     }
 }
 
-/* True in the new context. */
-static bool fork_context(int control, int signals, const sigset_t *old_mask)
+/* In the child. */
+static void become_context(int control, int signals, const sigset_t *old_mask)
 {
-    pid_t pid = rawfork_plain();
-
-    if (pid < 0) {
-        control_send_refused(control, -pid);
-        return false;
-    }
-    if (pid > 0) {
-        note_context(0, pid);
-        return false;
-    }
     close(signals);
     fileworkers_forget();
     sigprocmask(SIG_SETMASK, old_mask, NULL);
@@ -227,10 +236,35 @@ static bool fork_context(int control, int signals, const sigset_t *old_mask)
     close(control);
     setpgid(0, 0);
     interrupt_attach();
+}
+
+/* True in the new context, if its interpreter is PID 1's own. */
+static bool fork_context(const struct pid1_interpreters *has, const struct buf *body, int control,
+                         int signals, const sigset_t *old_mask)
+{
+    const struct driver_kind *kind;
+
+    if (!driver_find(body, &kind) || (kind == NULL && !has->own)) {
+        control_send_failed(control, "the box has no interpreter of that language");
+        return false;
+    }
+    pid_t pid = rawfork_plain();
+    if (pid < 0) {
+        control_send_refused(control, -pid);
+        return false;
+    }
+    if (pid > 0) {
+        note_context(0, pid, kind != NULL);
+        return false;
+    }
+    become_context(control, signals, old_mask);
+    if (kind != NULL) {
+        driver_serve(kind, &has->paths);
+    }
     return true;
 }
 
-void pid1_serve(void)
+void pid1_serve(const struct pid1_interpreters *has)
 {
     static struct buf body = {.max = 65536}; /* reused: PID 1 lives as long as the session */
     struct frame_head head;
@@ -266,7 +300,7 @@ void pid1_serve(void)
             _exit(0); /* the holder of the session is gone */
         }
         if (head.type == FRAME_CONTEXT && fds.n == 1 &&
-            fork_context(fds.fds[0], signals, &old_mask)) {
+            fork_context(has, &body, fds.fds[0], signals, &old_mask)) {
             return;
         }
         if (head.type == FRAME_SIGNAL) {

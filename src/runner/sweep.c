@@ -175,7 +175,8 @@ static size_t kill_young(const struct order *o)
 
     for (size_t i = 0; i < n_processes; i++) {
         const struct process *p = &table[i];
-        bool is_ours = p->pid == o->contexts[0] || pid1_has(p->pid) || fileworkers_has(p->pid);
+        bool is_ours = p->pid == o->contexts[0] || pid1_has(p->pid) || pid1_has_driver(p->parent) ||
+                       fileworkers_has(p->pid);
         if (p->spared || is_ours || p->started < o->since) {
             continue;
         }

@@ -333,7 +333,7 @@ static void resume_unrecorded(struct adoption *a)
                 .session_id = s->id,
                 .number = s->record.executions + 1,
                 .kind = cell->has_own_context ? "command" : "code",
-                .language = cell->has_own_context ? "shell" : "python",
+                .language = template_language_name(notebook_language(s->box, cell->context)),
                 .request = "{}",
                 .created_ms = now,
                 .started_ms = now,

@@ -173,7 +173,8 @@ static struct execution *build(struct session *s, const struct execution_ask *as
     const char *language = ask->language;
 
     if (language == NULL) {
-        language = ask->kind == EXECUTE_COMMAND ? "shell" : "python";
+        const char *own = session_language(s);
+        language = ask->kind == EXECUTE_COMMAND ? "shell" : own != NULL ? own : "python";
     }
     id_make(id, sizeof(id), "exec_");
     struct store_execution record = {
@@ -279,15 +280,15 @@ static struct execution *revive(struct session *s, const char *id, struct err *e
 }
 
 /*
- * A session runs what its template is for, and shell, as commands do. A wrong one would only spend
- * an ephemeral session.
+ * An ephemeral session runs what its template is for, and shell, as commands do: a wrong one would
+ * only spend it. What a persistent one has is decided by its contexts.
  */
 static int check_language(const struct session *s, const char *language, struct err *e)
 {
-    if (language == NULL || str_eq(language, "shell")) {
+    if (language == NULL || s->persistent || str_eq(language, "shell")) {
         return 0;
     }
-    const char *own = session_language(s);
+    const char *own = engine_language(s->svc->engine, s->record.template);
     return own != NULL && str_eq(language, own)
                ? 0
                : err_set(e, ERR_CONFLICT, "template %s has no %s: use a session of another one",

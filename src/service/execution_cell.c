@@ -8,7 +8,6 @@
 
 #include "base/fault.h"
 #include "base/str.h"
-#include "command_code.h" /* generated from runtimes/shell/command.py */
 #include "service/service_impl.h"
 
 static ssize_t read_output(void *user, enum husk_stream stream, int pipe, char *buf, size_t size)
@@ -61,25 +60,7 @@ struct run_hooks execution_hooks(struct execution *x)
 
 bool execution_is_command(const struct execution *x)
 {
-    return x->kind == EXECUTE_COMMAND || str_eq(x->record.language, "shell");
-}
-
-/* The command and its own arguments. Borrowed texts in an owned list. */
-static const char **command_args(const struct execution *x)
-{
-    size_t n = 0;
-
-    while (x->args != NULL && x->args[n] != NULL) {
-        n++;
-    }
-    const char **args = calloc(n + 2, sizeof(*args));
-    if (args != NULL) {
-        args[0] = x->code;
-        for (size_t i = 0; i < n; i++) {
-            args[i + 1] = x->args[i];
-        }
-    }
-    return args;
+    return x->kind == EXECUTE_COMMAND;
 }
 
 static int finish_cell(struct execution *x, struct cell *cell, struct err *e)
@@ -144,15 +125,10 @@ int execution_run_cell(struct execution *x, uint32_t context, const struct husk_
 /* A command gets a context of its own: it must not see the interpreter's variables. */
 int execution_run_command(struct execution *x, const struct husk_spec *base, struct err *e)
 {
-    struct notebook *box = x->box;
     struct husk_spec spec = *base;
 
-    AUTO_FREE const char **args = command_args(x);
-    if (args == NULL) {
-        return err_sys(e, ENOMEM, "command");
-    }
     /* One that was adopted runs there already. */
-    if (x->kept == NULL && notebook_fresh_context(box, &x->context, e) < 0) {
+    if (x->kept == NULL && notebook_command_context(x->box, &x->context, e) < 0) {
         if (e->code == ERR_LIMIT && e->sys_errno == 0) {
             e->code = ERR_CONFLICT; /* the session's own limit, not the server's */
         }
@@ -161,9 +137,7 @@ int execution_run_command(struct execution *x, const struct husk_spec *base, str
     FAULT_POINT("execution.command.context_made");
     x->has_context = true;
     spec.kind = HUSK_SCRIPT;
-    spec.code = command_code;
-    spec.code_len = sizeof(command_code) - 1;
-    spec.args = args;
     spec.rich = false;
+    spec.variables = NULL;
     return execution_run_cell(x, x->context, &spec, e);
 }

@@ -133,8 +133,7 @@ int execution_request_read(const struct service *svc, const json_t *body, const 
     ask->event = ret->event;
     ask->context_json = ret->context;
     ask->context = (uint32_t)json_integer_value(json_object_get(body, "context_id"));
-    ask->rich =
-        ask->kind == EXECUTE_CODE && ask->language != NULL && str_eq(ask->language, "python");
+    ask->rich = ask->kind == EXECUTE_CODE;
     ask->request = ret->kept;
     return 0;
 }

@@ -83,6 +83,13 @@ static const char **join_env(const struct execution *x)
     return all;
 }
 
+/* A program in JavaScript has none, unlike a context. */
+static bool has_rich_results(const struct execution *x)
+{
+    return str_eq(x->record.language, "python") ||
+           (str_eq(x->record.language, "javascript") && x->session->persistent);
+}
+
 static struct husk_spec spec_of(struct execution *x, const char **env)
 {
     struct husk_spec spec = {
@@ -96,7 +103,7 @@ static struct husk_spec spec_of(struct execution *x, const char **env)
         .stdin_len = x->stdin_len,
         .event = x->event,
         .context = x->context_json,
-        .rich = x->rich && x->kind == EXECUTE_CODE,
+        .rich = x->rich && x->kind == EXECUTE_CODE && has_rich_results(x),
         .variables = (const char *const *)x->variables,
         .no_metrics = x->row == ROW_NEVER, /* no client can ask for them, nor for names of files */
         .artifacts = x->row != ROW_NEVER && x->session->persistent,

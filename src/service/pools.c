@@ -45,7 +45,7 @@ static void open_template(void *user)
     } else {
         const char *language = engine_language(o.svc->engine, o.template_name);
         keep_pool(&o, false, o.min, c->pool_max);
-        if (o.sessions && language != NULL && str_eq(language, "python")) {
+        if (o.sessions && language != NULL) {
             keep_pool(&o, true, c->session_pool_min, c->session_pool_max);
         }
         readiness_opened(o.svc, o.template_name, NULL);

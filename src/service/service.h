@@ -133,7 +133,8 @@ enum session_rest { REST_NOT, REST_PARKED, REST_FROZEN };
 
 struct session_ask {
     const char *id;            /* NULL: one is made */
-    const char *template_name; /* NULL: python */
+    const char *language;      /* of its first context, or of its execution; NULL: the template's */
+    const char *template_name; /* NULL: the usual one of the language; python */
     bool persistent;
     const char *agent_id;        /* NULL or "": none */
     const char *dialect;         /* whose session it is: kept in the record, means nothing here */
@@ -176,7 +177,7 @@ struct session *session_hold(struct service *svc, const char *id, struct err *e)
 void session_release(struct session *s); /* NULL is fine */
 
 const char *session_id(const struct session *s);
-/* What it runs; NULL: its template is gone. A kept interpreter goes on without one. */
+/* Of its first context; NULL: its template is gone. A kept interpreter goes on without one. */
 const char *session_language(const struct session *s);
 bool session_is_working(const struct session *s); /* an execution runs in it, or waits to */
 bool session_is_ending(const struct session *s);  /* or has ended */
@@ -203,12 +204,19 @@ int session_receipt(struct session *s, struct husk_receipt *ret, struct err *e);
 /* Contexts; all wait. ERR_CONFLICT: the context is busy, or the session has no interpreter. */
 struct session_context {
     uint32_t id;
+    const char *language;
     bool is_checkpoint;
     bool is_busy;
 };
 size_t session_contexts(struct session *s, struct session_context ret[CONTEXTS_MAX]);
+/* NULL: there is no such context now. */
+const char *session_context_language(const struct session *s, uint32_t context);
 /* The recorded execution that the context runs now; NULL: none. Borrowed until the next wait. */
 const char *session_running(const struct session *s, uint32_t context);
+/* A new one of that language (NULL: the session's). ERR_CONFLICT also: the box does not have it. */
+int session_new_context(struct session *s, const char *language, uint32_t *ret, struct err *e);
+/* The first context of that language, made if there is none. */
+int session_context_for(struct session *s, const char *language, uint32_t *ret, struct err *e);
 int session_interrupt(struct session *s, uint32_t context, bool *ret_was_running, struct err *e);
 int session_reset(struct session *s, uint32_t context, struct err *e);
 int session_checkpoint(struct session *s, uint32_t context, uint32_t *ret, struct err *e);
@@ -238,7 +246,7 @@ enum execution_kind { EXECUTE_CODE, EXECUTE_COMMAND, EXECUTE_HANDLER };
 struct execution_ask {
     uint64_t client; /* as for service_run() */
     enum execution_kind kind;
-    const char *language; /* NULL: the template's */
+    const char *language; /* NULL: the session's */
     const char *code;     /* or the command line */
     size_t code_len;
     const char *const *args; /* NULL-terminated or NULL */

@@ -99,7 +99,8 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     struct store_session *texts;
     char *end_reason; /* NULL: as it was */
     bool persistent;
-    char **env; /* NULL-terminated, owned; NULL: none */
+    char language[16]; /* "": the template's */
+    char **env;        /* NULL-terminated, owned; NULL: none */
     struct husk_limits limits;
     uint64_t timeout_ms;  /* idle */
     uint64_t lifetime_ms; /* 0: the configuration's */
@@ -111,6 +112,7 @@ struct session { /* NOLINT(clang-analyzer-optin.performance.Padding): as it is r
     enum box_phase box_phase;
     struct fiber_queue opened;
     struct fiber_queue idle;  /* woken when a user of the session or of its box is done */
+    bool adding_context;      /* a fiber makes the first one of a language */
     bool moving;              /* its next state is being written */
     struct fiber_queue moved; /* woken when a state of it is durable, or will not be */
     enum session_phase phase;

@@ -16,8 +16,13 @@ const char *session_id(const struct session *s)
 
 const char *session_language(const struct session *s)
 {
-    /* No other interpreter can be kept. */
-    return s->persistent ? "python" : engine_language(s->svc->engine, s->record.template);
+    if (s->language[0] != '\0') {
+        return s->language;
+    }
+    if (s->box != NULL && notebook_has_context(s->box, 0)) {
+        return template_language_name(notebook_language(s->box, 0));
+    }
+    return engine_language(s->svc->engine, s->record.template);
 }
 
 bool session_is_working(const struct session *s)

@@ -13,7 +13,10 @@
 
 const char *session_template_of(const struct session_ask *ask)
 {
-    return ask->template_name != NULL ? ask->template_name : "python";
+    if (ask->template_name != NULL || ask->language == NULL) {
+        return ask->template_name != NULL ? ask->template_name : "python";
+    }
+    return str_eq(ask->language, "javascript") ? "node" : ask->language;
 }
 
 const char *session_mode_of(const struct session_ask *ask)
@@ -77,6 +80,13 @@ static bool has_limits(const struct session *s, const struct husk_limits *asked)
            (asked->pids == 0 || asked->pids == l->pids);
 }
 
+static bool has_language(const struct session *s, const char *asked)
+{
+    const char *own = session_language(s);
+
+    return asked == NULL || (own != NULL && str_eq(own, asked));
+}
+
 static bool satisfies(const struct session *s, const struct session_ask *ask,
                       const char *const *env)
 {
@@ -87,7 +97,8 @@ static bool satisfies(const struct session *s, const struct session_ask *ask,
            str_eq(s->record.template, session_template_of(ask)) &&
            (ask->timeout_ms == 0 || ask->timeout_ms == s->timeout_ms) &&
            (ask->on_idle == ON_IDLE_UNSET || (int)ask->on_idle == s->record.on_idle) &&
-           has_limits(s, &ask->limits) && (list_length(ask->env) == 0 || has_same_env(s, env));
+           has_language(s, ask->language) && has_limits(s, &ask->limits) &&
+           (list_length(ask->env) == 0 || has_same_env(s, env));
 }
 
 struct session *agent_find_session(struct service *svc, const struct session_ask *ask)

@@ -12,9 +12,14 @@ static int open_box(struct session *s, struct err *e)
 {
     const struct husk_spec spec = {.template_name = s->record.template, .limits = s->limits};
 
+    enum husk_language asked;
+    const struct notebook_options options = {
+        .language = template_language_find(s->language, &asked) ? (int)asked : -1,
+        .is_freezable = s->record.on_idle == ON_IDLE_FREEZE,
+    };
+
     s->box = NULL;
-    bool is_freezable = s->record.on_idle == ON_IDLE_FREEZE;
-    if (notebook_open(s->svc->engine, &spec, is_freezable, &s->box, e) < 0) {
+    if (notebook_open(s->svc->engine, &spec, &options, &s->box, e) < 0) {
         return -1;
     }
     s->is_loss_told = false;

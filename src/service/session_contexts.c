@@ -2,6 +2,7 @@
 /* The contexts of a session, and whose turn it is in each of them; see service.h. */
 #include <errno.h>
 
+#include "base/str.h"
 #include "service/service_impl.h"
 
 /* ---- turns ---- */
@@ -66,13 +67,93 @@ size_t session_contexts(struct session *s, struct session_context ret[CONTEXTS_M
         return 0; /* the next to use it gets a new box */
     }
     for (uint32_t i = 0; i < CONTEXTS_MAX; i++) {
-        if (notebook_has_context(s->box, i)) {
+        if (notebook_has_context(s->box, i) && !notebook_is_command(s->box, i)) {
+            const char *language = template_language_name(notebook_language(s->box, i));
             ret[n++] = (struct session_context){.id = i,
+                                                .language = language,
                                                 .is_checkpoint = notebook_is_checkpoint(s->box, i),
                                                 .is_busy = s->turns[i].gate.is_taken};
         }
     }
     return n;
+}
+
+const char *session_context_language(const struct session *s, uint32_t context)
+{
+    return s->box != NULL && notebook_has_context(s->box, context)
+               ? template_language_name(notebook_language(s->box, context))
+               : NULL;
+}
+
+/* Only a Python template has an interpreter of Python. */
+static int check_language(const struct session *s, const char *language, enum husk_language *ret,
+                          struct err *e)
+{
+    const char *own = engine_language(s->svc->engine, s->record.template);
+
+    if (!template_language_find(language, ret)) {
+        return err_set(e, ERR_INVALID, "there is no language %s", language);
+    }
+    if (*ret == HUSK_PYTHON && (own == NULL || !str_eq(own, "python"))) {
+        return err_set(e, ERR_CONFLICT, "template %s has no python: use a session of another one",
+                       s->record.template);
+    }
+    return 0;
+}
+
+/* Contexts stay for as long as the session: waiting is no use. */
+static int say_full(const struct session *s, struct err *e)
+{
+    return e->code != ERR_LIMIT
+               ? -1
+               : err_set(e, ERR_CONFLICT,
+                         "session %s has %d contexts and checkpoints, the most there can be, or no "
+                         "room for another process: go on in one of them, or in another session",
+                         s->id, CONTEXTS_MAX);
+}
+
+int session_new_context(struct session *s, const char *language, uint32_t *ret, struct err *e)
+{
+    enum husk_language which;
+    const char *own = session_language(s);
+
+    if (check_language(s, language != NULL || own == NULL ? language : own, &which, e) < 0 ||
+        need_interpreter(s, e) < 0) {
+        return -1;
+    }
+    (void)session_box_hold(s);
+    int r = notebook_new_context(s->box, which, ret, e) < 0 ? box_failed(s, e) : 0;
+    session_box_give(s);
+    session_touch(s);
+    return r < 0 ? say_full(s, e) : 0;
+}
+
+int session_context_for(struct session *s, const char *language, uint32_t *ret, struct err *e)
+{
+    const char *own = session_language(s);
+    enum husk_language which;
+
+    *ret = 0;
+    if (own != NULL && str_eq(own, language)) {
+        return 0; /* the first one; an execution makes its box if there is none */
+    }
+    if (check_language(s, language, &which, e) < 0 || need_interpreter(s, e) < 0) {
+        return -1;
+    }
+    while (s->adding_context) {
+        (void)fiber_queue_wait(&s->opened, -1);
+        if (need_interpreter(s, e) < 0) {
+            return -1;
+        }
+    }
+    if (notebook_find_language(s->box, which, ret)) {
+        return 0;
+    }
+    s->adding_context = true;
+    int r = session_new_context(s, language, ret, e);
+    s->adding_context = false;
+    fiber_queue_wake_all(&s->opened);
+    return r;
 }
 
 const char *session_running(const struct session *s, uint32_t context)
@@ -139,14 +220,7 @@ static int copy(struct session *s, uint32_t context, uint32_t *ret,
     session_box_give(s);
     turn_give(s, context);
     session_touch(s);
-    /* Contexts stay for as long as the session: waiting is no use. */
-    if (r < 0 && e->code == ERR_LIMIT) {
-        return err_set(e, ERR_CONFLICT,
-                       "session %s has %d contexts and checkpoints, the most there can be: go on "
-                       "in one of them, or in another session",
-                       s->id, CONTEXTS_MAX);
-    }
-    return r;
+    return r < 0 ? say_full(s, e) : 0;
 }
 
 int session_checkpoint(struct session *s, uint32_t context, uint32_t *ret, struct err *e)

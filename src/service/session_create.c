@@ -78,6 +78,21 @@ static enum session_on_idle on_idle_of(const struct service *svc, const struct s
     return ask->persistent ? settings[svc->config->session_on_idle] : ON_IDLE_END;
 }
 
+/* Every template has a shell, and every persistent session may have JavaScript beside it. */
+static int check_language(const struct session_ask *ask, const struct template_def *def,
+                          struct err *e)
+{
+    enum husk_language asked;
+
+    if (ask->language == NULL || !template_language_find(ask->language, &asked) ||
+        asked == def->info.language || asked == HUSK_SHELL ||
+        (ask->persistent && asked != HUSK_PYTHON)) {
+        return 0;
+    }
+    return err_set(e, ERR_INVALID, "template %s has no %s: use one of that language",
+                   session_template_of(ask), ask->language);
+}
+
 static int check_ask(struct service *svc, const struct session_ask *ask, struct err *e)
 {
     const char *template = session_template_of(ask);
@@ -110,10 +125,8 @@ static int check_ask(struct service *svc, const struct session_ask *ask, struct 
     if (def == NULL) {
         return -1;
     }
-    if (ask->persistent && def->info.language != HUSK_PYTHON) {
-        return err_set(e, ERR_INVALID,
-                       "template %s has no interpreter that can be kept: use mode ephemeral",
-                       template);
+    if (check_language(ask, def, e) < 0) {
+        return -1;
     }
     /*
      * Now, also for a box that is made later: an execution that can never start would spend the
@@ -162,7 +175,10 @@ static struct session *build_with(struct service *svc, const struct session_ask 
         err_sys(e, ENOMEM, "session");
         return NULL;
     }
-    s->limits = service_limits(svc, ask->template_name, &ask->limits);
+    if (ask->language != NULL) {
+        (void)str_copy(s->language, sizeof(s->language), ask->language);
+    }
+    s->limits = service_limits(svc, session_template_of(ask), &ask->limits);
     s->timeout_ms = timeout_of(svc, ask);
     s->lifetime_ms = ask->lifetime_ms;
     session_touch(s);

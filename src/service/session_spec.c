@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "base/str.h"
 #include "service/service_impl.h"
 
 char *session_spec_text(const struct session_ask *ask)
@@ -17,6 +18,9 @@ char *session_spec_text(const struct session_ask *ask)
         json_array_append_new(env, json_string(ask->env[i]));
     }
     json_object_set_new(spec, "_env", env);
+    if (ask->language != NULL) {
+        json_object_set_new(spec, "_language", json_string(ask->language));
+    }
     json_object_set_new(spec, "_keyed", json_boolean(ask->idempotency.key != NULL));
     json_object_set_new(spec, "_lifetime_ms", json_integer((json_int_t)ask->lifetime_ms));
     json_object_set_new(spec, "_limits",
@@ -46,6 +50,10 @@ void session_spec_read(struct session *s)
         .pids = (uint32_t)json_integer_value(json_object_get(limits, "pids")),
     };
     s->lifetime_ms = (uint64_t)json_integer_value(json_object_get(spec, "_lifetime_ms"));
+    const char *language = json_string_value(json_object_get(spec, "_language"));
+    if (language != NULL) {
+        (void)str_copy(s->language, sizeof(s->language), language);
+    }
     s->keyed = json_is_true(json_object_get(spec, "_keyed"));
     s->env = json_array_size(env) > 0 ? calloc(json_array_size(env) + 1, sizeof(*s->env)) : NULL;
     json_array_foreach(env, i, value)

@@ -142,7 +142,7 @@ static void copy_during_a_sweep(void *user)
     CHECK_INT(fiber_start(branch_one, &copies[0]), 0);
     CHECK_INT(fiber_start(branch_one, &copies[1]), 0);
     fiber_sleep(20);
-    CHECK_INT(notebook_fresh_context(s->inner, &id, &why), 0);
+    CHECK_INT(notebook_command_context(s->inner, &id, &why), 0);
     box->sweeping--;
     guest_wake(box);
     while (finished < 2) {

@@ -376,16 +376,41 @@ TEST(variables_of_the_environment_are_the_cells)
     CHECK_CELL(s, 0, look, "['set', 'old', 'set']");
 }
 
-TEST(sessions_are_a_matter_of_python)
+static void check_shell(struct husk_session *s, uint32_t context, const char *code, const char *out)
+{
+    struct husk_spec spec = {.kind = HUSK_CELL, .code = code, .code_len = strlen(code)};
+    struct husk_result *r = NULL;
+    struct husk_error e;
+
+    CHECK_OK(husk_session_run(s, context, &spec, &r, &e), &e);
+    CHECK_STR(r->out, out);
+    husk_result_free(r);
+}
+
+TEST(a_shell_has_sessions_and_copies)
 {
     AUTO_ENGINE struct husk_engine *engine = fixture_open();
     struct husk_spec spec = {.template_name = "shell"};
+    AUTO_SESSION struct husk_session *s = NULL;
+    uint32_t copy = 0;
+    struct husk_error e;
+
+    CHECK_OK(husk_session_open(engine, &spec, &s, &e), &e);
+    check_shell(s, 0, "x=1; cd /tmp", "");
+    CHECK_OK(husk_session_branch(s, 0, &copy, &e), &e);
+    check_shell(s, 0, "x=2; echo $x $PWD", "2 /tmp\n");
+    check_shell(s, copy, "echo $x $PWD", "1 /tmp\n");
+    CHECK_OK(husk_session_reset(s, 0, &e), &e);
+    check_shell(s, 0, "echo [$x]", "[]\n");
+}
+
+TEST(a_session_needs_a_template)
+{
+    AUTO_ENGINE struct husk_engine *engine = fixture_open();
+    struct husk_spec spec = {.template_name = "no-such"};
     struct husk_session *s = NULL;
     struct husk_error e;
 
-    CHECK_INT(husk_session_open(engine, &spec, &s, &e), -1);
-    CHECK_STR(e.type, "invalid_argument");
-    spec.template_name = "no-such";
     CHECK_INT(husk_session_open(engine, &spec, &s, &e), -1);
     CHECK_STR(e.type, "not_found");
     CHECK(s == NULL);

@@ -130,6 +130,10 @@ class ConflictError(HuskError, code="Sandbox.Conflict"):
     """The current state does not allow this; `detail` names the state."""
 
 
+class UnsupportedError(HuskError, code="Sandbox.Unsupported"):
+    """This kind of thing cannot do that: a JavaScript context cannot be copied."""
+
+
 class TooLargeError(HuskError, ValueError, code="Sandbox.TooLarge"):
     """The request exceeds the server's size limit."""
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handlers of /api/v1 for the contexts of a persistent session: interrupt, reset, list,
+ * Handlers of /api/v1 for the contexts of a persistent session: interrupt, reset, create, list,
  * checkpoint, restore, branch.
  *
  * A context is one live interpreter. Which of them exist, and whether they are busy, is the
@@ -18,9 +18,15 @@ static json_t *running_in(const struct session *s, uint32_t context)
 
 static json_t *context_json(struct session *s, uint32_t id, bool is_busy)
 {
-    return json_pack("{s:s, s:I, s:s, s:o}", "session_id", session_id(s), "context_id",
-                     (json_int_t)id, "state", is_busy ? "running" : "idle", "execution_id",
-                     is_busy ? running_in(s, id) : json_null());
+    json_t *to = json_pack("{s:s, s:I, s:s, s:o}", "session_id", session_id(s), "context_id",
+                           (json_int_t)id, "state", is_busy ? "running" : "idle", "execution_id",
+                           is_busy ? running_in(s, id) : json_null());
+    const char *language = session_context_language(s, id);
+
+    if (language != NULL) {
+        json_object_set_new(to, "language", json_string(language));
+    }
+    return to;
 }
 
 /* Of the body where there is one, else of the path. */
@@ -94,6 +100,25 @@ void api_v1_context_list(struct api_call *call)
         }
     }
     call_reply_json(call, 200, json_pack("{s:o, s:o}", "items", items, "checkpoints", checkpoints));
+}
+
+void api_v1_context_create(struct api_call *call)
+{
+    uint32_t made = 0;
+    struct err e = {0};
+
+    AUTO_SESSION struct session *s = v1_hold_session(call);
+    if (s == NULL) {
+        return;
+    }
+    const char *language = json_string_value(json_object_get(call_body(call), "language"));
+    if (session_new_context(s, language, &made, &e) < 0) {
+        v1_reply_err(call, &e, V1_CONTEXT);
+        return;
+    }
+    json_t *body = context_json(s, made, false);
+    json_object_set_new(body, "created_at", v1_time(clock_wall_ms()));
+    call_reply_json(call, 201, body);
 }
 
 void api_v1_context_checkpoint(struct api_call *call)

@@ -13,15 +13,18 @@
 
 /*
  * A context that is not there is the caller's mistake; once started, it would be a failed
- * execution.
+ * execution. *ret_language: what it runs; NULL if there is none yet.
  */
-static int check_context(struct session *s, uint32_t context, struct err *e)
+static int check_context(struct session *s, uint32_t context, const char **ret_language,
+                         struct err *e)
 {
     struct session_context list[CONTEXTS_MAX];
     size_t n = session_contexts(s, list);
 
+    *ret_language = NULL;
     for (size_t i = 0; i < n; i++) {
         if (list[i].id == context && !list[i].is_checkpoint) {
+            *ret_language = list[i].language;
             return 0;
         }
     }
@@ -31,6 +34,38 @@ static int check_context(struct session *s, uint32_t context, struct err *e)
                : err_set(e, ERR_NOT_FOUND, "session %s has no context %u", session_id(s), context);
 }
 
+/*
+ * Which context it is, and its language: the chosen one, or the first of the language that was
+ * asked for. Commands have a context of their own.
+ */
+static int choose_context(struct session *s, const json_t *body, struct execution_ask *ask,
+                          struct err *e)
+{
+    const json_t *chosen = json_object_get(body, "context_id");
+    const char *asked = json_string_value(json_object_get(body, "language"));
+    bool is_persistent = str_eq(session_view(s).mode, "persistent");
+    const char *has;
+
+    if (is_persistent && chosen == NULL && asked != NULL &&
+        session_context_for(s, asked, &ask->context, e) < 0) {
+        return -1;
+    }
+    if (check_context(s, ask->context, &has, e) < 0) {
+        return -1;
+    }
+    if (ask->kind == EXECUTE_COMMAND) {
+        return 0;
+    }
+    if (has != NULL && asked != NULL && !str_eq(has, asked)) {
+        return err_set(e, ERR_CONFLICT, "context %u is %s, not %s", ask->context, has, asked);
+    }
+    ask->language = has != NULL ? has : ask->language;
+    return ask->language != NULL
+               ? 0
+               : err_set(e, ERR_CONFLICT, "template %s of the session is no longer there",
+                         session_view(s).template);
+}
+
 static int start(struct api_call *call, struct session *s, const struct request_key *key,
                  struct execution **ret, struct err *e)
 {
@@ -38,19 +73,17 @@ static int start(struct api_call *call, struct session *s, const struct request_
     bool existed = false;
 
     if (execution_request_read(call_service(call), call_body(call), session_language(s), &r, e) <
-        0) {
+            0 ||
+        choose_context(s, call_body(call), &r.ask, e) < 0) {
         return -1;
     }
-    if (r.ask.language == NULL && r.ask.kind != EXECUTE_COMMAND) {
-        return err_set(e, ERR_CONFLICT, "template %s of the session is no longer there",
-                       session_view(s).template);
-    }
+    /* Recorded: should it be started by a successor, its context is the same. */
+    json_object_set_new(r.kept, "context_id", json_integer(r.ask.context));
     r.ask.client = call_client(call);
     r.ask.idempotency = *key;
     /* A client that waits for the result is promised nothing before it: one write is enough. */
     r.ask.record_at_end = call_op(call) == API_V1_EXECUTE_SYNC;
-    return check_context(s, r.ask.context, e) < 0 ? -1
-                                                  : execution_start(s, &r.ask, ret, &existed, e);
+    return execution_start(s, &r.ask, ret, &existed, e);
 }
 
 void v1_key_scope(struct api_call *call, char ret[static V1_KEY_SCOPE_MAX])

@@ -86,7 +86,8 @@ static int64_t default_timeout(struct service *svc, const char *template_name)
 {
     int64_t seconds = (int64_t)(service_config(svc)->session_timeout_ms / 1000);
 
-    AUTO_TEMPLATE struct template_record *row = template_record_find(svc, template_name);
+    AUTO_TEMPLATE struct template_record *row =
+        template_name != NULL ? template_record_find(svc, template_name) : NULL;
     const json_t *own = row != NULL ? json_object_get(row->definition, "default_timeout") : NULL;
     seconds = json_is_integer(own) ? json_integer_value(own) : seconds;
     return seconds > 0 ? seconds : 1;
@@ -157,6 +158,7 @@ void api_v1_session_create(struct api_call *call)
     struct session_ask ask = {
         .id = body_text(body, "id"),
         .template_name = template_name,
+        .language = body_text(body, "language"),
         .persistent = str_eq(body_text(body, "mode"), "persistent"),
         .agent_id = body_text(body, "agent_id"),
         .dialect = "v1",

@@ -76,10 +76,14 @@ static json_t *container_id(const struct session_view *r, const struct session *
     return json_string(name);
 }
 
-static json_t *language(struct v1_sessions *sessions, const struct session_view *r)
+static json_t *language(struct v1_sessions *sessions, const struct session_view *r,
+                        const struct session *live, const json_t *spec)
 {
-    if (str_eq(r->mode, "persistent")) {
-        return json_string("python"); /* as session_language() */
+    const char *chosen = json_string_value(json_object_get(spec, "_language"));
+
+    if (chosen != NULL || live != NULL) {
+        chosen = live != NULL ? session_language(live) : chosen;
+        return chosen != NULL ? json_string(chosen) : NULL;
     }
     if (!str_eq(sessions->template_name, r->template)) {
         sessions->language = engine_language(service_engine(sessions->svc), r->template);
@@ -201,7 +205,7 @@ json_t *v1_session_json(struct v1_sessions *sessions, const struct session_view 
     json_object_set_new(to, "min_isolation",
                         json_string(r->min_isolation[0] != '\0' ? r->min_isolation : "full"));
     json_object_set_new(to, "isolation", has_box ? json_string(receipt.isolation) : json_null());
-    json_t *words = language(sessions, r);
+    json_t *words = language(sessions, r, live, spec);
     if (words != NULL) {
         json_object_set_new(to, "language_runtime", words);
     }

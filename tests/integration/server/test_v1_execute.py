@@ -374,9 +374,9 @@ def test_javascript_code_reports_its_last_value(v1: Api) -> None:
 
 
 def test_a_language_that_the_template_lacks_is_a_conflict(v1: Api) -> None:
-    s = v1.session()
-    answer = v1.post(f"/sessions/{s}/execute", {"code": "1", "language": "javascript"})
-    check_error(answer, 409, "Conflict")
+    s = v1.session(template_id="shell")
+    answer = v1.post(f"/sessions/{s}/execute", {"code": "1", "language": "python"})
+    check_error(answer, 409, "Conflict", "shell", "python")
 
 
 @pytest.mark.parametrize(

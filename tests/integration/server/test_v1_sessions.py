@@ -114,9 +114,10 @@ def test_limits_that_do_not_go_together(v1: Api, mode: str, fields: Any, word: s
     assert v1.get("/sessions")["total"] == before, "no record of what was refused"
 
 
-def test_a_template_without_an_interpreter_to_keep(v1: Api) -> None:
-    body = {"template_id": "shell", "mode": "persistent"}
-    check_error(v1.post("/sessions", body), 422, "InvalidParameter", "mode")
+@pytest.mark.parametrize("mode", ["persistent", "ephemeral"])
+def test_python_needs_a_template_of_python(v1: Api, mode: str) -> None:
+    body = {"template_id": "shell", "language": "python", "mode": mode}
+    check_error(v1.post("/sessions", body), 422, "InvalidParameter", "shell", "python")
 
 
 @pytest.mark.parametrize("raw", [b"{", b"{} {}", b'{"a":1,"a":2}', b"\xff", b"[" * 70])

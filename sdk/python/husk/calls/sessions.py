@@ -51,6 +51,7 @@ QUEUE_SECONDS = 60  # a run may wait in the queue before its own time begins
 def create_session(
     template: str | None = None,
     *,
+    language: str | None = None,
     mode: Mode = "persistent",
     timeout: int | None = None,
     on_idle: OnIdle | None = None,
@@ -66,7 +67,9 @@ def create_session(
     """Create a session, or get the live session of the same agent.
 
     Args:
-        template: the template of the sandbox; `python` by default.
+        template: the template of the sandbox; `python` by default, or that of the language.
+        language: `python`, `javascript` or `shell`, for runs that name none; by default that of the
+            template.
         mode: `persistent` keeps interpreter and files for many executions, `ephemeral` ends after
             one.
         timeout: idle seconds after which the session ends.
@@ -83,6 +86,7 @@ def create_session(
     resources = given(cpu=cpus, memory=memory, disk=disk, max_processes=pids)
     body = given(
         template_id=template,
+        language=language,
         mode=mode,
         timeout=timeout,
         on_idle=on_idle,

@@ -166,6 +166,7 @@ class Context(Record):
 
     session_id: str
     context_id: int
+    language: str = ""
     state: str = "idle"
     parent_id: int | None = None
     execution_id: str | None = None

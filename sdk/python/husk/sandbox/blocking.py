@@ -130,6 +130,8 @@ class Sandbox(SandboxBase[Client, Stream], _Blocking):
 
     Args:
         template: the template of the sandbox; `python` by default. `husk template list` shows all.
+        language: `python`, `javascript` or `shell`, for runs that name none; it also chooses the
+            template if none is given.
         timeout: idle seconds after which the server ends the session; 300 by default.
         on_idle: `end`, or after these seconds `park` (files stay) or `freeze` (variables stay, too).
         memory: memory limit, such as "512Mi", or bytes.

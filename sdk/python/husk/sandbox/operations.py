@@ -280,13 +280,14 @@ def run(
     An exception of the code is in the result; `result.check()` raises it.
 
     Args:
-        code: source in the language of the template.
+        code: source in `language`, or in that of the context.
         timeout: seconds after which the cell is interrupted; variables stay. 30 by default.
         env: environment variables of this run.
         args: `sys.argv[1:]`.
         stdin: the whole standard input.
         context: the context to use, if there are branches.
-        language: `python`, `javascript` or `shell`, as supported by the template.
+        language: `python`, `javascript` or `shell`: the first context of it, made on first use.
+            Each keeps its own variables.
         on_stdout: called with each piece of standard output as it arrives.
         on_stderr: the same for standard error.
         on_output: called with each Output as it is displayed.
