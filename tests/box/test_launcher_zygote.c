@@ -69,8 +69,9 @@ TEST(a_zygote_that_starts_with_nonsense_is_broken)
         {"s.close()\ntime.sleep(100)", "died while starting"},
         {"os._exit(0)", "died while starting"},
         {"os.write(2, b'one\\nno lib\\x1b[2J\\n\\n')\nos._exit(127)",
-         "died while starting: no lib\\x1b[2J"},
-        {"os.write(2, b'x' * 100000)\nos._exit(1)", "died while starting: xxxxxxxx"},
+         "died while starting (exit status 127): one no lib\\x1b[2J"},
+        {"os.write(2, b'x' * 100000)\nos._exit(1)",
+         "died while starting (exit status 1): xxxxxxxx"},
         {"os.ftruncate(2, 1 << 40)\nos._exit(1)", "died while starting"},
         {"os.kill(os.getpid(), 11)\nos.abort()", "died while starting"},
     };

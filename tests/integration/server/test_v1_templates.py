@@ -143,7 +143,7 @@ WRONG: list[Any] = [
     {"id": "ok", "default_disk_mb": 255},
     {"id": "ok", "default_disk_mb": 51201},
     {"id": "ok", "default_timeout": 59},
-    {"id": "ok", "default_timeout": 3601},
+    {"id": "ok", "default_timeout": 86401},
     {"id": "ok", "preload": ["os; import sys"]},
     {"id": "ok", "preload": "os"},
     {"id": "ok", "default_env_vars": {"A B": "x"}},
