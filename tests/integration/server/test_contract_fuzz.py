@@ -27,12 +27,11 @@ def test_the_server_keeps_its_contract(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     with Server.run("--max-sessions", "2000") as server:
         Api(server.port).session(id="my-session")  # what the examples of the contract call it
-        command = [
-            *(FUZZER, "--no-color", "--config-file", ROOT / "tests" / "fuzz" / "contract.toml"),
-            *("run", f"http://127.0.0.1:{server.port}/openapi.json", "--workers", "2"),
-            *("--seed", SEED, "--max-time", str(SECONDS), "--report-json-path", report),
-            *("--phases", "examples,coverage,fuzzing"),
-        ]
+        command = [str(FUZZER), "--no-color"]
+        command += ["--config-file", str(ROOT / "tests" / "fuzz" / "contract.toml")]
+        command += ["run", f"http://127.0.0.1:{server.port}/openapi.json", "--workers", "2"]
+        command += ["--seed", SEED, "--max-time", str(SECONDS), "--report-json-path", str(report)]
+        command += ["--phases", "examples,coverage,fuzzing"]
         done = subprocess.run(
             command,
             cwd=tmp_path,

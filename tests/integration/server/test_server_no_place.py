@@ -133,9 +133,9 @@ def test_a_full_line_is_told_at_once(full: Server) -> None:
             ("execute_code/mine", {"code": "1"}),
             ("v2/execute_code", {"handler_code": "def handler(event): return 1"}),
         ):
-            answer = full.post(f"/workspace/se/{path}", body)
-            assert answer.status == 503, answer.text
-            check_unbegun(answer.json["detail"], 0)
+            refused = full.post(f"/workspace/se/{path}", body)
+            assert refused.status == 503, refused.text
+            check_unbegun(refused.json["detail"], 0)
         assert api.get(f"/sessions/{session}/executions")["total"] == 0
     finally:
         api.post(f"/executions/{execution}/cancel")
@@ -161,7 +161,9 @@ def test_the_same_request_begins_later(slow: Server, mode: str) -> None:
     listed = api.get(f"/sessions/{session}/executions")["items"]
     assert [item["status"] for item in listed] == ["completed", "failed"]
     if mode == "ephemeral":
-        wait_until(lambda: api.get(f"/sessions/{session}")["status"] == "completed", "it is spent")
+        wait_until(
+            lambda: bool(api.get(f"/sessions/{session}")["status"] == "completed"), "it is spent"
+        )
 
 
 def test_what_never_began_is_known_after_a_restart(slow: Server) -> None:
