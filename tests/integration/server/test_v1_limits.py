@@ -176,7 +176,7 @@ def test_sessions_until_there_are_no_files_left() -> None:
             made.append(answer["id"])
             assert api.run(made[-1], "x = 1; x")["return_value"] == 1
             answer = api.post("/sessions", {"mode": "persistent"})
-        check_error(answer, 429, "TooManyRequests", "Too many open files")
+        check_error(answer, 429, "TooManyRequests", "LimitNOFILE")
         assert len(made) > 30, "only the hard limit counts"
         assert [api.run(s, "x")["return_value"] for s in made] == [1] * len(made)
         assert "daemon_ended" not in server.output
