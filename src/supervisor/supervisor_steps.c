@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the supervisor does: `steps` has a function for each event in each phase; see
- * supervisor_impl.h. At most one time is waited for: that of the next start, or of killing all.
+ * supervisor_impl.h. At most one time is waited for: that of the next start, of the verdict of the
+ * first daemon, or of killing all.
  */
 #include <sys/wait.h>
 
@@ -11,7 +12,8 @@
 
 #define QUICK_DEATH_MS 10000 /* after a shorter life the pause before a restart doubles */
 #define PAUSE_MAX_MS 5000
-#define END_TICK_MS 50 /* how often a daemon that does not end is killed again */
+#define END_TICK_MS 50    /* how often a daemon that does not end is killed again */
+#define VERDICT_MS 120000 /* how long the first daemon may take to say whether programs run */
 
 static void enter(struct supervisor *s, enum phase phase, uint64_t due)
 {
@@ -52,9 +54,15 @@ uint64_t supervisor_end_ms(const struct config *c)
 
 /* ---- steps ---- */
 
+/* Until husk is ready, the daemon owes a verdict. */
+static uint64_t verdict_due(const struct supervisor *s)
+{
+    return s->greeted ? 0 : clock_ms() + VERDICT_MS;
+}
+
 static void serve(struct supervisor *s, int status)
 {
-    enter(s, SERVING, s->due);
+    enter(s, SERVING, verdict_due(s));
 }
 
 /* Of a restarted daemon nothing is reported: the server was ready before. */
@@ -64,6 +72,9 @@ static void greet(struct supervisor *s, int status)
         s->kit.o->on_ready(s->kit.o->user);
     }
     s->greeted = true;
+    if (s->phase == SERVING) {
+        s->due = 0;
+    }
 }
 
 /* It ends in the usual way, whether it was ready or not. */
@@ -85,9 +96,16 @@ static void refuse(struct supervisor *s, int status)
 {
     if (!s->greeted) {
         s->cannot_run = true;
-        enter(s, LOST, 0);
+        enter(s, LOST, clock_ms() + end_ms(s->kit.o->config));
         tell_daemon(s, SIGTERM);
     }
+}
+
+static void miss_verdict(struct supervisor *s, int status)
+{
+    log_error("no_verdict", "huskd has not said within %d s whether programs run",
+              VERDICT_MS / 1000);
+    refuse(s, status);
 }
 
 static void pause_start(struct supervisor *s, int status)
@@ -105,7 +123,7 @@ static void start_next(struct supervisor *s, int status)
     bool has_launcher = s->launcher.pid > 0;
     struct err e = {0};
 
-    enter(s, SERVING, 0);
+    enter(s, SERVING, verdict_due(s));
     if (!has_launcher && supervisor_start_launcher(s, &e) < 0) {
         log_error("launcher_not_started", "%s", e.msg);
         enter(s, PAUSED, clock_ms() + PAUSE_MAX_MS);
@@ -188,9 +206,10 @@ static void (*const steps[][EVENTS])(struct supervisor *s, int status) = {
                  [CANNOT_RUN] = refuse,
                  [DAEMON_ENDED] = pause_start,
                  [LAUNCHER_ENDED] = miss_launcher,
-                 [ASKED] = drain},
+                 [ASKED] = drain,
+                 [DUE] = miss_verdict},
     [PAUSED] = {[LAUNCHER_ENDED] = miss_launcher, [ASKED] = save, [DUE] = start_next},
-    [LOST] = {[ASKED] = kill_all},
+    [LOST] = {[ASKED] = kill_all, [DUE] = kill_all},
     [CUT_SHORT] = {[SERVES] = serve_cut_short, [ASKED] = kill_all, [DUE] = kill_all},
     [DRAINING] =
         {[SAVED] = wait_on, [DAEMON_ENDED] = save_instead, [ASKED] = kill_all, [DUE] = kill_all},

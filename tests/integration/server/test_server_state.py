@@ -243,7 +243,10 @@ import os, signal, socket, struct
 link = socket.socket(fileno=3)
 link.recvmsg(1 << 17, socket.CMSG_SPACE(64))
 """
-READY = 'link.send(struct.pack("=I", os.getpid()))\n'
+READY = (
+    'link.send(struct.pack("=I", os.getpid()))\n'
+    'link.send(struct.pack("=III", os.getpid(), 1, 0))\n'  # and programs run
+)
 FLOOD = BEGIN + READY + 'while True:\n    os.write(1, b"x" * 1000 + b"\\n")\n'
 ESCAPES = f"""{BEGIN}{READY}
 os.write(2, b"\\x1b]0;owned\\x07 \\x1b[2J\\rforged\\n")
