@@ -5,14 +5,16 @@ Each result goes to standard output: a line with its length and path, then its b
 trusts neither (src/core/template_bytecode.c).
 """
 
-import importlib._bootstrap_external as external  # type: ignore[import-not-found]
+import importlib
 import importlib.util
 import os
 import shutil
 import sys
 import warnings
-from typing import BinaryIO, Iterator
+from typing import Any, BinaryIO, Iterator
 
+# Private, but the same in every CPython from 3.9 on; there is no public way to these bytes.
+external: Any = importlib.import_module("importlib._bootstrap_external")
 SKIPPED = {"__pycache__", "test", "tests"}  # no program imports these
 SIZE_MAX = 4 << 20
 

@@ -41,6 +41,7 @@ def _open_stdio() -> None:
         encoding="utf-8",
         errors="surrogateescape",
     )
+    streams = []
     for name, fd in (("stdout", 1), ("stderr", 2)):
         stream = io.TextIOWrapper(
             _husk.Writer(io.FileIO(fd, "w", closefd=False)),
@@ -50,8 +51,9 @@ def _open_stdio() -> None:
         )
         setattr(sys, name, stream)
         setattr(sys, "__" + name + "__", stream)
+        streams.append(stream)
     sys.__stdin__ = sys.stdin
-    _husk.unbuffer(sys.stdout, sys.stderr)
+    _husk.unbuffer(*streams)
 
 
 def _kind(fields: dict[int, bytes]) -> int:

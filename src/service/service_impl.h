@@ -166,27 +166,27 @@ struct execution {
     struct place place;
     const struct guest *guest; /* its own box, if it has one, while it runs */
     uint32_t context;
-    bool has_turn; /* of that context */
-    uint64_t timeout_ms;
-    double queue_ms; /* that it waited for its turn and for a place */
+    bool has_turn;    /* of that context */
+    bool has_context; /* a context of its own, which ends with it */
     bool rich;
-    bool cancel;            /* it is to end */
+    bool cancel; /* it is to end */
+    enum cell_phase cell;
+    bool begun;      /* its code was handed to a box */
+    bool is_unknown; /* kept, but without a record: only a cell that may have begun */
+    bool spool_cut;  /* a display is missing: no more of them */
+    bool is_cut;     /* there was no room for more output */
+    uint64_t timeout_ms;
+    double queue_ms;        /* that it waited for its turn and for a place */
     struct fiber *runner;   /* while it runs */
     struct kept_cell *kept; /* an earlier daemon started it */
-    bool is_unknown;        /* and left no record of it: only a cell that may have begun */
     struct notebook *box;   /* that it runs in; held by box_users */
-    enum cell_phase cell;
-    bool begun;       /* its code was handed to a box */
-    bool has_context; /* a context of its own, which ends with it */
     struct husk_result *result;
     int spool[3]; /* files that its output goes to; 0: not yet */
     enum spool_phase spool_phase;
     size_t spool_at[2];   /* bytes of out and err that are there */
-    bool spool_cut;       /* a display is missing: no more of them */
     uint64_t charged;     /* bytes that its session's quota has for it until it ends */
     uint64_t row_bytes;   /* of that: of its record without the result */
     uint64_t output_room; /* of that: output that may still come */
-    bool is_cut;          /* there was no room for more output */
     struct buf out;       /* what readers of its events get, bounded */
     struct buf err;
     struct fiber_queue news; /* fibers that wait for more of it, or for its end */

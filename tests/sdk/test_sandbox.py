@@ -79,7 +79,7 @@ def test_state_lives_on(box: Sandbox) -> None:
 
 def test_cost_and_receipt(box: Sandbox) -> None:
     result = box.run("sum(range(10**5))")
-    assert result.cost.duration_ms > 0 and result.cost.peak_memory_mb > 0
+    assert result.cost.duration_ms > 0 and (result.cost.peak_memory_mb or 0) > 0
     assert result.receipt is not None and result.receipt.network == "none"
     assert "ms CPU" in str(result.cost) and "isolation" in str(result.receipt)
     assert box.receipt().limits["memory_bytes"] == result.receipt.limits["memory_bytes"]

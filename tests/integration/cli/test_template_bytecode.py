@@ -24,7 +24,7 @@ class Environment:
         self.cache = folder / "cache"
         self.husk = husk
         husk.env["HUSK_CACHE_DIR"] = str(self.cache)
-        make = ["/usr/bin/python3", "-m", "venv", "--without-pip", self.venv]
+        make = ["/usr/bin/python3", "-m", "venv", "--without-pip", str(self.venv)]
         subprocess.run(make, check=True)
         self.modules = next(self.venv.glob("lib/python3.*/site-packages"))
 

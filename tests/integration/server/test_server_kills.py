@@ -168,7 +168,7 @@ def test_no_end_is_unknown() -> None:
         clients = work_and_kill(server, KILLS, SEED)
         errors = [c.error for c in clients if c.error is not None]
         assert errors == [], "\n".join([*map(str, errors), server.output])
-        ends = sum((c.ends for c in clients), Counter())
+        ends: Counter[str] = sum((c.ends for c in clients), Counter())
         print(dict(ends))
         assert set(ends) <= {"completed", "failed", "crashed", "timeout"}
         for client in clients:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from v1_client import Api, check_error, v1, v1_server  # noqa: F401
@@ -261,7 +262,8 @@ def test_a_context_is_made_in_a_language(v1: Api) -> None:
 
 def test_a_language_that_the_box_lacks(v1: Api) -> None:
     s = v1.session(language="shell")
-    for path, body in (("contexts", {}), ("execute", {"code": "1"})):
+    bodies: dict[str, dict[str, Any]] = {"contexts": {}, "execute": {"code": "1"}}
+    for path, body in bodies.items():
         answer = v1.post(f"/sessions/{s}/{path}", {**body, "language": "python"})
         check_error(answer, 409, "Conflict", "python")
 

@@ -389,9 +389,9 @@ def test_a_running_template_follows_its_file(v1: Api, v1_server: Server) -> None
     file.write_text("env = EDITION=1\n")
     code = "import os; os.environ['EDITION']"
 
-    def edition() -> Any:
+    def edition() -> str:
         session = v1.post("/sessions", {"template_id": "changing"})["id"]
-        seen = v1.run(session, code)["return_value"]
+        seen: str = v1.run(session, code)["return_value"]
         v1.call("DELETE", f"/sessions/{session}")
         return seen
 
