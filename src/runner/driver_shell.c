@@ -36,6 +36,11 @@
 #define NUDGE_FACTOR 3u
 #define LINE_MAX_BYTES 64 /* of a report */
 
+/* The texts of a command are never freed: see spawn_command(). */
+#if defined(__GNUC__) && !defined(__clang__)
+#    pragma GCC diagnostic ignored "-Wanalyzer-malloc-leak"
+#endif
+
 static uint32_t asked; /* number of the last report that was asked for */
 static struct {
     uint64_t at; /* ms; 0: not yet */
@@ -293,11 +298,18 @@ static int script_of(const struct frame_field *code)
     return fd;
 }
 
-static char *text_of(const struct frame_field *f)
+/* NULL and *e when memory is gone. */
+static char *text_of(const struct frame_field *f, struct err *e)
 {
-    return strndup(f->len > 0 ? f->data : "", f->len);
+    char *text = strndup(f->len > 0 ? f->data : "", f->len);
+
+    if (text == NULL) {
+        (void)err_sys(e, ENOMEM, "take the command");
+    }
+    return text;
 }
 
+/* Its texts are never freed: this process serves one command. */
 static int spawn_command(struct driver *d, const struct buf *body, const struct frame_field *code,
                          struct err *e)
 {
@@ -312,16 +324,26 @@ static int spawn_command(struct driver *d, const struct buf *body, const struct 
         argv[n++] = path;
     } else {
         argv[n++] = "-c";
-        argv[n++] = text_of(code);
+        argv[n] = text_of(code, e);
+        if (argv[n++] == NULL) {
+            return -1;
+        }
         argv[n++] = "bash";
     }
     for (size_t at = 0; frame_next(body->data, body->len, &at, &f) > 0;) {
+        if (f.key != KEY_ENV && f.key != KEY_ARG) {
+            continue;
+        }
+        char *text = text_of(&f, e);
+        if (text == NULL) {
+            return -1;
+        }
         if (f.key == KEY_ENV) {
-            (void)putenv(text_of(&f)); /* this process serves one command */
-        } else if (f.key == KEY_ARG && n == ARRAY_LEN(argv) - 1) {
+            (void)putenv(text);
+        } else if (n < ARRAY_LEN(argv) - 1) {
+            argv[n++] = text;
+        } else {
             return err_set(e, ERR_INVALID, "too many arguments");
-        } else if (f.key == KEY_ARG) {
-            argv[n++] = text_of(&f);
         }
     }
     int r = driver_spawn(d, argv, -1, e);

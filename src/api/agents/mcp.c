@@ -68,10 +68,13 @@ static json_t *path_json(struct api_call *call, const struct agent *agent)
 
     if (agents_find_path(call->api->agents, path, &rest) == agent) {
         AUTO_FREE char *decoded = strdup(path);
-        for (char *at = decoded; at != NULL && (at = strchr(at, HTTP_ENCODED_SLASH)) != NULL;) {
-            *at = '/';
+        if (decoded == NULL) {
+            return NULL;
         }
-        return decoded != NULL ? api_text_json(decoded, strlen(decoded)) : NULL;
+        for (char *at = decoded; *at != '\0'; at++) {
+            *at = *at == HTTP_ENCODED_SLASH ? '/' : *at;
+        }
+        return api_text_json(decoded, strlen(decoded));
     }
     return json_sprintf("%s/mcp", agent_plan_of(agent)->route_prefix);
 }

@@ -159,8 +159,9 @@ void api_v1_execution_withdraw(struct api_call *call)
         return;
     }
     bool had_begun = it.live != NULL || it.row != NULL;
-    struct execution_view r = had_begun ? execution_view(&it) : (struct execution_view){0};
+    const char *id = had_begun ? execution_view(&it).id : NULL;
+    const char *status = had_begun ? execution_state_word((int)execution_view(&it).state) : NULL;
     call_reply_json(call, 200,
-                    json_pack("{s:s, s:s?, s:s?}", "session_id", session_id, "execution_id", r.id,
-                              "status", had_begun ? execution_state_word(r.state) : NULL));
+                    json_pack("{s:s, s:s?, s:s?}", "session_id", session_id, "execution_id", id,
+                              "status", status));
 }
