@@ -388,7 +388,7 @@ TEST(resource_limits_are_set_and_cannot_be_raised)
         const char *value;
     } rows[] = {
         {"Max open files ", "200"},       {"Max processes ", "33"},
-        {"Max file size ", "16777216"},   {"Max locked memory ", "65536"},
+        {"Max file size ", "unlimited"},  {"Max locked memory ", "65536"},
         {"Max msgqueue size ", "819200"}, {"Max pending signals ", "4096"},
         {"Max stack size ", "8388608"},   {"Max realtime priority ", "0"},
         {"Max nice priority ", "0"},
