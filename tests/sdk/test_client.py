@@ -52,6 +52,7 @@ OPERATIONS = {
     "v1_context_checkpoint": "checkpoint",
     "v1_context_restore": "restore",
     "v1_context_branch": "branch",
+    "v1_context_create": "create_context",
     "v1_execute": "execute",
     "v1_execute_sync": "execute_sync",
     "v1_execute_stream": "watch",
@@ -195,6 +196,8 @@ def test_contexts(client: Client, session: str) -> None:
     twin = client.branch(session)
     client.restore(session, point, twin.context_id)
     assert len(client.list_contexts(session).items) == 2
+    assert client.create_context(session, "shell").language == "shell"
+    assert [c.language for c in client.list_contexts(session).items].count("shell") == 1
     client.reset(session, twin.context_id)
     assert not client.interrupt(session).interrupted
 

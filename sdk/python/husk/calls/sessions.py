@@ -195,6 +195,13 @@ def list_contexts(session_id: str) -> Call[Contexts]:
     return get(target_of("sessions", session_id, "contexts"), read)
 
 
+def create_context(session_id: str, language: str | None = None) -> Call[Context]:
+    """Add a context with nothing in it; language: python, javascript or shell, else the session's."""
+    body = {} if language is None else {"language": language}
+    target = target_of("sessions", session_id, "contexts")
+    return send("POST", target, body, record(Context), can_repeat=False)
+
+
 def checkpoint(session_id: str, context: int = 0) -> Call[Checkpoint]:
     """Save a copy of a context with all its variables, but not its files."""
     target = target_of("sessions", session_id, "contexts", context, "checkpoint")

@@ -151,6 +151,7 @@ class AsyncClient(ClientBase[AsyncTransport]):
     interrupt = awaiting(ses.interrupt)
     reset = awaiting(ses.reset)
     list_contexts = awaiting(ses.list_contexts)
+    create_context = awaiting(ses.create_context)
     checkpoint = awaiting(ses.checkpoint)
     restore = awaiting(ses.restore)
     branch = awaiting(ses.branch)

@@ -147,6 +147,7 @@ class Client(ClientBase[Transport]):
     interrupt = blocking(ses.interrupt)
     reset = blocking(ses.reset)
     list_contexts = blocking(ses.list_contexts)
+    create_context = blocking(ses.create_context)
     checkpoint = blocking(ses.checkpoint)
     restore = blocking(ses.restore)
     branch = blocking(ses.branch)
