@@ -344,15 +344,15 @@ struct husk_template_start {
 };
 
 /* Starts a template with its preloads, unless the engine has. The error names what fails. */
-int husk_template_start(struct husk_engine *engine, const char *name,
-                        struct husk_template_start *ret, struct husk_error *e);
+int husk_template_start(struct husk_engine *husk, const char *name, struct husk_template_start *ret,
+                        struct husk_error *error);
 
 /*
  * Compiles those modules of a template's Python environment that have no .pyc file, in a box, into
  * the folder that the template names. Says how many; may take minutes.
  */
-int husk_template_compile(struct husk_engine *engine, const char *name, uint32_t *ret_modules,
-                          struct husk_error *e);
+int husk_template_compile(struct husk_engine *husk, const char *name, uint32_t *ret_modules,
+                          struct husk_error *error);
 
 /*
  * Writes a template file for a virtual environment or a Python prefix. The path is an interpreter

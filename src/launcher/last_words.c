@@ -30,7 +30,9 @@ void last_words_clean(char *ret, size_t size, const char *text, size_t n)
     }
     str_printable(ret, size, text, n);
     for (char *c = ret; *c != '\0'; c++) {
-        *c = *c == '\n' || *c == '\t' ? ' ' : *c;
+        if (*c == '\n' || *c == '\t') {
+            *c = ' ';
+        }
     }
 }
 

@@ -203,8 +203,8 @@ int session_receipt(struct session *s, struct husk_receipt *ret, struct err *e);
 
 /* Contexts; all wait. ERR_CONFLICT: the context is busy, or the session has no interpreter. */
 struct session_context {
-    uint32_t id;
     const char *language;
+    uint32_t id;
     bool is_checkpoint;
     bool is_busy;
 };

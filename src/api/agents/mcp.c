@@ -72,7 +72,9 @@ static json_t *path_json(struct api_call *call, const struct agent *agent)
             return NULL;
         }
         for (char *at = decoded; *at != '\0'; at++) {
-            *at = *at == HTTP_ENCODED_SLASH ? '/' : *at;
+            if (*at == HTTP_ENCODED_SLASH) {
+                *at = '/';
+            }
         }
         return api_text_json(decoded, strlen(decoded));
     }

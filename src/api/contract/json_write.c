@@ -59,6 +59,7 @@ static size_t shorten_number(char *text, size_t n)
             tidy(number);
             size_t len = strlen(number);
             if (len < n) {
+                /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): more text follows it */
                 memcpy(text, number, len);
                 return len;
             }
