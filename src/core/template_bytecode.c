@@ -171,13 +171,30 @@ static void remove_tree(const char *path)
     (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
+/*
+ * A new folder beside that one. Its name begins with a dot, as no template's does: other templates
+ * have their folders in the same place.
+ */
+static int make_folder(const char *path, char *ret, size_t size, struct err *e)
+{
+    const char *slash = strrchr(path, '/');
+    int dir = (int)(slash - path) + 1;
+
+    if (str_format(ret, size, "%.*s.%s.XXXXXX", dir, path, slash + 1) < 0) {
+        return err_set(e, ERR_INVALID, "the path of the cache is too long");
+    }
+    int r = dirs_make_parents(ret, 0755);
+    return r < 0 || mkdtemp(ret) == NULL || chmod(ret, 0755) < 0
+               ? err_sys(e, r < 0 ? -r : errno, "make %s", ret)
+               : 0;
+}
+
 /* Instead of an older one. Boxes that have that mounted keep it. */
 static int place_folder(const char *fresh, const char *path, struct err *e)
 {
-    char old[TEMPLATE_PATH_MAX + 8];
+    char old[TEMPLATE_PATH_MAX + 32];
 
-    (void)str_format(old, sizeof(old), "%s.old", path);
-    remove_tree(old);
+    (void)str_format(old, sizeof(old), "%s.old", fresh);
     if (rename(path, old) < 0 && errno != ENOENT) {
         return err_sys(e, errno, "replace %s", path);
     }
@@ -286,12 +303,10 @@ int template_compile(struct engine *engine, const char *name, uint32_t *ret_file
                        "template %s does not say where to: add `bytecode = FOLDER` to its file",
                        name);
     }
-    (void)str_format(fresh, sizeof(fresh), "%s.XXXXXX", def->bytecode);
-    int r = dirs_make_parents(fresh, 0755);
-    if (r < 0 || mkdtemp(fresh) == NULL || chmod(fresh, 0755) < 0) {
-        return err_sys(e, r < 0 ? -r : errno, "make %s", fresh);
+    if (make_folder(def->bytecode, fresh, sizeof(fresh), e) < 0) {
+        return -1;
     }
-    r = fill_folder(engine, def, fresh, ret_files, e);
+    int r = fill_folder(engine, def, fresh, ret_files, e);
     if (r == 0 && *ret_files > 0) {
         r = place_folder(fresh, def->bytecode, e);
     }

@@ -226,3 +226,15 @@ def test_a_wheel_of_the_workspace_can_be_installed(husk: Program, tmp_path: Path
     wheel.chmod(0o644)
     done = husk("run", "--template", "shell", "--mount", f"{wheel}:/srv/{wheel.name}:ro", command)
     assert (done.code, done.text) == (0, "7\n"), done.error
+
+
+def test_compiling_leaves_the_folders_of_other_templates_alone(environment: Environment) -> None:
+    (environment.modules / "one.py").write_text("VALUE = 1\n")
+    environment.add()
+    other = environment.cache / "bytecode" / "mine.old"  # of a template with that name
+    other.mkdir()
+    (other / "kept.pyc").write_bytes(b"kept")
+    done = environment.husk("template", "compile", "mine")
+    assert done.code == 0, done.error
+    assert (other / "kept.pyc").read_bytes() == b"kept"
+    assert sorted(path.name for path in other.parent.iterdir()) == ["mine", "mine.old"]
