@@ -238,6 +238,7 @@ static void await_request(struct driver *d)
                          {.fd = d->signals, .events = POLLIN}};
 
     while (p[0].revents == 0) {
+        p[1].fd = d->link; /* the interpreter may have closed it */
         if (poll(p, ARRAY_LEN(p), -1) < 0 && errno != EINTR) {
             _exit(1);
         }
