@@ -42,7 +42,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LANES = [["lint", "unit", "corpus", "box", "escape", "breach", "sdk"], ["integration"]]
 SUITES = [suite for lane in LANES for suite in lane]
 PROGRAM_SECONDS = 600
-PYTEST_SECONDS = 1800
+PYTEST_SECONDS = 2700
 DETAIL_LINES = 60  # of one failure
 DETAILS_SHOWN = 20  # failures with their output; the rest by name
 

@@ -11,6 +11,7 @@ static const char *const known[] = {
     "HUSK_BIN",          /* Python SDK: folder of the programs */
     "HUSK_BIN_DIR",      /* tests: folder of the programs */
     "HUSK_BUILD",        /* tests and benchmarks: the build folder */
+    "HUSK_CACHE_DIR",    /* folder of compiled modules of templates */
     "HUSK_CONFIG",       /* the configuration file */
     "HUSK_ENGINE",       /* Python SDK: where tools run */
     "HUSK_LAUNCHER",     /* path of husk-launcher */

@@ -48,7 +48,7 @@ int session_check_on_idle(struct service *svc, bool persistent, int on_idle, str
 static bool is_idle(const struct session *s)
 {
     return s->phase == PHASE_LIVE && s->working == 0 && s->box_users == 0 && !s->files_busy &&
-           s->box_phase == BOX_OPEN && !session_box_is_dead(s);
+           s->files_readers == 0 && s->box_phase == BOX_OPEN && !session_box_is_dead(s);
 }
 
 static bool is_due(const struct session *s, uint64_t now)

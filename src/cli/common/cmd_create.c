@@ -28,7 +28,7 @@ static const struct option_row agent_rows[] = {
 };
 
 const struct option_table create_agent_table = {
-    .usage = PROGRAM " create-agent NAME [--framework python|langchain|langgraph|pydantic|agno]",
+    .usage = PROGRAM " create-agent NAME [--framework FRAMEWORK]",
     .about = "Adds agents/NAME/agent.py and a test of it to the project in the current directory. "
              "The new agent answers with an example model that needs no network.",
     .rows = agent_rows,

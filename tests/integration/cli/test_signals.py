@@ -105,8 +105,8 @@ def test_boxes_of_a_server_have_fresh_signals() -> None:
         shells = [api.session(template_id="shell", mode="ephemeral") for _ in range(2)]
         assert masks(api.run(kept, SHOW_PYTHON)["stdout"]) == FRESH_PYTHON
         for first, second in ((kept, kept), shells):
-            assert masks(api.run(first, SHOW, language="shell")["stdout"]) == FRESH
-            pipe = api.run(second, "yes | head -1; echo ${PIPESTATUS[0]}", language="shell")
+            assert masks(api.run(first, command=SHOW)["stdout"]) == FRESH
+            pipe = api.run(second, command="yes | head -1; echo ${PIPESTATUS[0]}")
             assert (pipe["stdout"], pipe["stderr"]) == ("y\n141\n", "")
 
 

@@ -333,10 +333,12 @@ def test_a_flood_of_frames_ends_the_cell(v1: Api) -> None:
     assert value(v1, s, "1 + 1") == 2
 
 
-def test_a_forged_answer_has_no_effect_on_the_next_cell(v1: Api, js: str) -> None:
-    """The real one arrives while the next cell runs."""
+def test_a_forged_answer_costs_its_context_at_most(v1: Api, js: str) -> None:
+    """The real one arrives while the next cell runs: no cell gets the value of another."""
     forged = "frame(20, Buffer.from([21, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0]))"
     r = v1.run(js, FRAME + f"link.write({forged}); link.write({forged}); await null; 7")
     assert r["return_value"] is None
-    for n in range(5):
-        assert value(v1, js, f"await null; {n}") == n
+    results = [v1.run(js, f"await null; {n}") for n in range(5)]
+    right = [r["return_value"] == n for n, r in enumerate(results)]
+    lost = [r["context_restarted"] for r in results]
+    assert all(a or b for a, b in zip(right, lost)) and right[-1], results

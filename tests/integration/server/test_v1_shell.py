@@ -327,9 +327,11 @@ def test_a_forged_report_is_a_claim_about_its_own_cell(v1: Api) -> None:
     v1.run(s, "x=1")
     r = v1.run(s, 'for i in {1..9}; do echo "$i 0" >&10; done; echo late; sleep 0.2; false')
     assert r["status"] in ("completed", "failed")
-    wait_until(lambda: out(v1, s, "echo $x") == "1\n", "the shell goes on")
+    # The cell after it may lose its reader, which is the same context's harm.
+    wait_until(lambda: v1.run(s, "echo $x")["stdout"] == "1\n", "the shell goes on")
     r = v1.run(s, "yes '999 0' | head -c 30000000 >&10; echo flooded")
-    assert r["stdout"] in ("flooded\n", "") and out(v1, s, "echo on") == "on\n"
+    assert r["stdout"] in ("flooded\n", "")
+    wait_until(lambda: v1.run(s, "echo on")["stdout"] == "on\n", "and again")
 
 
 def test_a_driver_sleeps_after_its_idle_shell_closed_the_link(v1: Api, sh: str) -> None:
@@ -339,7 +341,9 @@ def test_a_driver_sleeps_after_its_idle_shell_closed_the_link(v1: Api, sh: str) 
 
     leave = 'trap "exec sleep 1000 </dev/null >/dev/null 2>&1" USR1; (sleep 0.2; kill -USR1 $$) &'
     driver = out(v1, sh, f"{leave} echo $PPID").strip()
-    wait_until(lambda: "sleep 1000" in command("cat /proc/*/cmdline | tr '\\0' ' '"), "another program")
+    wait_until(
+        lambda: "sleep 1000" in command("cat /proc/*/cmdline | tr '\\0' ' '"), "another program"
+    )
     times = f"cut -d' ' -f14,15 /proc/{driver}/stat"
     before, after = command(f"{times}; sleep 0.5; {times}").splitlines()
     assert before == after
