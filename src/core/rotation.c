@@ -132,7 +132,10 @@ void engine_rotate_zygotes(struct engine *engine, const struct zygote_policy *po
     size_t n = count(engine);
     size_t i = 0;
 
-    engine->looked = n > 0 ? (engine->looked + LOOKS) % n : 0;
+    if (n == 0) {
+        return;
+    }
+    engine->looked = (engine->looked + LOOKS) % n;
     for (struct live_template *t = engine->templates; t != NULL; t = t->next, i++) {
         bool due = is_due(engine, policy, t, (i + n - engine->looked) % n < LOOKS);
         struct rotation *r = due ? malloc(sizeof(*r)) : NULL;

@@ -249,7 +249,7 @@ static void rest_from_output(struct run *run, uint64_t total_before)
         return;
     }
     uint64_t now = clock_ms();
-    bool in_a_row = now - run->read_ms <= 2 * REST_MS;
+    bool in_a_row = now - run->read_ms <= 2 * (uint64_t)REST_MS;
     run->read_ms = now;
     run->rest_until_ms = in_a_row && taken < SMALL_READ ? now + REST_MS : 0;
 }
@@ -391,6 +391,15 @@ static void take_rest(struct run *run)
     run_drain(run);
 }
 
+/* How long there is nothing to do unless something comes; -1: for ever. */
+static int64_t wait_at(const struct run *run, uint64_t now, uint64_t until)
+{
+    uint64_t rest_until = run->rest_until_ms != 0 ? run->rest_until_ms : UINT64_MAX;
+    uint64_t next = MIN(MIN(until, channel_due_ms(run->channel)), rest_until);
+
+    return next == UINT64_MAX ? -1 : (int64_t)(next - MIN(now, next));
+}
+
 int run_drive(struct run *run, int64_t wait_ms, struct err *e)
 {
     struct pollfd p[P_COUNT];
@@ -415,9 +424,7 @@ int run_drive(struct run *run, int64_t wait_ms, struct err *e)
         }
         run->rest_until_ms = now < run->rest_until_ms ? run->rest_until_ms : 0;
         watch(run, p, stdin_ready);
-        uint64_t next = MIN(until, channel_due_ms(run->channel));
-        next = run->rest_until_ms != 0 ? MIN(next, run->rest_until_ms) : next;
-        int64_t wait = next == UINT64_MAX ? -1 : (int64_t)(next - MIN(now, next));
+        int64_t wait = wait_at(run, now, until);
         if (engine_poll(run->engine, run->guest, p, P_COUNT, wait, e) < 0) {
             return -1;
         }

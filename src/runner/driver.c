@@ -92,7 +92,7 @@ static void await_answer(struct driver *d)
         }
     }
     if (news == DRIVER_BROKEN) {
-        (void)kill(d->pid, SIGKILL);
+        driver_kill(d);
         end_as(SIGKILL);
     }
 }

@@ -53,8 +53,9 @@ int driver_spawn(struct driver *d, char *const *argv, int link_fd, struct err *e
 /* Sends, receives, or sees the interpreter's end, for which it returns false. -1: no time limit. */
 bool driver_exchange(struct driver *d, int timeout_ms);
 void driver_close_link(struct driver *d);
-bool driver_was_signalled(void); /* since driver_forget_signal() */
-void driver_forget_signal(void); /* before a run */
+void driver_kill(const struct driver *d); /* the interpreter, if it runs */
+bool driver_was_signalled(void);          /* since driver_forget_signal() */
+void driver_forget_signal(void);          /* before a run */
 int driver_watch_signals(struct driver *d);
 /*
  * SIGINT for those of our group that would have died of it: one that was just being forked when it

@@ -127,6 +127,14 @@ int driver_spawn(struct driver *d, char *const *argv, int link_fd, struct err *e
     return 0;
 }
 
+/* Of no process kill() would take the number for the driver's own group. */
+void driver_kill(const struct driver *d)
+{
+    if (d->pid > 0) {
+        (void)kill(d->pid, SIGKILL);
+    }
+}
+
 void driver_close_link(struct driver *d)
 {
     fd_close(&d->link);
@@ -198,7 +206,7 @@ bool driver_exchange(struct driver *d, int timeout_ms)
     if (!is_open) { /* it ends, or user code has closed it, or (exec) put a program in its place */
         driver_close_link(d);
         if (d->kind->needs_link) {
-            (void)kill(d->pid, SIGKILL);
+            driver_kill(d);
         }
     }
     return true;

@@ -241,15 +241,15 @@ static bool read_call(PyObject *kwargs, struct print_call *ret)
 
     *ret = (struct print_call){.sep = own.space, .end = own.newline};
     while (kwargs != NULL && PyDict_Next(kwargs, &at, &key, &value)) {
+        bool is_text = value == Py_None || Py_TYPE(value) == &PyUnicode_Type;
+
         if (PyUnicode_CompareWithASCIIString(key, "file") == 0) {
             ret->file = value != Py_None ? value : NULL;
         } else if (PyUnicode_CompareWithASCIIString(key, "flush") == 0 && PyBool_Check(value)) {
             ret->flush = value == Py_True;
-        } else if (value != Py_None && Py_TYPE(value) != &PyUnicode_Type) {
-            return false;
-        } else if (PyUnicode_CompareWithASCIIString(key, "sep") == 0) {
+        } else if (is_text && PyUnicode_CompareWithASCIIString(key, "sep") == 0) {
             ret->sep = value != Py_None ? value : own.space;
-        } else if (PyUnicode_CompareWithASCIIString(key, "end") == 0) {
+        } else if (is_text && PyUnicode_CompareWithASCIIString(key, "end") == 0) {
             ret->end = value != Py_None ? value : own.newline;
         } else {
             return false;
