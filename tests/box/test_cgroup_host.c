@@ -157,10 +157,12 @@ TEST(sweep_removes_the_dead_and_leaves_the_living)
     CHECK_INT(str_format(name, sizeof(name), "%d-1", (int)getpid()), 0);
     struct cgroup_host *reused = open_named(name); /* our pid, the start time of another process */
     instance_path(reused, reused_path, sizeof(reused_path));
-    struct cgroup_host *unseen = open_named("1-1-12345"); /* counted in a namespace unlike ours */
+    /* Counted in a namespace unlike ours; the names are this test's own, whatever others left. */
+    CHECK_INT(str_format(name, sizeof(name), "1-1-%d", (int)getpid()), 0);
+    struct cgroup_host *unseen = open_named(name);
     instance_path(unseen, unseen_path, sizeof(unseen_path));
-    CHECK_INT(str_format(strange_path, sizeof(strange_path), "%.*s/not-ours",
-                         (int)(strrchr(alive_path, '/') - alive_path), alive_path),
+    CHECK_INT(str_format(strange_path, sizeof(strange_path), "%.*s/not-ours-%d",
+                         (int)(strrchr(alive_path, '/') - alive_path), alive_path, (int)getpid()),
               0);
     CHECK(mkdir(strange_path, 0755) == 0);
 
