@@ -189,7 +189,7 @@ def test_a_hostile_environment_writes_nothing(environment: Environment, how: str
         "import builtins, importlib.util\n"
         "real = builtins.__import__\n"
         "def fake(name, *rest):\n"
-        "    if name == 'importlib._bootstrap_external':\n"
+        "    if name == 'shutil':\n"
         f"        {attempt}\n"
         "    return real(name, *rest)\n"
         "builtins.__import__ = fake\n"
