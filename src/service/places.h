@@ -68,7 +68,7 @@ int places_enter(struct places *p, const struct fair_key *key, struct place *ret
                  int64_t timeout_ms, const bool *cancel, struct err *e);
 void places_leave(struct places *p, struct place *place);
 
-/* Whether one more of that client could enter or wait, beside so many who are on their way. */
+/* Whether one more of that client could enter or wait, beside so many that are on their way. */
 bool places_have_room(struct places *p, const struct fair_key *key, size_t coming);
 size_t places_taken(const struct places *p);                           /* runs that were let in */
 size_t places_position(const struct places *p, const struct fiber *f); /* from 1; 0: not in line */

@@ -231,7 +231,7 @@ struct box_files *session_files_take(struct session *s, struct err *e);
 void session_files_give(struct session *s, struct box_files *files, bool changed);
 /*
  * The user goes on reading, as slowly as its client takes it, and gives the workspace back to
- * others, who get another worker. False: too many do so already, and it keeps its turn. Then
+ * others, which get another worker. False: too many do so already, and it keeps its turn. Then
  * session_files_close() instead of session_files_give().
  */
 bool session_files_read_on(struct session *s);
@@ -385,7 +385,7 @@ size_t service_unsaved(const struct service *svc);
 
 /* ---- the log ---- */
 
-/* Who ran it; NULL: not known, or none. */
+/* What the run belongs to; NULL: not known, or none. */
 struct audit_subject {
     const char *request_id, *session, *execution, *template_name;
 };

@@ -135,7 +135,7 @@ TEST(hosts)
         {"", false},
         {"localhost:", false},
         {"localhost:x", false},
-        /* Addresses are nobody's name: all of them, but no other spellings of one. */
+        /* An address is no name: all are served, but no other spelling of one. */
         {"10.1.2.3:8000", true},
         {"10.1.2.3", true},
         {"[fd00::1]:8000", true},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Admission (service/places.c): who gets in, who waits, what a run that sleeps occupies. */
+/* Admission (service/places.c): what enters, what waits, what a run that sleeps occupies. */
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/units.h"
